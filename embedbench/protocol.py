@@ -1,0 +1,199 @@
+"""The protocol contract: embedding files in, a stream out; and what protocols share."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.errors import UserError, unknown
+from embedbench.file import TEST, TRAIN, VAL, EmbeddingFile
+from embedbench.stream import EvalSet, Ints, Session, Stream, StreamSpec, Table, View, digest
+
+SCALES = ("auto", "none", "l2", "standard")
+
+
+@dataclass(kw_only=True)
+class Protocol(ABC):
+    """How embedding files become a stream. Fields are its parameters; the seed is not one.
+
+    Parameters
+    ----------
+    validation : "train": the file's own validation split, or `val_fraction` of each class's training
+        samples where it has none. "test": the test data of the session, to imitate a paper; flagged
+    val_fraction : share of each class's training samples, in (0, 1)
+    scale : "none"; "l2" (each vector to unit length); "standard" (mean 0, deviation 1 per column
+        over session 0's training data, clipped to ±5); "auto": none for pixels, standard otherwise
+    """
+
+    validation: str = "train"
+    val_fraction: float = 0.1
+    scale: str = "auto"
+
+    name: ClassVar[str]
+    normalise_new: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.validation not in ("train", "test"):
+            raise unknown("validation", self.validation, ("train", "test"))
+        if self.scale not in SCALES:
+            raise unknown("scale", self.scale, SCALES)
+        if not 0 < self.val_fraction < 1:
+            raise UserError(f"val_fraction must lie in (0, 1), got {self.val_fraction}")
+
+    @abstractmethod
+    def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
+        """Make the stream; `seed` draws orders and permutations only."""
+
+    def recipe(self) -> str:
+        """Name and parameters as canonical JSON."""
+        return json.dumps({"protocol": self.name, **dataclasses.asdict(self)}, sort_keys=True)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Row numbers of one file by role, (n,) each, ascending."""
+
+    train: Ints
+    val: Ints
+    test: Ints
+
+
+def one_file(files: Sequence[EmbeddingFile], name: str) -> EmbeddingFile:
+    """The only file; an error where a protocol is given several."""
+    if len(files) != 1:
+        raise UserError(f"protocol {name!r} takes one embedding file, got {len(files)}")
+    return files[0]
+
+
+def split_rows(file: EmbeddingFile, validation: str, val_fraction: float) -> Split:
+    """Roles of the rows. Validation is carved per class, the same for every seed and class order.
+
+    Each class keeps at least one training sample; a class of two to five samples gives one.
+    """
+    train, val, test = (np.flatnonzero(file.split == s) for s in (TRAIN, VAL, TEST))
+    for rows, role in ((train, "training"), (test, "test")):
+        if len(rows) == 0:
+            raise UserError(
+                f"{file.path.name} has no {role} samples; give it a split (--split) when it is made"
+            )
+    if validation == "test":
+        return Split(np.sort(np.concatenate([train, val])), test, test)
+    if len(val) == 0:
+        rng = np.random.default_rng(0)
+        held = []
+        for c in np.unique(file.labels[train]):
+            rows = rng.permutation(train[file.labels[train] == c])
+            held.append(rows[: min(max(1, round(val_fraction * len(rows))), len(rows) - 1)])
+        val = np.sort(np.concatenate(held))
+        train = np.setdiff1d(train, val)
+    return Split(train, val, test)
+
+
+def load_table(file: EmbeddingFile, scale: str, base_rows: Ints) -> tuple[Table, str]:
+    """Read a file's embeddings once, scaled in place; returns the table and its features digest.
+
+    `base_rows`, (n,): training rows of session 0, the only data that "standard" may look at.
+    """
+    x = file.read()
+    if scale == "auto":
+        pixels = file.provenance.get("backbone", {}).get("name") == "pixels"
+        scale = "none" if pixels else "standard"
+    if scale == "l2":
+        x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.float32(1e-12))
+    elif scale == "standard":
+        base = x[base_rows]
+        x -= base.mean(axis=0, dtype=np.float64).astype(np.float32)
+        x /= np.maximum(base.std(axis=0, dtype=np.float64), 1e-6).astype(np.float32)
+        np.clip(x, -5, 5, out=x)
+    key: list[str | NDArray[np.int64]] = ["features", file.digests["content"], scale]
+    if scale == "standard":
+        key.append(np.sort(base_rows))
+    return Table(x), digest(*key)
+
+
+def class_order(order: str, file: EmbeddingFile, seed: int) -> Ints:
+    """Resolve "natural", "random" (seeded) or the path of an order file to class indices, (C,).
+
+    An order file is a JSON list (or an object with key "order") of class names or indices, or a text
+    file with one a line; it must hold every leaf class once.
+    """
+    n = file.samples.n_leaves
+    if order == "natural":
+        return np.arange(n)
+    if order == "random":
+        return np.random.default_rng(seed).permutation(n)
+    path = Path(order)
+    if not path.is_file():
+        raise UserError(f"order is 'natural', 'random' or a file; there is no file {order!r}")
+    text = path.read_text(encoding="utf-8")
+    try:
+        loaded = json.loads(text)
+        items = loaded["order"] if isinstance(loaded, dict) else loaded
+        if not isinstance(items, list):
+            raise UserError(f"{path} must hold a JSON list of classes, or one class a line")
+    except (json.JSONDecodeError, KeyError):
+        items = [line.strip() for line in text.splitlines() if line.strip()]
+    index = {c: i for i, c in enumerate(file.classes[:n])}
+    found = [i if isinstance(i, int) else index.get(str(i), _as_int(str(i))) for i in items]
+    bad = [str(i) for i, f in zip(items, found, strict=True) if not 0 <= f < n]
+    if bad:
+        raise UserError(f"{path} names {bad[0]!r}, which is not one of the file's {n} classes")
+    if sorted(found) != list(range(n)):
+        raise UserError(
+            f"{path} must hold each of the {n} classes once; it holds {len(set(found))} of them "
+            f"in {len(found)} entries"
+        )
+    return np.array(found, dtype=np.int64)
+
+
+def _as_int(text: str) -> int:
+    return int(text) if text.lstrip("-").isdigit() else -1
+
+
+def view_session(
+    table: Table,
+    file: EmbeddingFile,
+    split: Split,
+    *,
+    classes: Ints,
+    introduces: Ints | None = None,
+    columns: Ints | None = None,
+    session_id: int | None = None,
+) -> tuple[Session, EvalSet]:
+    """The session and eval set of `classes`, seen through a column permutation."""
+    width = table.values.shape[1]
+    mask = np.zeros(file.samples.n_leaves, dtype=np.bool_)
+    mask[classes] = True
+
+    def take(rows: Ints) -> tuple[View, Ints]:
+        rows = rows[mask[file.labels[rows]]]
+        return View(table, rows, width, columns), file.labels[rows].astype(np.int64)
+
+    (x, y), (val_x, val_y), (test_x, test_y) = take(split.train), take(split.val), take(split.test)
+    session = Session(
+        x=x,
+        y=y,
+        val_x=val_x,
+        val_y=val_y,
+        ids=x.rows,
+        classes=classes if introduces is None else introduces,
+        session_id=session_id,
+    )
+    return session, EvalSet(x=test_x, y=test_y, ids=test_x.rows, classes=mask)
+
+
+def flat_spec(table: Table, file: EmbeddingFile, *, reveals_session_id: bool = False) -> StreamSpec:
+    """The spec of a single-label stream over one file's leaf classes."""
+    return StreamSpec(
+        input_shape=(table.values.shape[1],),
+        n_classes=file.samples.n_leaves,
+        reveals_session_id=reveals_session_id,
+    )

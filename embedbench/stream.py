@@ -1,0 +1,276 @@
+"""Streams: views of resident tables, cut into sessions, with digests that say what may be compared.
+
+Nothing here copies features: a session is a table, row numbers and (maybe) a column permutation.
+NumPy only; torch is imported when a tensor is asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+def digest(*parts: Any) -> str:
+    """SHA-256 (hex) over strings, bytes and integer or boolean arrays, each with its own length."""
+    sha = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            if part.dtype.kind not in "iub":
+                raise TypeError(f"a digest takes integer or boolean arrays, got {part.dtype}")
+            head = f"{part.shape}".encode()
+            data = np.ascontiguousarray(part, dtype="<i8").tobytes()
+        else:
+            head = b""
+            data = part if isinstance(part, bytes) else str(part).encode()
+        sha.update(f"{len(head)},{len(data)};".encode() + head)
+        sha.update(data)
+    return sha.hexdigest()
+
+
+class Table:
+    """One embedding table, read once, moved to a device once, and indexed there.
+
+    Parameters
+    ----------
+    values : (N, D) float32
+    """
+
+    def __init__(self, values: NDArray[np.float32]) -> None:
+        self.values = values
+        self._tensors: dict[str, torch.Tensor] = {}
+
+    def tensor(self, device: str) -> torch.Tensor:
+        """The whole table on `device`, (N, D) float32; on the CPU it shares memory with NumPy."""
+        if device not in self._tensors:
+            import torch
+
+            self._tensors[device] = torch.from_numpy(self.values).to(device)
+        return self._tensors[device]
+
+
+@dataclass(frozen=True)
+class View:
+    """Rows of a table, seen through a column permutation and zero-padding.
+
+    Parameters
+    ----------
+    rows : (n,) row numbers in the table
+    columns : (D,) or None; column k of the view is column `columns[k]` of the table
+    width : columns of the view; a narrower table is padded with zeros on the right
+    """
+
+    table: Table
+    rows: Ints
+    width: int
+    columns: Ints | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def numpy(self) -> NDArray[np.float32]:
+        """Copy the view out, (n, width) float32."""
+        x = self.table.values[self.rows]
+        if self.columns is not None:
+            x = x[:, self.columns]
+        return np.pad(x, ((0, 0), (0, self.width - x.shape[1])))
+
+    def tensor(self, device: str = "cpu") -> torch.Tensor:
+        """Copy the view out as a tensor on `device`, (n, width) float32."""
+        return self.batch(None, device)
+
+    def batch(self, index: torch.Tensor | None, device: str = "cpu") -> torch.Tensor:
+        """The samples `index` (int64, on `device`; None: all) of the view, (b, width) float32."""
+        rows = self._index(device, "rows", self.rows)
+        x = self.table.tensor(device).index_select(0, rows if index is None else rows[index])
+        if self.columns is not None:
+            x = x.index_select(1, self._index(device, "columns", self.columns))
+        if x.shape[1] < self.width:
+            import torch
+
+            x = torch.nn.functional.pad(x, (0, self.width - x.shape[1]))
+        return x
+
+    @cached_property
+    def _indices(self) -> dict[tuple[str, str], torch.Tensor]:
+        return {}
+
+    def _index(self, device: str, name: str, values: Ints) -> torch.Tensor:
+        """The index array `name` on `device`, moved there once."""
+        key = (device, name)
+        if key not in self._indices:
+            import torch
+
+            self._indices[key] = torch.from_numpy(np.ascontiguousarray(values)).to(device)
+        return self._indices[key]
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a learner gets to learn from, once, in order.
+
+    Parameters
+    ----------
+    x, y : view (n, D) and labels (n,) int
+    val_x, val_y : in-session validation data, the same shapes; may be empty
+    ids : (n,) opaque integer ids
+    classes : classes introduced here, (k,) int
+    loss_classes : (C,) bool mask the protocol sets for training, or None
+    session_id : number of the session, or None where the protocol hides it
+    """
+
+    x: View
+    y: Ints
+    val_x: View
+    val_y: Ints
+    ids: Ints
+    classes: Ints
+    loss_classes: Bools | None = None
+    session_id: int | None = None
+
+
+@dataclass(frozen=True)
+class EvalSet:
+    """Test samples of one session.
+
+    Parameters
+    ----------
+    x, y, ids : as in `Session`
+    classes : (C,) bool, the classes of the set's own session: candidates of the within-session answer
+    candidates : (C,) bool mask for every answer, independent of session ids, or None
+    """
+
+    x: View
+    y: Ints
+    ids: Ints
+    classes: Bools
+    split: str = "test"
+    candidates: Bools | None = None
+
+
+@dataclass(frozen=True)
+class StreamSpec:
+    """What a learner is told about a stream before it starts.
+
+    Parameters
+    ----------
+    input_shape : shape of one sample, (D,)
+    n_classes : C, all classes of the stream; labels lie in [0, C)
+    multilabel : labels are (n, C) bool
+    layers : column slices of intermediate embeddings; the final embedding is columns [0, D)
+    reveals_session_id : the session id is given in training and at test
+    """
+
+    input_shape: tuple[int, ...]
+    n_classes: int
+    multilabel: bool = False
+    layers: dict[str, tuple[int, int]] = field(default_factory=dict)
+    reveals_session_id: bool = False
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A stream is a value: sessions, eval sets, and four digests.
+
+    Averaging over seeds needs equal `recipe` and `features`; pairing learners needs equal `train`,
+    `eval` and `features`; a joint reference equal `eval` and `features`.
+
+    Parameters
+    ----------
+    recipe : the protocol and its parameters, without seed, as text
+    features : digest of the feature bytes as the stream shows them (file contents and scaling)
+    samples : digests of the files' sample lists
+    normalise_new : Ω_new is divided by α_ideal on this protocol (`kemker_table` preset)
+    validation : "train" where validation data comes from training data, "test" where it is the test set
+    notes : what the protocol had to decide for this file, in words
+    """
+
+    spec: StreamSpec
+    sessions: tuple[Session, ...]
+    eval_sets: tuple[EvalSet, ...]
+    recipe: str
+    features: str
+    samples: tuple[str, ...]
+    normalise_new: bool = False
+    validation: str = "train"
+    observe_batch: int = 256
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        """The four digests: recipe, train, eval, features."""
+        train: list[Any] = [*self.samples]
+        for s in self.sessions:
+            train += [s.ids, s.y, s.val_x.rows, s.val_y, s.classes, _columns(s.x)]
+        test: list[Any] = [*self.samples]
+        for e in self.eval_sets:
+            test += [e.split, e.ids, e.y, e.classes, _columns(e.x)]
+        return {
+            "recipe": digest(self.recipe),
+            "train": digest("train", *train),
+            "eval": digest("eval", *test),
+            "features": self.features,
+        }
+
+    def merged(self) -> Stream:
+        """All sessions as one: every sample once, as the stream first shows it.
+
+        For an incremental-class stream these are all samples of all classes; for a permutation
+        stream the unpermuted data. Rows are sorted, so that the result (and a reference run kept
+        under its digest) does not depend on the order of the sessions.
+        """
+        if len(self.sessions) == 1:
+            return self
+        train = _merge([(s.x, s.ids, s.y) for s in self.sessions])
+        val = _merge([(s.val_x, s.val_x.rows, s.val_y) for s in self.sessions])
+        test = _merge([(e.x, e.ids, e.y) for e in self.eval_sets])
+        classes = np.unique(np.concatenate([s.classes for s in self.sessions]))
+        seen = np.zeros(self.spec.n_classes, dtype=np.bool_)
+        seen[classes] = True
+        session = Session(
+            x=train[0], y=train[2], val_x=val[0], val_y=val[2], ids=train[1], classes=classes
+        )
+        return Stream(
+            spec=StreamSpec(self.spec.input_shape, self.spec.n_classes, self.spec.multilabel),
+            sessions=(session,),
+            eval_sets=(EvalSet(x=test[0], y=test[2], ids=test[1], classes=seen),),
+            recipe="merged",
+            features=self.features,
+            samples=self.samples,
+            validation=self.validation,
+            observe_batch=self.observe_batch,
+        )
+
+
+def _columns(view: View) -> Ints:
+    return np.zeros(0, dtype=np.int64) if view.columns is None else view.columns
+
+
+def _merge(parts: Sequence[tuple[View, Ints, Ints]]) -> tuple[View, Ints, Ints]:
+    """Join views of one table; each sample id once, at its first appearance; sorted by id."""
+    first = parts[0][0]
+    if any(v.table is not first.table for v, _, _ in parts):
+        raise ValueError("merged() joins views of one table only")
+    taken: set[int] = set()
+    keep = []
+    for view, ids, y in parts:
+        new = np.array([i not in taken for i in ids.tolist()], dtype=np.bool_)
+        taken.update(ids.tolist())
+        if new.any() and not np.array_equal(_columns(view), _columns(first)):
+            raise ValueError("merged() cannot join new samples seen through different permutations")
+        keep.append((view.rows[new], ids[new], y[new]))
+    rows, ids, y = (np.concatenate([k[i] for k in keep]) for i in range(3))
+    order = np.argsort(ids, kind="stable")
+    view = View(first.table, rows[order], first.width, first.columns)
+    return view, ids[order], y[order]

@@ -1,0 +1,68 @@
+"""Permutation: every session shows the same data through another permutation of its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from embedbench.errors import UserError
+from embedbench.file import EmbeddingFile
+from embedbench.protocol import Protocol, flat_spec, load_table, one_file, split_rows, view_session
+from embedbench.stream import Stream
+
+
+@dataclass(kw_only=True)
+class Permutation(Protocol):
+    """Data permutation experiment: domain-incremental, all classes in every session.
+
+    **Source**: Kemker et al. (2018), "Data permutation experiment"; session 0 is the unpermuted data
+    (its supplement, Fig. S2). T = 10 follows from PathNet's printed model sizes.
+
+    **Departs**: the paper normalises Ω_new by α_ideal here, although its Eq. 3 does not (Table 2 has
+    values above the offline accuracy); so do we.
+
+    Parameters
+    ----------
+    sessions : T, the number of sessions, ≥ 2
+    session_id : tell the learner which session it learns and answers (PathNet needs it)
+    """
+
+    sessions: int = 10
+    session_id: bool = False
+
+    name: ClassVar[str] = "permutation"
+    normalise_new: ClassVar[bool] = True
+
+    def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
+        if self.sessions < 2:
+            raise UserError(f"permutation needs at least 2 sessions, got {self.sessions}")
+        file = one_file(files, self.name)
+        split = split_rows(file, self.validation, self.val_fraction)
+        table, features = load_table(file, self.scale, split.train)
+        rng = np.random.default_rng(seed)
+        everything = np.arange(file.samples.n_leaves)
+        pairs = [
+            view_session(
+                table,
+                file,
+                split,
+                classes=everything,
+                introduces=everything if t == 0 else everything[:0],
+                columns=None if t == 0 else rng.permutation(table.values.shape[1]),
+                session_id=t if self.session_id else None,
+            )
+            for t in range(self.sessions)
+        ]
+        return Stream(
+            spec=flat_spec(table, file, reveals_session_id=self.session_id),
+            sessions=tuple(s for s, _ in pairs),
+            eval_sets=tuple(e for _, e in pairs),
+            recipe=self.recipe(),
+            features=features,
+            samples=(file.digests["samples"],),
+            normalise_new=self.normalise_new,
+            validation=self.validation,
+        )
