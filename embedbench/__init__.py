@@ -1,1 +1,37 @@
-"""embedbench."""
+"""embedbench: learning without forgetting, measured on cached features.
+
+A run is four steps: open an embedding file, build a stream, run a learner, score its predictions.
+Names are resolved when first used, so that importing the package stays fast.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from embedbench.api import build_stream as build_stream
+    from embedbench.api import make_learner as make_learner
+    from embedbench.api import run as run
+    from embedbench.api import score as score
+    from embedbench.file import EmbeddingFile as EmbeddingFile
+    from embedbench.learner import Learner as Learner
+    from embedbench.protocol import Protocol as Protocol
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "build_stream": "api",
+    "make_learner": "api",
+    "run": "api",
+    "score": "api",
+    "EmbeddingFile": "file",
+    "Learner": "learner",
+    "Protocol": "protocol",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'embedbench' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"embedbench.{_HOMES[name]}"), name)

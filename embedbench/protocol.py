@@ -17,7 +17,7 @@ from embedbench.errors import UserError, unknown
 from embedbench.file import TEST, TRAIN, VAL, EmbeddingFile
 from embedbench.stream import EvalSet, Ints, Session, Stream, StreamSpec, Table, View, digest
 
-SCALES = ("auto", "none", "l2", "standard")
+SCALES = ("auto", "none", "l2", "rms", "standard")
 
 
 @dataclass(kw_only=True)
@@ -29,8 +29,9 @@ class Protocol(ABC):
     validation : "train": the file's own validation split, or `val_fraction` of each class's training
         samples where it has none. "test": the test data of the session, to imitate a paper; flagged
     val_fraction : share of each class's training samples, in (0, 1)
-    scale : "none"; "l2" (each vector to unit length); "standard" (mean 0, deviation 1 per column
-        over session 0's training data, clipped to ±5); "auto": none for pixels, standard otherwise
+    scale : "none"; "l2" (each vector to length 1); "rms" (each vector to root mean square 1, so
+        to length √D); "standard" (mean 0, deviation 1 per column over session 0's training data,
+        clipped to ±5); "auto": none for pixels, rms otherwise
     """
 
     validation: str = "train"
@@ -97,26 +98,28 @@ def split_rows(file: EmbeddingFile, validation: str, val_fraction: float) -> Spl
     return Split(train, val, test)
 
 
-def load_table(file: EmbeddingFile, scale: str, base_rows: Ints) -> tuple[Table, str]:
-    """Read a file's embeddings once, scaled in place; returns the table and its features digest.
+def load_table(file: EmbeddingFile, scale: str, base_rows: Ints) -> tuple[Table, str, str]:
+    """Read a file's embeddings once, scaled in place.
 
     `base_rows`, (n,): training rows of session 0, the only data that "standard" may look at.
+    Returns the table, its features digest, and the digest of the rows the scaling was fitted to.
     """
     x = file.read()
     if scale == "auto":
         pixels = file.provenance.get("backbone", {}).get("name") == "pixels"
-        scale = "none" if pixels else "standard"
-    if scale == "l2":
+        scale = "none" if pixels else "rms"
+    fitted = ""
+    if scale in ("l2", "rms"):
         x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.float32(1e-12))
+        if scale == "rms":
+            x *= np.float32(np.sqrt(x.shape[1]))
     elif scale == "standard":
         base = x[base_rows]
         x -= base.mean(axis=0, dtype=np.float64).astype(np.float32)
         x /= np.maximum(base.std(axis=0, dtype=np.float64), 1e-6).astype(np.float32)
         np.clip(x, -5, 5, out=x)
-    key: list[str | NDArray[np.int64]] = ["features", file.digests["content"], scale]
-    if scale == "standard":
-        key.append(np.sort(base_rows))
-    return Table(x), digest(*key)
+        fitted = digest("fitted", base_rows)
+    return Table(x), digest("features", file.digests["content"], scale), fitted
 
 
 def class_order(order: str, file: EmbeddingFile, seed: int) -> Ints:

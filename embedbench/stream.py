@@ -193,6 +193,8 @@ class Stream:
     samples : digests of the files' sample lists
     normalise_new : Ω_new is divided by α_ideal on this protocol (`kemker_table` preset)
     validation : "train" where validation data comes from training data, "test" where it is the test set
+    observe_batch : samples in the batches that the runner cuts for online learners
+    fitted : digest of the rows that the features' scaling was fitted to; empty where none were
     notes : what the protocol had to decide for this file, in words
     """
 
@@ -205,6 +207,7 @@ class Stream:
     normalise_new: bool = False
     validation: str = "train"
     observe_batch: int = 256
+    fitted: str = ""
     notes: tuple[str, ...] = ()
 
     @cached_property
@@ -245,7 +248,7 @@ class Stream:
             spec=StreamSpec(self.spec.input_shape, self.spec.n_classes, self.spec.multilabel),
             sessions=(session,),
             eval_sets=(EvalSet(x=test[0], y=test[2], ids=test[1], classes=seen),),
-            recipe="merged",
+            recipe=f"merged {self.fitted}",
             features=self.features,
             samples=self.samples,
             validation=self.validation,
@@ -262,11 +265,11 @@ def _merge(parts: Sequence[tuple[View, Ints, Ints]]) -> tuple[View, Ints, Ints]:
     first = parts[0][0]
     if any(v.table is not first.table for v, _, _ in parts):
         raise ValueError("merged() joins views of one table only")
-    taken: set[int] = set()
+    taken = np.zeros(0, dtype=np.int64)
     keep = []
     for view, ids, y in parts:
-        new = np.array([i not in taken for i in ids.tolist()], dtype=np.bool_)
-        taken.update(ids.tolist())
+        new = ~np.isin(ids, taken)
+        taken = np.concatenate([taken, ids[new]])
         if new.any() and not np.array_equal(_columns(view), _columns(first)):
             raise ValueError("merged() cannot join new samples seen through different permutations")
         keep.append((view.rows[new], ids[new], y[new]))

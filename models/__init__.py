@@ -1,1 +1,1 @@
-
+"""Learners, one a file; the file's stem is the name on the command line."""

@@ -52,7 +52,7 @@ class IncrementalClass(Protocol):
         cuts = self._cuts(len(order))
         split = split_rows(file, self.validation, self.val_fraction)
         base_rows = split.train[np.isin(file.labels[split.train], order[: cuts[0]])]
-        table, features = load_table(file, self.scale, base_rows)
+        table, features, fitted = load_table(file, self.scale, base_rows)
         pairs = [
             view_session(table, file, split, classes=classes)
             for classes in np.split(order, cuts)
@@ -69,6 +69,7 @@ class IncrementalClass(Protocol):
             features=features,
             samples=(file.digests["samples"],),
             normalise_new=self.normalise_new,
+            fitted=fitted,
             validation=self.validation,
             notes=note,
         )

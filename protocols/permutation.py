@@ -41,7 +41,7 @@ class Permutation(Protocol):
             raise UserError(f"permutation needs at least 2 sessions, got {self.sessions}")
         file = one_file(files, self.name)
         split = split_rows(file, self.validation, self.val_fraction)
-        table, features = load_table(file, self.scale, split.train)
+        table, features, fitted = load_table(file, self.scale, split.train)
         rng = np.random.default_rng(seed)
         everything = np.arange(file.samples.n_leaves)
         pairs = [
@@ -64,5 +64,6 @@ class Permutation(Protocol):
             features=features,
             samples=(file.digests["samples"],),
             normalise_new=self.normalise_new,
+            fitted=fitted,
             validation=self.validation,
         )

@@ -1,0 +1,82 @@
+"""Predictions: what a learner answered, for every test sample at every evaluation moment.
+
+They are the ground truth of a run; every score is a pure function of them. The layout of
+`predictions.h5` is described in docs/predictions.md, well enough to do without this module.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.errors import UserError
+from embedbench.stream import Bools, Ints
+
+FORMAT = "embedbench-predictions"
+VERSION = "1.0"
+
+Answers = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Answers of one run. M moments, n test samples, E eval sets, C classes.
+
+    Parameters
+    ----------
+    ids, y, eval_set : (n,) opaque sample id, true class, number of the eval set; sets are contiguous
+    set_classes : (E, C) classes of each set's own session: candidates of the within-session answer
+    session : (M,) the session learned last, from 0
+    samples_seen : (M,) training samples so far
+    seen : (M, C) classes seen so far: candidates of the answer
+    answer : (M, n) class answered over the classes seen so far; -1 where scores were NaN
+    within : (M, n) class answered over the classes of the sample's own session; -1 likewise
+    """
+
+    ids: Ints
+    y: Ints
+    eval_set: Ints
+    set_classes: Bools
+    session: Ints
+    samples_seen: Ints
+    seen: Bools
+    answer: Answers
+    within: Answers
+
+    def save(self, path: Path) -> None:
+        """Write to a temporary name, then rename."""
+        temporary = path.with_suffix(".tmp")
+        with h5py.File(temporary, "w") as f:
+            f.attrs["format"] = FORMAT
+            f.attrs["format_version"] = VERSION
+            for name in (x.name for x in fields(self)):
+                value = getattr(self, name)
+                if value.dtype == np.bool_:
+                    value = value.astype(np.uint8)  # h5py's booleans are an enum of its own
+                # shuffle + gzip: neighbouring answers agree, so they shrink about tenfold
+                f.create_dataset(name, data=value, compression="gzip", shuffle=True)
+        os.replace(temporary, path)
+
+    @classmethod
+    def load(cls, path: Path) -> Predictions:
+        """Read a `predictions.h5`."""
+        try:
+            with h5py.File(path, "r") as f:
+                if f.attrs.get("format") != FORMAT or f.attrs.get("format_version") != VERSION:
+                    raise UserError(
+                        f"{path} is not {FORMAT} version {VERSION}: it says "
+                        f"{f.attrs.get('format')!r} {f.attrs.get('format_version')!r}"
+                    )
+                values = {x.name: f[x.name][()] for x in fields(cls)}
+        except (OSError, KeyError) as e:
+            raise UserError(
+                f"{path} cannot be read as predictions ({e}); run that cell again with --overwrite"
+            ) from e
+        for name in ("set_classes", "seen"):
+            values[name] = values[name].astype(np.bool_)
+        return cls(**values)

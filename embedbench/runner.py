@@ -1,0 +1,194 @@
+"""The runner: one learner through one stream, answers written at every evaluation moment.
+
+Masking, argmax, the cutting of online batches and timing are here, so that no learner scores itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from embedbench.errors import UserError
+from embedbench.learner import Context, Learner, Seeds
+from embedbench.predictions import Answers, Predictions
+from embedbench.stream import Bools, Session, Stream, View
+
+EVAL_BATCH = 8192
+
+
+@dataclass
+class SessionLog:
+    """What one session cost: seconds, footprint (bytes by kind), and the learner's own log."""
+
+    learn_seconds: float
+    evaluate_seconds: float
+    footprint: dict[str, int]
+    log: dict[str, Any]
+
+
+def run_stream(
+    stream: Stream,
+    learner: Learner,
+    seeds: Seeds,
+    device: str = "cpu",
+    progress: Callable[[str], None] = lambda _: None,
+) -> tuple[Predictions, list[SessionLog]]:
+    """Teach `learner` the sessions in order; evaluate on every test sample after each.
+
+    A learner tagged `offline` is given `stream.merged()` and evaluated once.
+    """
+    if learner.tags.offline:
+        stream = stream.merged()
+    _check(stream, learner)
+    learner.start(stream.spec, seeds, device)
+    evaluator = _Evaluator(stream, device)
+    seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)
+    logs: list[SessionLog] = []
+    moments: list[tuple[Bools, Answers, Answers]] = []
+    for i, session in enumerate(stream.sessions):
+        seen = seen.copy()
+        seen[session.classes] = True
+        began = time.perf_counter()
+        log = _learn(learner, session, seen, stream, seeds, i, device, progress)
+        learner.prepare()
+        _synchronise(device)
+        learned = time.perf_counter()
+        moments.append((seen, *evaluator.answers(learner, seen)))
+        done = time.perf_counter()
+        logs.append(SessionLog(learned - began, done - learned, dict(learner.footprint()), log))
+        progress(f"session {i + 1}/{len(stream.sessions)}")
+    sizes = np.array([len(s.x) for s in stream.sessions])
+    return (
+        Predictions(
+            ids=np.concatenate([e.ids for e in stream.eval_sets]),
+            y=np.concatenate([e.y for e in stream.eval_sets]),
+            eval_set=np.repeat(np.arange(len(stream.eval_sets)), [len(e.y) for e in stream.eval_sets]),
+            set_classes=np.stack([e.classes for e in stream.eval_sets]),
+            session=np.arange(len(stream.sessions)),
+            samples_seen=np.cumsum(sizes),
+            seen=np.stack([m[0] for m in moments]),
+            answer=np.stack([m[1] for m in moments]),
+            within=np.stack([m[2] for m in moments]),
+        ),
+        logs,
+    )
+
+
+def _check(stream: Stream, learner: Learner) -> None:
+    name = type(learner).__name__
+    if learner.tags.needs_session_id and not stream.spec.reveals_session_id:
+        raise UserError(f"{name} needs the session id at test, and this stream hides it")
+    if stream.spec.multilabel and not learner.tags.multilabel:
+        raise UserError(f"{name} learns one label a sample, and this stream has several")
+
+
+def _learn(
+    learner: Learner,
+    session: Session,
+    seen: Bools,
+    stream: Stream,
+    seeds: Seeds,
+    number: int,
+    device: str,
+    progress: Callable[[str], None],
+) -> dict[str, Any]:
+    if not learner.tags.online:
+        ctx = Context(
+            validate=lambda scores: _validation_accuracy(scores, session, seen, device),
+            validation=stream.validation,
+            progress=progress,
+        )
+        return learner.learn(session, ctx)
+    order = np.random.default_rng([seeds.batches, number]).permutation(len(session.x))
+    y = torch.from_numpy(session.y).to(device)
+    batches = torch.from_numpy(order).to(device).split(stream.observe_batch)
+    for index in batches:
+        learner.observe(session.x.batch(index, device), y[index])
+    return {"steps": len(batches), "epochs": 1}
+
+
+def _validation_accuracy(
+    scores: Callable[[Tensor], Tensor], session: Session, seen: Bools, device: str
+) -> float:
+    """Accuracy on the session's validation data over the classes seen so far; NaN if there is none."""
+    if len(session.val_x) == 0:
+        return float("nan")
+    out = torch.as_tensor(scores(session.val_x.tensor(device)))
+    out = out.masked_fill(~torch.from_numpy(seen).to(out.device), -torch.inf)
+    return float((out.argmax(1).cpu() == torch.from_numpy(session.val_y)).double().mean())
+
+
+class _Evaluator:
+    """Answers for all eval sets, in large batches; sets that share a view are read together."""
+
+    def __init__(self, stream: Stream, device: str) -> None:
+        self.device = device
+        self.reveals = stream.spec.reveals_session_id
+        self.n_classes = stream.spec.n_classes
+        self.sets = stream.eval_sets
+        masks = np.stack([e.classes for e in self.sets])
+        self.own = torch.from_numpy(masks).to(device)  # (E, C)
+        self.restricted = [e.candidates for e in self.sets]
+        self.groups: list[list[int]] = []
+        for e, current in enumerate(self.sets):
+            if self.groups and _same_view(current.x, self.sets[self.groups[-1][0]].x):
+                self.groups[-1].append(e)
+            else:
+                self.groups.append([e])
+
+    def answers(self, learner: Learner, seen: Bools) -> tuple[Answers, Answers]:
+        """The answer over the classes seen so far and within the sample's session, (n,) each."""
+        allowed = np.stack([seen if r is None else seen & r for r in self.restricted])
+        allowed[~allowed.any(axis=1)] = seen  # nothing of the set's candidates was seen yet
+        candidates = torch.from_numpy(allowed).to(self.device)
+        answer, within = [], []
+        for group in self.groups:
+            first = self.sets[group[0]].x
+            rows = np.concatenate([self.sets[e].x.rows for e in group])
+            view = View(first.table, rows, first.width, first.columns)
+            number = np.repeat(group, [len(self.sets[e].y) for e in group])
+            which = torch.from_numpy(number).to(self.device)
+            for index in torch.arange(len(rows), device=self.device).split(EVAL_BATCH):
+                scores = self._scores(learner, view.batch(index, self.device), which[index])
+                answer.append(_argmax(scores, candidates[which[index]]))
+                within.append(_argmax(scores, self.own[which[index]]))
+        return _join(answer), _join(within)
+
+    def _scores(self, learner: Learner, x: Tensor, session: Tensor) -> Tensor:
+        with torch.inference_mode():
+            scores = learner.scores(x, session_id=session if self.reveals else None)
+            scores = torch.as_tensor(scores, device=self.device)
+        if scores.shape != (len(x), self.n_classes):
+            raise UserError(
+                f"{type(learner).__name__}.scores must return ({len(x)}, {self.n_classes}), "
+                f"it returned {tuple(scores.shape)}"
+            )
+        return scores
+
+
+def _same_view(a: View, b: View) -> bool:
+    return a.table is b.table and a.columns is b.columns and a.width == b.width
+
+
+def _argmax(scores: Tensor, candidates: Tensor) -> Tensor:
+    """(n,) best candidate class; -1 where a score is NaN."""
+    best = scores.masked_fill(~candidates, -torch.inf).argmax(dim=1).int()
+    return best.masked_fill_(scores.isnan().any(dim=1), -1)
+
+
+def _join(parts: list[Tensor]) -> Answers:
+    if not parts:
+        return np.zeros(0, dtype=np.int32)
+    joined: Answers = torch.cat(parts).cpu().numpy()
+    return joined
+
+
+def _synchronise(device: str) -> None:
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()

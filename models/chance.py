@@ -1,0 +1,47 @@
+"""Chance: answers that know nothing, for the level below which nothing was learned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+
+from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
+from embedbench.stream import Session, StreamSpec
+
+
+@dataclass
+class Chance(Learner):
+    """Uniformly random scores, drawn by hashing the sample's bits: the same sample, the same answer.
+
+    A hash in integers, so that the answers do not depend on how a batch is cut.
+    """
+
+    tags: ClassVar[Tags] = Tags(learns=False)
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        draw = torch.Generator().manual_seed(seeds.init)
+        n_inputs = spec.input_shape[0]
+        odd = torch.randint(-(2**62), 2**62, (n_inputs + spec.n_classes,), generator=draw) * 2 + 1
+        self.column, self.class_ = odd[:n_inputs].to(device), odd[n_inputs:].to(device)
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        return {}
+
+    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
+        bits = x.contiguous().view(torch.int32).long()  # (n, D)
+        key = (bits * self.column).sum(1, keepdim=True)  # wraps modulo 2^64
+        mixed = _mix(_mix(key) + self.class_)  # (n, C)
+        return (mixed >> 40).float() / 2**23  # the upper 24 bits, in [-1, 1)
+
+    def footprint(self) -> Footprint:
+        return Footprint()
+
+
+def _mix(h: torch.Tensor) -> torch.Tensor:
+    """Spread every bit over the upper half: multiply by an odd number, fold, twice."""
+    for odd in (-7046029254386353131, -4417276706812531889):
+        h = h * odd
+        h = h ^ (h >> 32)
+    return h

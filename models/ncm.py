@@ -1,0 +1,61 @@
+"""NCM: nearest class mean, the simplest learner that does not forget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch.nn.functional import normalize
+
+from embedbench.errors import unknown
+from embedbench.learner import Footprint, Learner, Seeds, Tags, tensor_bytes
+from embedbench.stream import StreamSpec
+
+UNSEEN = -1e30  # score of a class without a mean: finite, below every other
+
+
+@dataclass
+class NCM(Learner):
+    """Nearest class mean with running means; one pass, any batch size.
+
+    **Source**: Mensink et al. (2013), nearest class mean classifier; online form as in
+    Rebuffi et al. (2017) without exemplars.
+
+    Parameters
+    ----------
+    metric : "euclidean": -‖x - μ_c‖²; "cosine": cos(x, μ_c) with x brought to length 1 before averaging
+    """
+
+    metric: str = "euclidean"
+
+    tags: ClassVar[Tags] = Tags(online=True)
+    state: ClassVar[tuple[str, ...]] = ("sums", "counts")
+
+    def __post_init__(self) -> None:
+        if self.metric not in ("euclidean", "cosine"):
+            raise unknown("metric", self.metric, ("euclidean", "cosine"))
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        # float64: a mean of 60,000 pixels summed in float32 would be off in the fourth digit
+        size = (spec.n_classes, spec.input_shape[0])
+        self.sums = torch.zeros(size, device=device, dtype=torch.float64)
+        self.counts = torch.zeros(spec.n_classes, device=device, dtype=torch.int64)
+
+    def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        self.sums.index_add_(0, y, self._input(x).double())
+        self.counts += torch.bincount(y, minlength=len(self.counts))
+
+    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
+        means = (self.sums / self.counts.clamp(min=1)[:, None]).float()  # (C, D)
+        if self.metric == "cosine":
+            out = self._input(x) @ normalize(means).T
+        else:
+            out = 2 * x @ means.T - means.square().sum(1) - x.square().sum(1, keepdim=True)
+        return out.masked_fill(self.counts == 0, UNSEEN)
+
+    def _input(self, x: torch.Tensor) -> torch.Tensor:
+        return normalize(x) if self.metric == "cosine" else x
+
+    def footprint(self) -> Footprint:
+        return Footprint(means=tensor_bytes(self.sums, self.counts))

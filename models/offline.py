@@ -1,0 +1,42 @@
+"""Offline: the reference α_ideal, an MLP that is given all sessions at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+
+from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
+from embedbench.stream import Session, StreamSpec
+
+from .mlp import MLP
+
+
+@dataclass
+class Offline(Learner):
+    """The baseline MLP trained on the merged stream: every sample once, all classes at once.
+
+    **Source**: Kemker et al. (2018), "α_ideal", the offline MLP accuracy that normalises Ω.
+
+    Parameters
+    ----------
+    mlp : the hyperparameters of the MLP
+    """
+
+    mlp: MLP = field(default_factory=MLP)
+
+    tags: ClassVar[Tags] = Tags(offline=True)
+    state: ClassVar[tuple[str, ...]] = ("mlp",)
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.mlp.start(spec, seeds, device)
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        return self.mlp.learn(session, ctx)
+
+    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
+        return self.mlp.scores(x)
+
+    def footprint(self) -> Footprint:
+        return self.mlp.footprint()
