@@ -1,0 +1,177 @@
+"""What the bytes of an embedding file are, and how they are hashed.
+
+The written form is docs/format.md; this module is the only place that knows it in code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.errors import UserError
+
+FORMAT = "embedbench-embedding"
+VERSION = "1.0"
+KIND = "embedding"
+BLOCK = 1024  # rows per checksum
+SAMPLE_TABLES = ("labels", "split", "sample_ids")  # per-row tables beside the features
+FEATURE_TYPES: dict[str, np.dtype[Any]] = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2")}
+
+
+def sha256_parts(parts: Iterable[tuple[str, bytes]]) -> str:
+    """Return the SHA-256 over named byte strings, in hexadecimal.
+
+    Each part enters as its name in UTF-8, a zero byte, the number of bytes as an unsigned
+    little-endian 64-bit integer, and the bytes, so that no two lists of parts look alike.
+    """
+    digest = hashlib.sha256()
+    for name, value in parts:
+        digest.update(name.encode() + b"\0" + len(value).to_bytes(8, "little"))
+        digest.update(value)
+    return digest.hexdigest()
+
+
+def block_digest(rows: NDArray[Any]) -> bytes:
+    """Return the SHA-256 of rows as they lie in the file (C order, little-endian)."""
+    return hashlib.sha256(np.ascontiguousarray(rows).view(np.uint8).data).digest()
+
+
+def block_ranges(n: int) -> Iterator[tuple[int, int]]:
+    """Yield the first row and the row after the last of each block of n rows."""
+    for first in range(0, n, BLOCK):
+        yield first, min(first + BLOCK, n)
+
+
+def canonical_json(value: Any) -> str:
+    """Return the one JSON text of a value: sorted keys, no blanks, no NaN."""
+    try:
+        return json.dumps(
+            value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        )
+    except (TypeError, ValueError) as error:
+        raise UserError(
+            f"the provenance must be plain JSON ({error}); use strings, numbers, lists and objects."
+        ) from error
+
+
+def pack_strings(values: Sequence[str] | NDArray[np.str_]) -> NDArray[np.bytes_]:
+    """Return strings as zero-padded UTF-8 of one fixed length.
+
+    Raises
+    ------
+    UserError
+        A string is empty or holds a zero byte, which the padding could not give back.
+    """
+    texts = [str(value) for value in values]
+    for row, text in enumerate(texts):
+        if not text or "\0" in text:
+            raise UserError(
+                f"name {text!r} in row {row} is empty or holds a zero byte; give every sample and "
+                "every class a printable name."
+            )
+    return np.array([text.encode() for text in texts], dtype=np.bytes_)
+
+
+def unpack_strings(packed: NDArray[np.bytes_]) -> NDArray[np.str_]:
+    """Return zero-padded UTF-8 strings as text."""
+    try:
+        return packed.astype(np.str_)  # ASCII, the fast and usual case
+    except UnicodeDecodeError:
+        return np.char.decode(packed, "utf-8")
+
+
+def samples_digest(
+    ids: NDArray[np.str_],
+    labels: NDArray[np.int64],
+    split: NDArray[np.uint8],
+    classes: Sequence[str],
+    parents: NDArray[np.int64],
+) -> str:
+    """Return the digest of the sample list: ids, labels, splits and hierarchy, in row order."""
+    return sha256_parts(
+        [
+            ("ids", "\0".join(ids.tolist()).encode()),
+            ("labels", labels.astype("<i8").tobytes()),
+            ("split", split.tobytes()),
+            ("classes", "\0".join(classes).encode()),
+            ("parents", parents.astype("<i8").tobytes()),
+        ]
+    )
+
+
+def recipe_digest(provenance: Mapping[str, Any]) -> str:
+    """Return the digest of how the features were made.
+
+    It covers ``backbone``, ``preprocessing`` and ``arithmetic.dtype``, without the version of the
+    library, and without the id of the weights where their SHA-256 is known: the same weights
+    under another name are the same weights.
+    """
+    backbone = dict(provenance.get("backbone") or {})
+    backbone.pop("library_version", None)
+    if backbone.get("weights_sha256"):
+        backbone.pop("weights_id", None)
+    recipe = {
+        "backbone": backbone,
+        "preprocessing": provenance.get("preprocessing") or {},
+        "dtype": (provenance.get("arithmetic") or {}).get("dtype"),
+    }
+    return sha256_parts([("recipe", canonical_json(recipe).encode())])
+
+
+def table_signature(name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> str:
+    """Return name, element type and shape of a table as one line of text.
+
+    >>> table_signature("features", np.dtype("<f4"), (60000, 784))
+    'features <f4 60000 784'
+    """
+    return " ".join([name, dtype.str, *map(str, shape)])
+
+
+def content_digest(tables: Iterable[tuple[str, bytes]]) -> str:
+    """Return the digest of the features and layers: (signature, block checksums) of each."""
+    return sha256_parts(sorted(tables))
+
+
+def metadata_digest(file: h5py.File) -> str:
+    """Return the checksum over everything that is not a row: attributes, classes, provenance.
+
+    It also covers the name, type and shape of every table.
+    """
+    signatures: list[str] = []
+
+    def note(name: str, item: h5py.Group | h5py.Dataset) -> None:
+        if isinstance(item, h5py.Dataset):
+            signatures.append(table_signature(name, item.dtype, item.shape))
+
+    file.visititems(note)
+    return sha256_parts(
+        [
+            *((key, attribute(file, key).encode()) for key in ("format", "format_version", "kind")),
+            ("tables", "\n".join(sorted(signatures)).encode()),
+            ("classes", file["classes"][()].tobytes()),
+            ("parents", file["parents"][()].astype("<i4").tobytes()),
+            ("provenance", bytes(file["provenance"][()])),
+            *(
+                (f"digest {key}", attribute(file["digests"], key).encode())
+                for key in ("samples", "recipe", "content")
+            ),
+        ]
+    )
+
+
+def attribute(item: h5py.Group | h5py.File, key: str) -> str:
+    """Return a text attribute, whether it was stored as bytes or as text."""
+    value = item.attrs[key]
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def set_attribute(item: h5py.Group | h5py.Dataset, key: str, text: str) -> None:
+    """Store a text attribute as a fixed-length UTF-8 string."""
+    data = text.encode()
+    item.attrs.create(key, np.array(data), dtype=h5py.string_dtype("utf-8", len(data)))

@@ -1,0 +1,202 @@
+"""The embedding file: one data set through one backbone, with what is needed to trust it.
+
+Needs NumPy and h5py only. ``embedbench.writer`` makes these files; docs/format.md describes them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench import _disk, _layout
+from embedbench.errors import DamagedFileError, UserError, unknown
+from embedbench.samples import SPLITS, TEST, TRAIN, VAL, Samples
+
+__all__ = ["EmbeddingFile", "Samples", "SPLITS", "TRAIN", "VAL", "TEST"]
+
+
+@dataclass(frozen=True)
+class EmbeddingFile:
+    """The metadata of one embedding file; ``read`` gives its features.
+
+    Parameters
+    ----------
+    path
+        Where it lies.
+    samples
+        Ids, labels, splits and class hierarchy.
+    provenance
+        What made it: backbone, preprocessing, arithmetic, source, date, skipped samples.
+    digests
+        SHA-256 of ``samples``, of the ``recipe`` and of the ``content``.
+    kind
+        ``embedding``.
+    shape
+        (N, D) of the features.
+    dtype
+        Stored type of the features: float32 or float16.
+    layers
+        Width of each intermediate embedding, by name.
+    """
+
+    path: Path
+    samples: Samples
+    provenance: dict[str, Any]
+    digests: dict[str, str]
+    kind: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    layers: dict[str, int]
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """Read and check the metadata of a file; the features stay on disk.
+
+        Raises
+        ------
+        UserError
+            There is no such file, it is not an embedding file, or its version is unknown.
+        DamagedFileError
+            It is incomplete, or its metadata, labels, splits or ids fail their checksums.
+        """
+        path = Path(path)
+        with _disk.opened(path) as file:
+            _disk.check_format(path, file)
+            _disk.check_metadata(path, file)
+            samples = Samples(
+                ids=_layout.unpack_strings(file["sample_ids"][()]),
+                labels=file["labels"][()],
+                split=file["split"][()],
+                classes=tuple(_layout.unpack_strings(file["classes"][()]).tolist()),
+                parents=file["parents"][()],
+            )
+            features = file["features"]
+            digests = {
+                key: _layout.attribute(file["digests"], key) for key in file["digests"].attrs
+            }
+            found = cls(
+                path=path,
+                samples=samples,
+                provenance=json.loads(bytes(file["provenance"][()])),
+                digests=digests,
+                kind=_layout.attribute(file, "kind"),
+                shape=features.shape,
+                dtype=features.dtype,
+                layers={name: int(table.shape[1]) for name, table in file["layers"].items()},
+            )
+        samples.check()
+        if samples.digest() != digests["samples"]:
+            raise DamagedFileError(f"{path}: the samples do not match their digest; make it again.")
+        return found
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """(N,) index of the leaf class."""
+        return self.samples.labels
+
+    @property
+    def split(self) -> NDArray[np.uint8]:
+        """(N,) TRAIN, VAL or TEST."""
+        return self.samples.split
+
+    @property
+    def sample_ids(self) -> NDArray[np.str_]:
+        """(N,) names of the samples."""
+        return self.samples.ids
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """(C,) names; leaves first."""
+        return self.samples.classes
+
+    @property
+    def parents(self) -> NDArray[np.int64]:
+        """(C,) index of each class's parent, -1 where there is none."""
+        return self.samples.parents
+
+    def tables(self, layers: Sequence[str] = ()) -> list[str]:
+        """Return the names of the feature tables: ``features``, then the named layers."""
+        for name in layers:
+            if name not in self.layers:
+                raise unknown(f"layer of {self.path}", name, self.layers)
+        return ["features", *(f"layers/{name}" for name in layers)]
+
+    def blocks(self, table: str) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield (first row, rows as stored) of a feature table, each block verified first."""
+        with _disk.opened(self.path) as file:
+            sums = file[f"checksums/{table}"][()]
+            for block, (first, end) in enumerate(_layout.block_ranges(self.shape[0])):
+                rows = _disk.read_rows(file, table, first, end)
+                if rows is None or _layout.block_digest(rows) != sums[block].tobytes():
+                    raise _disk.damaged_error(self.path, [(table, first, end)])
+                yield first, rows
+
+    def read(self, layers: Sequence[str] = ()) -> NDArray[np.float32]:
+        """Read and verify the features, followed by the named layers.
+
+        Returns
+        -------
+        (N, D + D_1 + ...) float32, filled in one pass.
+
+        Raises
+        ------
+        DamagedFileError
+            Blocks do not match their checksums; the message names the rows.
+        UserError
+            A layer is unknown, or a value is NaN or infinite.
+        """
+        tables = self.tables(layers)
+        widths = [self.shape[1], *(self.layers[name] for name in layers)]
+        out = np.empty((self.shape[0], sum(widths)), dtype=np.float32)
+        damage: list[tuple[str, int, int]] = []
+        pending: deque[tuple[tuple[str, int, int], Future[str]]] = deque()
+
+        def settle() -> None:
+            where, future = pending.popleft()
+            problem = future.result()
+            if problem == "damaged":
+                damage.append(where)
+            elif problem:
+                raise UserError(f"{self.path}: {where[0]} {problem}; extract the file again.")
+
+        with _disk.opened(self.path) as file, ThreadPoolExecutor(4) as pool:
+            left = 0
+            for table, width in zip(tables, widths, strict=True):
+                sums = file[f"checksums/{table}"][()]
+                target = out[:, left : left + width]
+                left += width
+                for block, (first, end) in enumerate(_layout.block_ranges(self.shape[0])):
+                    rows = _disk.read_rows(file, table, first, end)
+                    job = pool.submit(_place, target, first, rows, sums[block].tobytes())
+                    pending.append(((table, first, end), job))
+                    if len(pending) > 8:  # bounds the memory beside `out`
+                        settle()
+            while pending:
+                settle()
+        if damage:
+            raise _disk.damaged_error(self.path, damage)
+        return out
+
+    def damaged_rows(self) -> list[tuple[str, int, int]]:
+        """Return (table, first row, row after the last) of every block with a wrong checksum."""
+        return _disk.damaged_rows(self.path)
+
+
+def _place(target: NDArray[np.float32], first: int, rows: NDArray[Any] | None, sha: bytes) -> str:
+    """Copy a block into place; return what is wrong with it, or nothing."""
+    if rows is None or _layout.block_digest(rows) != sha:
+        return "damaged"
+    target[first : first + len(rows)] = rows
+    finite = np.isfinite(rows)
+    if not finite.all():
+        return f"row {first + int(np.argmin(finite.all(axis=1)))} holds NaN or infinite values"
+    return ""
