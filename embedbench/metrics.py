@@ -1,8 +1,8 @@
 """Metrics: one public function each, from a score matrix (and references) to one number.
 
 All take `(scores, reference)` and return a fraction; undefined is NaN, never a silent 0. T sessions
-counted from 0, R = scores.R, α_i = scores.pooled after session i. `--help`, `embedbench list metrics`
-and the reports read the first line and the Source of each docstring.
+counted from 0, R = scores.R, α_i = scores.pooled after session i. `--help`, `embedbench list
+metrics` and the reports read the first line and the Source of each docstring.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Reference:
     Parameters
     ----------
     ideal : α_ideal, score of the offline learner trained on all data at once (NaN if not measured)
-    chance : (T, E) R of the chance learner, or None
+    chance : (E,) b_j, score of the chance learner on eval set j just before session j; or None
     normalise_new : the protocol's Ω_new is divided by α_ideal in the `kemker_table` preset
     preset : "kemker_table" (what the paper's tables imply) or "kemker_eq" (its Eq. 2-4 to the letter)
     """
@@ -41,8 +41,8 @@ Metric = Callable[[ScoreMatrix, Reference], float]
 def omega_base(scores: ScoreMatrix, reference: Reference) -> float:
     """Ω_base: mean over later sessions of the score on session 0, as a share of α_ideal.
 
-    Ω_base = 1/(T-1) Σ_{i=1..T-1} R[i, 0] / α_ideal. Never clipped: above 1 where the base set alone is
-    easier than all the data.
+    Ω_base = 1/(T-1) Σ_{i=1..T-1} R[i, 0] / α_ideal. Never clipped: above 1 where the base set alone
+    is easier than all the data.
 
     **Source**: Kemker et al. (2018), Eq. 2.
     """
@@ -65,8 +65,8 @@ def omega_new(scores: ScoreMatrix, reference: Reference) -> float:
 def omega_all(scores: ScoreMatrix, reference: Reference) -> float:
     """Ω_all: mean over later sessions of the score on all sessions so far, as a share of α_ideal.
 
-    Ω_all = 1/(T-1) Σ_{i=1..T-1} α_i / α_ideal, α_i pooled over the test data of sessions 0…i. It rewards
-    not learning: read it beside Ω_new.
+    Ω_all = 1/(T-1) Σ_{i=1..T-1} α_i / α_ideal, α_i pooled over the test data of sessions 0…i. It
+    rewards not learning: read it beside Ω_new.
 
     **Source**: Kemker et al. (2018), Eq. 4.
     """
@@ -129,14 +129,15 @@ def bwt(scores: ScoreMatrix, reference: Reference) -> float:
 def fwt(scores: ScoreMatrix, reference: Reference) -> float:
     """FWT: mean over later sessions of the score just before learning, less chance.
 
-    1/(T-1) Σ_{j≥1} (R[j-1, j] - b_j); NaN where answers of future classes are masked (class-incremental
-    streams). **Source**: Lopez-Paz and Ranzato (2017), GEM, Eq. 4. **Departs**: b_j is the score of
-    the chance learner at the same moment, not of a network at random initialisation.
+    1/(T-1) Σ_{j≥1} (R[j-1, j] - b_j); NaN where answers of future classes are masked
+    (class-incremental streams). **Source**: Lopez-Paz and Ranzato (2017), GEM, Eq. 4. **Departs**:
+    b_j is the score of the chance learner at the same moment, not of a network at random
+    initialisation.
     """
     if reference.chance is None:
         return float("nan")
     before = np.diagonal(scores.R, offset=1)
-    return _mean(before - np.diagonal(reference.chance, offset=1))
+    return _mean(before - reference.chance[1 : len(before) + 1])
 
 
 def all_metrics() -> dict[str, Metric]:
@@ -148,7 +149,7 @@ def all_metrics() -> dict[str, Metric]:
         if inspect.isfunction(f)
         and f.__module__ == __name__
         and not name.startswith("_")
-        and name != "all_metrics"
+        and name not in ("all_metrics", "compute")
     }
 
 

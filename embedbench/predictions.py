@@ -29,7 +29,8 @@ class Predictions:
 
     Parameters
     ----------
-    ids, y, eval_set : (n,) opaque sample id, true class, number of the eval set; sets are contiguous
+    ids, y, eval_set : (n,) opaque sample id, true class, number of the eval set; sets are
+        contiguous
     set_classes : (E, C) classes of each set's own session: candidates of the within-session answer
     session : (M,) the session learned last, from 0
     samples_seen : (M,) training samples so far

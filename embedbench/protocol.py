@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from embedbench.errors import UserError, unknown
 from embedbench.file import TEST, TRAIN, VAL, EmbeddingFile
@@ -26,8 +25,9 @@ class Protocol(ABC):
 
     Parameters
     ----------
-    validation : "train": the file's own validation split, or `val_fraction` of each class's training
-        samples where it has none. "test": the test data of the session, to imitate a paper; flagged
+    validation : "train": the file's own validation split, or `val_fraction` of each class's
+        training samples where it has none. "test": the test data of the session, to imitate a
+        paper; flagged
     val_fraction : share of each class's training samples, in (0, 1)
     scale : "none"; "l2" (each vector to length 1); "rms" (each vector to root mean square 1, so
         to length √D); "standard" (mean 0, deviation 1 per column over session 0's training data,
@@ -125,8 +125,8 @@ def load_table(file: EmbeddingFile, scale: str, base_rows: Ints) -> tuple[Table,
 def class_order(order: str, file: EmbeddingFile, seed: int) -> Ints:
     """Resolve "natural", "random" (seeded) or the path of an order file to class indices, (C,).
 
-    An order file is a JSON list (or an object with key "order") of class names or indices, or a text
-    file with one a line; it must hold every leaf class once.
+    An order file is a JSON list (or an object with key "order") of class names or indices, or a
+    text file with one a line; it must hold every leaf class once.
     """
     n = file.samples.n_leaves
     if order == "natural":

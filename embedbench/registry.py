@@ -117,7 +117,9 @@ def make(cls: type, settings: dict[str, Any], *, name: str) -> Any:
             values[head] = _read(value, hints[head], f"{name}.{head}")
     for head, inner in nested.items():
         if not dataclasses.is_dataclass(hints[head]):
-            raise UserError(f"{name}.{head} is a single value; it has no setting {next(iter(inner))!r}")
+            raise UserError(
+                f"{name}.{head} is a single value; it has no setting {next(iter(inner))!r}"
+            )
         values[head] = make(cast(type, hints[head]), inner, name=f"{name}.{head}")
     return cls(**values)
 
@@ -133,7 +135,7 @@ def _read(value: Any, hint: Any, name: str) -> Any:
                 if option is bool and value.lower() in ("true", "false", "1", "0", "yes", "no"):
                     return value.lower() in ("true", "1", "yes")
                 if option in (int, float, str):
-                    return option(value)
+                    return cast(type, option)(value)
             except ValueError:
                 continue
     elif value is None and type(None) in options:
@@ -142,6 +144,6 @@ def _read(value: Any, hint: Any, name: str) -> Any:
         isinstance(value, tuple(o for o in options if isinstance(o, type)))
         or (float in options and isinstance(value, int))
     ):
-        return float(value) if float in options and int not in options else value
+        return float(cast(float, value)) if float in options and int not in options else value
     expected = getattr(hint, "__name__", str(hint))
     raise UserError(f"{name} must be {expected}, got {value!r}")

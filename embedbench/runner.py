@@ -1,6 +1,7 @@
 """The runner: one learner through one stream, answers written at every evaluation moment.
 
-Masking, argmax, the cutting of online batches and timing are here, so that no learner scores itself.
+Masking, argmax, the cutting of online batches and timing are here, so that no learner scores
+itself.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ def run_stream(
         Predictions(
             ids=np.concatenate([e.ids for e in stream.eval_sets]),
             y=np.concatenate([e.y for e in stream.eval_sets]),
-            eval_set=np.repeat(np.arange(len(stream.eval_sets)), [len(e.y) for e in stream.eval_sets]),
+            eval_set=np.repeat(
+                np.arange(len(stream.eval_sets)), [len(e.y) for e in stream.eval_sets]
+            ),
             set_classes=np.stack([e.classes for e in stream.eval_sets]),
             session=np.arange(len(stream.sessions)),
             samples_seen=np.cumsum(sizes),
@@ -107,7 +110,7 @@ def _learn(
         return learner.learn(session, ctx)
     order = np.random.default_rng([seeds.batches, number]).permutation(len(session.x))
     y = torch.from_numpy(session.y).to(device)
-    batches = torch.from_numpy(order).to(device).split(stream.observe_batch)
+    batches = torch.split(torch.from_numpy(order).to(device), stream.observe_batch)
     for index in batches:
         learner.observe(session.x.batch(index, device), y[index])
     return {"steps": len(batches), "epochs": 1}
@@ -116,8 +119,8 @@ def _learn(
 def _validation_accuracy(
     scores: Callable[[Tensor], Tensor], session: Session, seen: Bools, device: str
 ) -> float:
-    """Accuracy on the session's validation data over the classes seen so far; NaN if there is none."""
-    if len(session.val_x) == 0:
+    """Accuracy on the session's validation data over the classes seen so far; NaN if there is
+    none.""" if len(session.val_x) == 0:
         return float("nan")
     out = torch.as_tensor(scores(session.val_x.tensor(device)))
     out = out.masked_fill(~torch.from_numpy(seen).to(out.device), -torch.inf)
@@ -154,7 +157,7 @@ class _Evaluator:
             view = View(first.table, rows, first.width, first.columns)
             number = np.repeat(group, [len(self.sets[e].y) for e in group])
             which = torch.from_numpy(number).to(self.device)
-            for index in torch.arange(len(rows), device=self.device).split(EVAL_BATCH):
+            for index in torch.split(torch.arange(len(rows), device=self.device), EVAL_BATCH):
                 scores = self._scores(learner, view.batch(index, self.device), which[index])
                 answer.append(_argmax(scores, candidates[which[index]]))
                 within.append(_argmax(scores, self.own[which[index]]))

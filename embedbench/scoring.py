@@ -58,7 +58,7 @@ def score_matrix(p: Predictions, name: str = "class_accuracy") -> ScoreMatrix:
     An eval set is scored once all its classes were seen, for `within_…` always.
     """
     within = name.startswith("within_")
-    right = (p.within if within else p.answer) == p.y  # (M, n)
+    right = np.asarray((p.within if within else p.answer) == p.y)  # (M, n)
     score = _class_accuracy if name.endswith("class_accuracy") else _accuracy
     n_sets = len(p.set_classes)
     sizes = np.bincount(p.eval_set, minlength=n_sets)
@@ -98,7 +98,8 @@ def _accuracy(right: Bools, y: Ints) -> Floats:
     """(M, n) → (M,) share of right answers."""
     if len(y) == 0:
         return np.full(len(right), np.nan)
-    return right.mean(axis=1, dtype=np.float64)
+    share: Floats = right.mean(axis=1, dtype=np.float64)
+    return share
 
 
 def _class_accuracy(right: Bools, y: Ints) -> Floats:
@@ -107,5 +108,5 @@ def _class_accuracy(right: Bools, y: Ints) -> Floats:
         return np.full(len(right), np.nan)
     classes, inverse, counts = np.unique(y, return_inverse=True, return_counts=True)
     hits = np.stack([np.bincount(inverse, row, minlength=len(classes)) for row in right])
-    recalls: Floats = hits / counts  # (M, k)
-    return recalls.mean(axis=1)
+    mean: Floats = (hits / counts).mean(axis=1)  # (M, k) → (M,)
+    return mean

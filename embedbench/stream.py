@@ -147,7 +147,8 @@ class EvalSet:
     Parameters
     ----------
     x, y, ids : as in `Session`
-    classes : (C,) bool, the classes of the set's own session: candidates of the within-session answer
+    classes : (C,) bool, the classes of the set's own session: candidates of the within-session
+        answer
     candidates : (C,) bool mask for every answer, independent of session ids, or None
     """
 
@@ -192,7 +193,8 @@ class Stream:
     features : digest of the feature bytes as the stream shows them (file contents and scaling)
     samples : digests of the files' sample lists
     normalise_new : Ω_new is divided by α_ideal on this protocol (`kemker_table` preset)
-    validation : "train" where validation data comes from training data, "test" where it is the test set
+    validation : "train" where validation data comes from training data, "test" where it is the test
+        set
     observe_batch : samples in the batches that the runner cuts for online learners
     fitted : digest of the rows that the features' scaling was fitted to; empty where none were
     notes : what the protocol had to decide for this file, in words

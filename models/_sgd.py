@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,8 @@ OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 class Stop:
     """When training a session ends. The steps taken and the reason are recorded.
 
-    **Source**: none of the papers prints its rule. The default follows from what early stopping does to
-    sessions of forty samples: a rule that counts epochs stops before anything is learned.
+    **Source**: none of the papers prints its rule. The default follows from what early stopping
+    does to sessions of forty samples: a rule that counts epochs stops before anything is learned.
 
     Parameters
     ----------
@@ -104,7 +105,8 @@ def fit(
     """Train `net` on a session with cross-entropy until `stop` says so.
 
     `regularise` is called between backward and step and adds its gradient to the parameters'.
-    Returns the log: epochs, steps, stop reason, the best epoch, last training loss, validation value.
+    Returns the log: epochs, steps, stop reason, the best epoch, last training loss, validation
+    value.
     """
     n = len(session.x)
     y = torch.from_numpy(session.y).to(device)
@@ -116,7 +118,7 @@ def fit(
         net.train()
         total = torch.zeros((), device=device)
         order = torch.randperm(n, generator=generator).to(device)
-        for index in order.split(batch_size):
+        for index in torch.split(order, batch_size):
             optimiser.zero_grad(set_to_none=True)
             logits = net(session.x.batch(index, device))
             loss = cross_entropy(logits if mask is None else logits + mask, y[index])
@@ -189,12 +191,13 @@ def predict(net: nn.Module, x: Tensor) -> Tensor:
 
 
 def mlp_net(n_inputs: int, units: int, layers: int, n_outputs: int, seed: int) -> nn.Sequential:
-    """`layers` hidden layers of `units` ReLUs and a linear head; PyTorch's default initialisation."""
+    """`layers` hidden layers of `units` ReLUs and a linear head; PyTorch's default
+    initialisation."""
     widths = [n_inputs, *[units] * layers]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         parts: list[nn.Module] = []
-        for a, b in zip(widths, widths[1:], strict=False):
+        for a, b in pairwise(widths):
             parts += [nn.Linear(a, b), nn.ReLU()]
         return nn.Sequential(*parts, nn.Linear(widths[-1], n_outputs))
 

@@ -25,15 +25,16 @@ SMALLEST_LAM = 1e-3
 class EWC(Learner):
     """Elastic weight consolidation: L = L_t + λ/2 Σ_i F_i (θ_i - θ*_i)².
 
-    **Source**: Kirkpatrick et al. (2017); Kemker et al. (2018), Eq. 1 and Table S2 (400×2 ReLU, batch
-    250, Adam 2e-4). λ by FACIL's rule (Masana et al. 2020; De Lange et al. 2019): from `lam_start`, decay
-    until validation accuracy on the current session is at least (1 - `lam_drop`) of what plain
-    fine-tuning reaches; after `lam_sessions` searches the last λ stays.
+    **Source**: Kirkpatrick et al. (2017); Kemker et al. (2018), Eq. 1 and Table S2 (400×2 ReLU,
+    batch 250, Adam 2e-4). λ by FACIL's rule (Masana et al. 2020; De Lange et al. 2019): from
+    `lam_start`, decay until validation accuracy on the current session is at least (1 - `lam_drop`)
+    of what plain fine-tuning reaches; after `lam_sessions` searches the last λ stays.
 
     **Departs**: the paper prints neither λ nor its estimator of the Fisher information. "exact"
     takes the expectation over all classes where there are at most 50, one sampled label above.
-    Libraries differ: true labels ("empirical": PyCIL, avalanche), predicted labels and squared batch
-    means (FACIL); all correlate above .9 with "exact" and mostly rescale λ, so λ does not carry over.
+    Libraries differ: true labels ("empirical": PyCIL, avalanche), predicted labels and squared
+    batch means (FACIL); all correlate above .9 with "exact" and mostly rescale λ, so λ does not
+    carry over.
 
     Parameters
     ----------
@@ -88,15 +89,13 @@ class EWC(Learner):
         net = mlp_net(spec.input_shape[0], self.units, self.layers, spec.n_classes, seeds.init)
         self.net = net.to(device)
         self.optimiser_ = self._optimiser()
-        # One penalty λ/2 weight·(θ - anchor)² serves every way of merging, however many sessions: a sum
-        # of quadratics Σ_k F_k (θ - θ*_k)² is one, centred on the F-weighted mean of the θ*_k.
+        # One penalty λ/2 weight·(θ - anchor)² serves every way of merging, however many sessions: a
+        # sum of quadratics Σ_k F_k (θ - θ*_k)² is one, centred on the F-weighted mean of the θ*_k.
         self.weight = [torch.zeros_like(p) for p in self.net.parameters()]
         self.anchor = [p.detach().clone() for p in self.net.parameters()]
 
     def _optimiser(self) -> torch.optim.Optimizer:
-        return make_optimiser(
-            self.optimiser, self.net, lr=self.lr, weight_decay=self.weight_decay
-        )
+        return make_optimiser(self.optimiser, self.net, lr=self.lr, weight_decay=self.weight_decay)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         if self.optimiser_state == "fresh":
@@ -197,10 +196,10 @@ def fisher_diagonal(
 ) -> list[Tensor]:
     """Diagonal Fisher information of a ReLU MLP at x (n, D), y (n,): one tensor per parameter.
 
-    F_i = 1/n Σ_x E_c[(∂ log p(c|x) / ∂θ_i)²], c over all classes ("exact", up to `most_classes`), one
-    draw from p ("sampled") or the true class ("empirical"). In a layer a → a Wᵀ + b the gradient of one
-    sample is the outer product of δ and a, so Σ_x E_c[δ²] a² is one matrix product: no per-sample
-    gradients are formed.
+    F_i = 1/n Σ_x E_c[(∂ log p(c|x) / ∂θ_i)²], c over all classes ("exact", up to `most_classes`),
+    one draw from p ("sampled") or the true class ("empirical"). In a layer a → a Wᵀ + b the
+    gradient of one sample is the outer product of δ and a, so Σ_x E_c[δ²] a² is one matrix product:
+    no per-sample gradients are formed.
     """
     linears = [m for m in net.modules() if isinstance(m, nn.Linear)]
     inputs = [x]  # a_l, the input of layer l

@@ -18,11 +18,12 @@ from ._sgd import Stop, fit, generator, make_optimiser, mlp_net, predict
 class MLP(Learner):
     """Multi-layer perceptron trained on one session after the other, with nothing against forgetting.
 
-    **Source**: Kemker et al. (2018), Table S1 (400×2 ReLU, batch 256, Nadam 8e-4); the head has a unit
-    for every class of the stream from the start, as the sizes in Table 2 imply.
+    **Source**: Kemker et al. (2018), Table S1 (400×2 ReLU, batch 256, Nadam 8e-4); the head has a
+    unit for every class of the stream from the start, as the sizes in Table 2 imply.
 
-    **Departs**: stopping rule and optimiser state are not in the paper. A fresh optimiser per session
-    reproduces its MNIST rows; keeping it hides forgetting (Ω_all .73 becomes .89 on permuted MNIST).
+    **Departs**: stopping rule and optimiser state are not in the paper. A fresh optimiser per
+    session reproduces its MNIST rows; keeping it hides forgetting (Ω_all .73 becomes .89 on
+    permuted MNIST).
 
     Parameters
     ----------
@@ -57,9 +58,7 @@ class MLP(Learner):
         self.optimiser_ = self._optimiser()
 
     def _optimiser(self) -> torch.optim.Optimizer:
-        return make_optimiser(
-            self.optimiser, self.net, lr=self.lr, weight_decay=self.weight_decay
-        )
+        return make_optimiser(self.optimiser, self.net, lr=self.lr, weight_decay=self.weight_decay)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         if self.optimiser_state == "fresh":

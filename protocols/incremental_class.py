@@ -54,8 +54,7 @@ class IncrementalClass(Protocol):
         base_rows = split.train[np.isin(file.labels[split.train], order[: cuts[0]])]
         table, features, fitted = load_table(file, self.scale, base_rows)
         pairs = [
-            view_session(table, file, split, classes=classes)
-            for classes in np.split(order, cuts)
+            view_session(table, file, split, classes=classes) for classes in np.split(order, cuts)
         ]
         for session, _ in pairs:
             if len(session.y) == 0:

@@ -18,11 +18,11 @@ from embedbench.stream import Stream
 class Permutation(Protocol):
     """Data permutation experiment: domain-incremental, all classes in every session.
 
-    **Source**: Kemker et al. (2018), "Data permutation experiment"; session 0 is the unpermuted data
-    (its supplement, Fig. S2). T = 10 follows from PathNet's printed model sizes.
+    **Source**: Kemker et al. (2018), "Data permutation experiment"; session 0 is the unpermuted
+    data (its supplement, Fig. S2). T = 10 follows from PathNet's printed model sizes.
 
-    **Departs**: the paper normalises Ω_new by α_ideal here, although its Eq. 3 does not (Table 2 has
-    values above the offline accuracy); so do we.
+    **Departs**: the paper normalises Ω_new by α_ideal here, although its Eq. 3 does not (Table 2
+    has values above the offline accuracy); so do we.
 
     Parameters
     ----------

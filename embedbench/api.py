@@ -1,0 +1,70 @@
+"""The Python API: a file, a stream, a learner, a score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from embedbench.file import EmbeddingFile
+from embedbench.learner import Learner, Seeds
+from embedbench.metrics import Reference, compute
+from embedbench.predictions import Predictions
+from embedbench.protocol import Protocol
+from embedbench.registry import learner_class, make, protocol_class
+from embedbench.scoring import score_matrix
+from embedbench.stream import Stream
+
+
+def build_stream(
+    files: str | Path | EmbeddingFile | Sequence[str | Path | EmbeddingFile],
+    protocol: str,
+    *,
+    seed: int = 0,
+    **params: Any,
+) -> Stream:
+    """Build a stream: `build_stream("mnist.h5", "incremental-class", base=5)`.
+
+    `seed` is the one that `embedbench run --seed` takes; the order seed is drawn from it.
+    """
+    given = [files] if isinstance(files, str | Path | EmbeddingFile) else list(files)
+    opened = [f if isinstance(f, EmbeddingFile) else EmbeddingFile.open(Path(f)) for f in given]
+    made: Protocol = make(protocol_class(protocol), params, name="protocol")
+    return made.build(opened, seed=Seeds.of(seed).order)
+
+
+def make_learner(name: str, **params: Any) -> Learner:
+    """Make a learner by name: `make_learner("ewc", lam=100)`."""
+    made: Learner = make(learner_class(name), params, name=name)
+    return made
+
+
+def run(
+    stream: Stream, learner: Learner | str, *, seed: int = 0, device: str = "cpu"
+) -> Predictions:
+    """Teach a learner the stream; returns what it answered after every session."""
+    from embedbench.runner import run_stream
+
+    if isinstance(learner, str):
+        learner = make_learner(learner)
+    return run_stream(stream, learner, Seeds.of(seed), device)[0]
+
+
+def score(
+    predictions: Predictions,
+    *,
+    offline: Predictions | None = None,
+    score: str = "class_accuracy",
+    normalise_new: bool = False,
+) -> dict[str, float]:
+    """All metrics of one run, by name; fractions.
+
+    Parameters
+    ----------
+    offline : answers of the `offline` learner on the same stream; without it Ω is NaN
+    score : base score, one of `embedbench.scoring.SCORES`
+    normalise_new : `stream.normalise_new`, for Ω_new
+    """
+    ideal = float("nan") if offline is None else float(score_matrix(offline, score).pooled[-1])
+    reference = Reference(ideal=ideal, normalise_new=normalise_new)
+    return compute(score_matrix(predictions, score), reference)

@@ -1,0 +1,296 @@
+"""Cells: one learner, one stream, one seed; planned, run over the cores, kept as they finish."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import os
+import platform
+import shutil
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from embedbench import __version__, record
+from embedbench.errors import UserError
+from embedbench.file import EmbeddingFile
+from embedbench.learner import Learner, Seeds
+from embedbench.protocol import Protocol
+from embedbench.registry import learner_class, make, protocol_class
+from embedbench.stream import Stream, digest
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run: everything that decides its result, and where it is kept.
+
+    Parameters
+    ----------
+    files : embedding files
+    protocol, learner : names
+    protocol_params, learner_params : settings as JSON text (hashable), already complete
+    seed : one seed, from which four are drawn; `fixed` overrides single ones
+    offline_params : settings of the reference learner, as JSON text
+    references : number of offline reference runs behind α_ideal
+    """
+
+    files: tuple[str, ...]
+    protocol: str
+    protocol_params: str
+    learner: str
+    learner_params: str
+    seed: int
+    fixed: tuple[tuple[str, int], ...] = ()
+    offline_params: str = "{}"
+    references: int = 1
+    preset: str = "kemker_table"
+    device: str = "cpu"
+    command: str = ""
+
+    @property
+    def seeds(self) -> Seeds:
+        return Seeds.of(self.seed, **dict(self.fixed))
+
+    def make_protocol(self) -> Protocol:
+        made: Protocol = make(
+            protocol_class(self.protocol), json.loads(self.protocol_params), name="protocol"
+        )
+        return made
+
+    def make_learner(self) -> Learner:
+        made: Learner = make(
+            learner_class(self.learner), json.loads(self.learner_params), name=self.learner
+        )
+        return made
+
+    def place(self, root: Path) -> Path:
+        """Where the cell is kept; the same cell, the same place."""
+        seed = "-".join([f"seed-{self.seed}", *(f"{k}{v}" for k, v in self.fixed)])
+        learner = f"{_file_name(self.learner)}-{digest(self.learner_params)[:8]}"
+        if learner_class(self.learner).tags.offline:
+            key = reference_key(_stream(self))
+            return root / "references" / f"{learner}-{key[:8]}" / seed
+        contents = [_open(f).digests["content"] + _open(f).digests["samples"] for f in self.files]
+        stream = digest(self.make_protocol().recipe(), *contents)
+        return root / f"{self.protocol}-{stream[:8]}" / learner / seed
+
+    def offline(self, seed: int) -> Cell:
+        """The reference run of α_ideal with this seed; the stream is this cell's."""
+        order = (("order", self.seeds.order),)
+        return dataclasses.replace(
+            self, learner="offline", learner_params=self.offline_params, seed=seed, fixed=order
+        )
+
+    def chance(self) -> Cell:
+        """The chance run on the same stream."""
+        return dataclasses.replace(self, learner="chance", learner_params="{}")
+
+
+def _file_name(learner: str) -> str:
+    return learner.replace(":", ".").replace("/", ".")
+
+
+def reference_key(stream: Stream) -> str:
+    """Digest of the merged stream: data by content, without the order of the sessions."""
+    d = stream.merged().digests
+    return digest(d["train"], d["eval"], d["features"])
+
+
+@functools.lru_cache(maxsize=8)
+def _open(path: str) -> EmbeddingFile:
+    return EmbeddingFile.open(Path(path))
+
+
+@functools.lru_cache(maxsize=1)
+def _built(files: tuple[str, ...], protocol: str, params: str, order: int) -> Stream:
+    made: Protocol = make(protocol_class(protocol), json.loads(params), name="protocol")
+    return made.build([_open(f) for f in files], seed=order)
+
+
+def _stream(cell: Cell) -> Stream:
+    """The cell's stream; the last one built is kept, since cells of one seed share it."""
+    return _built(cell.files, cell.protocol, cell.protocol_params, cell.seeds.order)
+
+
+def run_cell(cell: Cell, root: Path, threads: int) -> Path:
+    """Run one cell and keep it; a finished one is left as it is."""
+    import torch
+
+    from embedbench.runner import run_stream
+
+    torch.set_num_threads(threads)
+    place = cell.place(root)
+    if (place / "record.json").is_file():
+        return place
+    stream = _stream(cell)
+    learner = cell.make_learner()
+    predictions, sessions = run_stream(stream, learner, cell.seeds, cell.device)
+    if place.exists():
+        shutil.rmtree(place)  # what an interrupted run left
+    place.mkdir(parents=True)
+    predictions.save(place / "predictions.h5")
+    made = _describe(cell, stream, learner, root)
+    made["sessions"] = [dataclasses.asdict(s) for s in sessions]
+    made["seconds"] = {
+        "learn": sum(s.learn_seconds for s in sessions),
+        "evaluate": sum(s.evaluate_seconds for s in sessions),
+    }
+    last = sessions[-1].footprint
+    made["footprint"] = {**last, "total": sum(last.values())}
+    made["environment"] |= {"torch": torch.__version__, "threads": threads}
+    record.save(record.evaluate(made, place, root), place)
+    return place
+
+
+def _describe(cell: Cell, stream: Stream, learner: Learner, root: Path) -> dict[str, Any]:
+    """The part of a record that is known before the run."""
+    ordinary = not learner.tags.offline
+    offline = [cell.offline(s).place(root) for s in range(cell.references)] if ordinary else []
+    shown = stream if ordinary else stream.merged()
+    return {
+        "schema": record.SCHEMA,
+        "protocol": cell.protocol,
+        "protocol_params": json.loads(cell.protocol_params),
+        "learner": cell.learner,
+        "learner_params": dataclasses.asdict(learner),  # type: ignore[call-overload]  # a dataclass
+        "learns": learner.tags.learns,
+        "seed": cell.seed,
+        "seeds": dataclasses.asdict(cell.seeds),
+        "files": [{"name": Path(f).name, "digests": _open(f).digests} for f in cell.files],
+        "digests": shown.digests,
+        "validation": stream.validation,
+        "notes": list(stream.notes),
+        "n_train": [len(s.x) for s in shown.sessions],
+        "classes": [list(_open(f).classes[: _open(f).samples.n_leaves]) for f in cell.files],
+        "reference": {
+            "preset": cell.preset,
+            "normalise_new": stream.normalise_new,
+            "offline_runs": [str(p.relative_to(root)) for p in offline],
+            "chance_run": str(cell.chance().place(root).relative_to(root)) if ordinary else None,
+        },
+        "environment": {
+            "embedbench": __version__,
+            "python": platform.python_version(),
+            "device": cell.device,
+            "machine": platform.machine(),
+        },
+        "command": cell.command,
+    }
+
+
+@dataclass
+class Outcome:
+    """What a grid came to: cells kept, cells that were there before, and those that failed."""
+
+    done: list[Path] = field(default_factory=list)
+    skipped: list[Path] = field(default_factory=list)
+    failed: list[tuple[Cell, str]] = field(default_factory=list)
+
+
+def with_references(cells: list[Cell]) -> list[Cell]:
+    """The cells and, before them, the reference runs that their metrics need; each once."""
+    needed: dict[Cell, None] = {}
+    for cell in cells:
+        if learner_class(cell.learner).tags.offline:
+            continue
+        for seed in range(cell.references):
+            needed[cell.offline(seed)] = None
+        needed[cell.chance()] = None
+    return [*needed, *(c for c in cells if c not in needed)]
+
+
+def run_grid(
+    cells: list[Cell],
+    root: Path,
+    *,
+    jobs: int = 1,
+    progress: Callable[[str, int, int], None] = lambda *_: None,
+) -> Outcome:
+    """Run cells and their references over `jobs` processes; each is kept as soon as it finishes.
+
+    A cell that fails does not stop the others. References differ from seed to seed only where the
+    scaling was fitted to a session's data, so most are found finished.
+    """
+    outcome = Outcome()
+    todo = []
+    places: dict[Path, Cell] = {}
+    for cell in with_references(cells):
+        place = cell.place(root)
+        if place in places:
+            continue
+        places[place] = cell
+        if (place / "record.json").is_file():
+            outcome.skipped.append(place)
+        else:
+            todo.append(cell)
+    jobs = max(1, min(jobs, len(todo)))
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    if jobs == 1:
+        _run_here(todo, root, threads, outcome, progress)
+    else:
+        _run_pool(todo, root, jobs, threads, outcome, progress)
+    for place in (p for p in places if (p / "record.json").is_file()):
+        rescore(place, root)
+    return outcome
+
+
+def rescore(place: Path, root: Path) -> bool:
+    """Recompute a record's metrics from predictions; True if anything changed."""
+    before = record.load(place)
+    after = record.evaluate(before, place, root)
+    if after != before:
+        record.save(after, place)
+    return bool(after != before)
+
+
+def _run_here(
+    todo: list[Cell],
+    root: Path,
+    threads: int,
+    outcome: Outcome,
+    progress: Callable[[str, int, int], None],
+) -> None:
+    for i, cell in enumerate(todo):
+        progress(f"{cell.learner} seed {cell.seed}", i, len(todo))
+        try:
+            outcome.done.append(run_cell(cell, root, threads))
+        except Exception as e:
+            outcome.failed.append((cell, _reason(e)))
+    progress("", len(todo), len(todo))
+
+
+def _run_pool(
+    todo: list[Cell],
+    root: Path,
+    jobs: int,
+    threads: int,
+    outcome: Outcome,
+    progress: Callable[[str, int, int], None],
+) -> None:
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        futures: dict[Future[Path], Cell] = {
+            pool.submit(run_cell, cell, root, threads): cell for cell in todo
+        }
+        pending = set(futures)
+        try:
+            while pending:
+                finished, pending = wait(pending, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    cell = futures[future]
+                    try:
+                        outcome.done.append(future.result())
+                    except Exception as e:
+                        outcome.failed.append((cell, _reason(e)))
+                    name = f"{cell.learner} seed {cell.seed}"
+                    progress(name, len(todo) - len(pending), len(todo))
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _reason(e: Exception) -> str:
+    return str(e) if isinstance(e, UserError) else f"{type(e).__name__}: {e}"

@@ -1,0 +1,169 @@
+"""Run records: one directory a cell, `record.json` beside `predictions.h5`.
+
+The schema is described in docs/record.md. NaN is written as null, so that the file is plain JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedbench import metrics as metrics_module
+from embedbench.errors import UserError
+from embedbench.metrics import Reference
+from embedbench.predictions import Predictions
+from embedbench.scoring import SCORES, ScoreMatrix, score_matrix
+
+SCHEMA = "embedbench-record/1.0"
+MAIN_SCORE = "class_accuracy"
+
+Record = dict[str, Any]
+
+
+def save(record: Record, directory: Path) -> None:
+    """Write `record.json` to a temporary name, then rename: it exists exactly when the cell is
+    done."""
+    temporary = directory / "record.json.tmp"
+    text = json.dumps(to_json(record), indent=1, allow_nan=False)
+    temporary.write_text(text + "\n", encoding="utf-8")
+    os.replace(temporary, directory / "record.json")
+
+
+def load(directory: Path) -> Record:
+    """Read the record of a finished cell."""
+    path = directory / "record.json"
+    try:
+        record: Record = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as e:
+        raise UserError(f"{directory} holds no record.json; is it the directory of a run?") from e
+    except json.JSONDecodeError as e:
+        raise UserError(f"{path} is not valid JSON ({e}); run that cell again") from e
+    if record.get("schema") != SCHEMA:
+        raise UserError(f"{path} has schema {record.get('schema')!r}, expected {SCHEMA!r}")
+    return record
+
+
+def find(root: Path) -> list[Path]:
+    """Directories of all finished cells under `root`, sorted; references are left out."""
+    if not root.is_dir():
+        raise UserError(f"there is no directory {root}; give the --out of an earlier run")
+    return [p for p in _finished(root) if "references" not in p.relative_to(root).parts]
+
+
+def _finished(root: Path) -> Iterator[Path]:
+    return iter(sorted(p.parent for p in root.rglob("record.json")))
+
+
+def to_json(value: Any) -> Any:
+    """Plain JSON values: arrays to lists, NaN to null, infinities to text."""
+    if isinstance(value, dict):
+        return {str(k): to_json(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray):
+        return to_json(value.tolist())
+    if isinstance(value, list | tuple):
+        return [to_json(v) for v in value]
+    if isinstance(value, np.generic):
+        return to_json(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
+
+
+def evaluate(record: Record, directory: Path, root: Path) -> Record:
+    """A copy of the record with every score, metric and flag recomputed from predictions.
+
+    Reference runs are looked up under `root` by the relative paths that the record names; where one
+    is missing, the reference values kept in the record stand in, and `reference.source` says
+    "record".
+    """
+    predictions = Predictions.load(directory / "predictions.h5")
+    matrices = {name: score_matrix(predictions, name) for name in SCORES}
+    reference = _measure_references(dict(record["reference"]), root)
+    by_score = {}
+    for name, matrix in matrices.items():
+        values = metrics_module.compute(matrix, _reference(reference, name))
+        by_score[name] = {"R": matrix.R, "pooled": matrix.pooled[matrix.ends], "metrics": values}
+    main = by_score[MAIN_SCORE]
+    scored = {
+        **record,
+        "score": MAIN_SCORE,
+        "R": main["R"],
+        "pooled": main["pooled"],
+        "metrics": main["metrics"],
+        "by_score": by_score,
+        "reference": reference,
+    }
+    scored["flags"] = _flags(scored, predictions, matrices[MAIN_SCORE])
+    result: Record = to_json(scored)
+    return result
+
+
+def _measure_references(reference: Record, root: Path) -> Record:
+    """Fill in α_ideal and the chance level, per base score, from the reference runs'
+    predictions."""
+    offline = [root / p for p in reference["offline_runs"]]
+    chance = reference["chance_run"]
+    found = all((p / "predictions.h5").is_file() for p in offline) and (
+        chance is None or (root / chance / "predictions.h5").is_file()
+    )
+    if not found:
+        reference["source"] = "record"
+        return reference
+    runs = [Predictions.load(p / "predictions.h5") for p in offline]
+    drawn = None if chance is None else Predictions.load(root / chance / "predictions.h5")
+    reference["source"] = "runs"
+    reference["ideal"], reference["chance"] = {}, {}
+    for name in SCORES:
+        each = [float(score_matrix(p, name).pooled[-1]) for p in runs]
+        # Kemker normalises the answer over all classes; within-session answers have no α_ideal.
+        answered = bool(each) and not name.startswith("within_")
+        reference["ideal"][name] = float(np.mean(each)) if answered else None
+        level = np.full(1, np.nan)
+        if drawn is not None:
+            level = np.diagonal(score_matrix(drawn, name).R, offset=1)
+        reference["chance"][name] = np.concatenate([[np.nan], level])
+    result: Record = to_json(reference)
+    return result
+
+
+def _reference(reference: Record, score: str) -> Reference:
+    """What the metrics of one base score compare with."""
+    ideal = (reference.get("ideal") or {}).get(score)
+    chance = (reference.get("chance") or {}).get(score)
+    return Reference(
+        ideal=float("nan") if ideal is None else ideal,
+        chance=None if chance is None else np.array(chance, dtype=np.float64),
+        normalise_new=reference["normalise_new"],
+        preset=reference["preset"],
+    )
+
+
+def _flags(record: Record, p: Predictions, scores: ScoreMatrix) -> list[str]:
+    """Words that tables print beside a run instead of averaging it quietly.
+
+    `nan`: some scores were NaN. `chance-level`: the final score is under 1.5 times chance.
+    `not-learned`: new sessions, right after they were learned, score under twice chance, so that a
+    high Ω_all only says that nothing was forgotten because nothing was learned. `diverged`: a
+    training loss was not finite. `test-validation`: test data could stop training.
+    """
+    flags = []
+    if (p.answer < 0).any():
+        flags.append("nan")
+    if any(s["log"].get("stopped") == "diverged" for s in record["sessions"]):
+        flags.append("diverged")
+    if record["validation"] == "test":
+        flags.append("test-validation")
+    if record["learns"]:
+        chance = 1.0 / scores.classes_seen[scores.ends]
+        new = np.diagonal(scores.R)
+        if len(new) > 1 and np.mean(new[1:]) < 2 * np.mean(chance[1:]):
+            flags.append("not-learned")
+        if scores.pooled[-1] < 1.5 * chance[-1]:
+            flags.append("chance-level")
+    return flags
