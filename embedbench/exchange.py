@@ -1,120 +1,137 @@
-"""Bringing features in from other formats, and out again."""
+"""Bringing features in from other formats, and out again.
+
+``import`` reads npz, npy pairs and MNIST's IDX files; ``export`` writes npz that ``import`` reads
+back without loss.
+"""
 
 from __future__ import annotations
 
-import gzip
+import json
 import os
+import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench._sources import read_source
 from embedbench.errors import UserError
-from embedbench.file import TEST, TRAIN, EmbeddingFile, Samples
-from embedbench.writer import check_target, write_file
+from embedbench.file import EmbeddingFile, Samples
+from embedbench.idx import is_idx, pixels, pixels_recipe, read_idx
+from embedbench.split import make_split, split_rule
+from embedbench.writer import check_target, publish, write_file
 
-_IDX_FILES = (("train", TRAIN), ("t10k", TEST))
-_IDX_SPLITS = {TRAIN: "train", TEST: "test"}
+__all__ = ["export_file", "import_file", "is_idx", "pixels", "pixels_recipe", "read_idx"]
 
 
 def import_file(
     src: str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
+    labels: str | os.PathLike[str] | None = None,
+    group: str | None = None,
+    split: str | None = None,
     overwrite: bool = False,
 ) -> EmbeddingFile:
-    """Write an embedding file from features in another format."""
+    """Write an embedding file from features in another format.
+
+    Parameters
+    ----------
+    src
+        An npz file; a features file NAME.npy; a directory with features.npy and labels.npy; or a
+        directory with MNIST's four IDX files (which gives pixels / 255).
+    out
+        Where the embedding file shall lie.
+    labels
+        The labels' npy file, where ``src`` is a features file.
+    group
+        Key of the source that groups the samples, so that no group straddles train and test.
+    split
+        A test fraction or a list file (see ``embedbench.split``); None: the source's own split,
+        or else a test fraction of 0.3.
+    overwrite
+        Replace a file that is there.
+
+    Raises
+    ------
+    UserError
+        The source is of no known format, or lacks or contradicts something.
+    """
     src, out = Path(src), Path(out)
     check_target(out, overwrite=overwrite)
-    if is_idx(src):
-        samples, features = read_idx(src)
-        return write_file(out, samples, features, idx_provenance(src), overwrite=overwrite)
-    raise UserError(f"{src} is no source that import knows.")
-
-
-def is_idx(directory: Path) -> bool:
-    """Return whether a directory holds MNIST's IDX files, plain or gzipped."""
-    return _idx_path(directory, "train", "images-idx3") is not None
-
-
-def read_idx(directory: Path) -> tuple[Samples, NDArray[np.float32]]:
-    """Read MNIST's four IDX files, plain or gzipped: train-* is train, t10k-* is test.
-
-    Returns
-    -------
-    The samples, named ``train/00000`` and ``test/00000`` in the files' order, and (N, H·W) float32
-    pixels between 0 and 1 (stored value / 255).
-
-    **Source** Yann LeCun's description of the IDX format.
-    """
-    images, labels, ids, splits = [], [], [], []
-    for prefix, split in _IDX_FILES:
-        pixels = _read_idx_file(directory, prefix, "images-idx3", 3)
-        answers = _read_idx_file(directory, prefix, "labels-idx1", 1)
-        if len(pixels) != len(answers):
+    source = read_source(src, None if labels is None else Path(labels), group)
+    if split is None and source.split is not None:
+        if group is not None:
             raise UserError(
-                f"{directory}: {len(pixels)} {prefix} images but {len(answers)} labels; "
-                "the files do not belong together, fetch them again."
+                f"{src} has a split of its own, which --group {group} cannot change; "
+                "drop --group, or ask for a new split with --split."
             )
-        images.append(pixels)
-        labels.append(answers)
-        ids += [f"{_IDX_SPLITS[split]}/{row:05d}" for row in range(len(answers))]
-        splits.append(np.full(len(answers), split, dtype=np.uint8))
-    y = np.concatenate(labels).astype(np.int64)
-    n_classes = int(y.max()) + 1
-    samples = Samples(
-        ids=np.array(ids),
-        labels=y,
-        split=np.concatenate(splits),
-        classes=tuple(str(label) for label in range(n_classes)),
-        parents=np.full(n_classes, -1),
+        rows, rule = source.split, source.provenance["source"].get("split", "from the source")
+    else:
+        rows = make_split(split, source.ids.tolist(), source.groups)
+        rule = split_rule(split, group or ("sample" if source.groups is None else "groups"))
+    samples = Samples(source.ids, source.labels, rows, source.classes, source.parents)
+    provenance = source.provenance | {"source": {**source.provenance["source"], "split": rule}}
+    return write_file(
+        out, samples, source.features, provenance, layers=source.layers, overwrite=overwrite
     )
-    features = np.empty((len(y), images[0][0].size), dtype=np.float32)
-    np.divide(np.concatenate(images).reshape(features.shape), np.float32(255), out=features)
-    return samples, features
 
 
-def idx_provenance(directory: Path) -> dict[str, Any]:
-    """Return the provenance of the raw pixels of IDX files."""
-    return {
-        "backbone": {
-            "name": "pixels",
-            "library": "embedbench",
-            "library_version": "",
-            "weights_id": "",
-            "weights_sha256": "",
-            "layer": "input",
-            "pooling": "none",
-        },
-        "preprocessing": {"scale": "value / 255", "layout": "row by row"},
-        "arithmetic": {"dtype": "float32", "device_kind": "cpu"},
-        "source": {"name": directory.resolve().name, "revision": "", "licence": ""},
+def export_file(
+    path: str | os.PathLike[str], out: str | os.PathLike[str], *, overwrite: bool = False
+) -> Path:
+    """Write everything that an embedding file holds to an npz file.
+
+    It holds ``features``, ``layer/NAME``, ``labels``, ``split`` (0 train, 1 val, 2 test),
+    ``sample_ids``, ``classes``, ``parents`` and ``provenance`` (JSON text). Every block is
+    verified, and held in memory only while it is copied.
+
+    Raises
+    ------
+    UserError
+        ``out`` exists or does not end in .npz, or the file is not valid.
+    """
+    file, out = EmbeddingFile.open(path), Path(out)
+    if out.suffix != ".npz":
+        raise UserError(f"export writes npz files; name it {out.with_suffix('.npz')}.")
+    check_target(out, overwrite=overwrite)
+    samples = file.samples
+    columns: dict[str, NDArray[Any]] = {
+        "labels": samples.labels,
+        "split": samples.split,
+        "sample_ids": samples.ids,
+        "classes": np.array(samples.classes),
+        "parents": samples.parents,
+        "provenance": np.array(json.dumps(file.provenance, ensure_ascii=False)),
     }
-
-
-def _idx_path(directory: Path, prefix: str, what: str) -> Path | None:
-    for name in (f"{prefix}-{what}-ubyte", f"{prefix}-{what.replace('-', '.')}-ubyte"):
-        for path in (directory / name, directory / f"{name}.gz"):
-            if path.is_file():
-                return path
-    return None
-
-
-def _read_idx_file(directory: Path, prefix: str, what: str, n_axes: int) -> NDArray[np.uint8]:
-    path = _idx_path(directory, prefix, what)
-    if path is None:
-        raise UserError(
-            f"{directory} has no {prefix}-{what}-ubyte[.gz]; all four IDX files are needed."
-        )
+    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
     try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError) as error:
-        raise UserError(f"{path} cannot be unpacked ({error}); fetch it again.") from error
-    start = 4 + 4 * n_axes
-    shape = np.frombuffer(data[4:start], ">i4") if len(data) >= start else np.zeros(1, ">i4")
-    if data[:4] != bytes([0, 0, 8, n_axes]) or len(data) - start != int(shape.prod(dtype=np.int64)):
-        raise UserError(
-            f"{path} is no IDX file of {n_axes}-axis bytes, or is cut short; fetch it again."
-        )
-    return np.frombuffer(data, np.uint8, offset=start).reshape(shape)
+        with zipfile.ZipFile(temporary, "w") as archive:
+            for table in file.tables(list(file.layers)):
+                blocks = (rows for _, rows in file.blocks(table))
+                _add_array(archive, table.replace("layers/", "layer/"), len(samples.ids), blocks)
+            for key, value in columns.items():
+                with archive.open(f"{key}.npy", "w", force_zip64=True) as target:
+                    np.lib.format.write_array(target, value, allow_pickle=False)
+        publish(temporary, out)
+    except OSError as error:
+        raise UserError(f"could not write {out} ({error}); is the disk full?") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    return out
+
+
+def _add_array(archive: zipfile.ZipFile, key: str, n: int, blocks: Iterable[NDArray[Any]]) -> None:
+    """Add an array of n rows to an npz archive, block by block."""
+    with archive.open(f"{key}.npy", "w", force_zip64=True) as target:
+        for number, rows in enumerate(blocks):
+            if number == 0:
+                head = {
+                    "descr": rows.dtype.str,
+                    "fortran_order": False,
+                    "shape": (n, rows.shape[1]),
+                }
+                np.lib.format.write_array_header_1_0(target, head)
+            target.write(rows.tobytes())

@@ -71,8 +71,9 @@ class Samples:
             bad = low if low < 0 else high
             row = int(np.flatnonzero(self.labels == bad)[0])
             raise UserError(
-                f"label {bad} of sample {self.ids[row]!r} (row {row}) is out of range: there are "
-                f"{self.n_leaves} leaf classes; number the labels 0 to {self.n_leaves - 1}."
+                f"label {bad} of sample {str(self.ids[row])!r} (row {row}) is out of range: "
+                f"there are {self.n_leaves} leaf classes; number the labels from 0 to "
+                f"{self.n_leaves - 1}."
             )
         self._check_ids()
 

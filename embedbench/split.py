@@ -43,6 +43,19 @@ def make_split(
     return hash_split(groups, fraction, ids)
 
 
+def split_rule(choice: str | None, group: str) -> str:
+    """Return how ``make_split`` splits, in words for the provenance.
+
+    >>> split_rule("0.35", "speaker")
+    'hash of speaker, test fraction 0.35'
+    """
+    try:
+        fraction = TEST_FRACTION if choice is None else float(choice)
+    except ValueError:
+        return f"list {Path(str(choice)).name}"
+    return f"hash of {group}, test fraction {fraction:g}"
+
+
 def hash_split(
     groups: Sequence[str] | None, test_fraction: float, ids: Sequence[str]
 ) -> NDArray[np.uint8]:

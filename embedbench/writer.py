@@ -1,29 +1,27 @@
-"""Writing embedding files: a file appears under its name only when it is complete.
+"""Writing embedding files, at once or block by block, so that interrupted work resumes.
 
-docs/format.md describes what is written. ``Partial`` (embedbench.partial) writes block by block.
+docs/format.md describes what is written. A file appears under its name only when it is complete.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-import re
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
-from importlib import metadata
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
 from embedbench import _layout
-from embedbench.errors import UserError
+from embedbench._assemble import assemble, check_rows
+from embedbench.errors import DamagedFileError, UserError
 from embedbench.file import EmbeddingFile, Samples
-from embedbench.samples import SPLITS
 
-_LAYER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
+BLOCK = _layout.BLOCK
 
 
 def write_file(
@@ -82,6 +80,163 @@ def write_file(
     return EmbeddingFile.open(path)
 
 
+class Partial:
+    """Unfinished work on an embedding file: a directory ``.NAME.partial`` beside it.
+
+    Every block is one file with its own checksum, written under a temporary name and renamed, so
+    work that was killed at any moment resumes with the blocks that are whole.
+
+    Parameters
+    ----------
+    path
+        Where the embedding file shall lie.
+    job
+        What decides the rows (digest of the sources, recipe, block size), as plain JSON.
+    overwrite
+        Replace an embedding file that is there, and drop unfinished work of another job.
+
+    Raises
+    ------
+    UserError
+        The file exists, its directory does not, or unfinished work of another job is there.
+    """
+
+    BLOCK = BLOCK
+
+    def __init__(
+        self, path: str | os.PathLike[str], job: Mapping[str, Any], *, overwrite: bool = False
+    ) -> None:
+        self.path = Path(path)
+        check_target(self.path, overwrite=overwrite)
+        self.directory = self.path.with_name(f".{self.path.name}.partial")
+        self._notes: dict[int, Any] = {}
+        text = _layout.canonical_json(job)
+        if self.directory.exists():
+            self._check_job(json.loads(text), overwrite=overwrite)
+        if not self.directory.exists():
+            self.directory.mkdir()
+            _write_safely(self.directory / "job.json", text.encode())
+
+    def _check_job(self, job: dict[str, Any], *, overwrite: bool) -> None:
+        """Keep the work of this job; drop the directory, or refuse it, where it is another's."""
+        try:
+            found = json.loads((self.directory / "job.json").read_text())
+        except (
+            OSError,
+            ValueError,
+        ):  # killed before the job was noted, or damaged: nothing to keep
+            shutil.rmtree(self.directory)
+            return
+        if found == job:
+            return
+        if overwrite:
+            shutil.rmtree(self.directory)
+            return
+        keys = sorted(key for key in {*job, *found} if job.get(key) != found.get(key))
+        raise UserError(
+            f"{self.directory} holds unfinished work of another job (it differs in "
+            f"{', '.join(keys)}); repeat that job to finish it, or drop it with --overwrite."
+        )
+
+    def done(self) -> set[int]:
+        """Return the numbers of the blocks that are whole; damaged ones are removed."""
+        whole = set()
+        for path in self._block_files():
+            try:
+                block = int(path.stem.removeprefix("block-"))
+                self._notes[block] = _read_block(path)[1]
+            except (DamagedFileError, ValueError):
+                path.unlink()
+            else:
+                whole.add(block)
+        return whole
+
+    def note(self, block: int) -> Any:
+        """Return the note that was written with a block of ``done()``."""
+        return self._notes.get(block)
+
+    def write(
+        self,
+        block: int,
+        arrays: Mapping[str, NDArray[Any]],
+        *,
+        ids: Sequence[str] = (),
+        note: Any = None,
+    ) -> None:
+        """Keep one block of consecutive rows.
+
+        Parameters
+        ----------
+        block
+            Its number, from 0; blocks may come in any order.
+        arrays
+            ``features`` and ``layers/NAME``: (n, D) float32 or float16, with the same n.
+        ids
+            Ids of the n samples, to name one whose features are not finite.
+        note
+            Plain JSON kept with the block, such as which samples were skipped.
+        """
+        if len({len(rows) for rows in arrays.values()}) != 1:
+            raise UserError(f"block {block}: every table needs the same number of rows.")
+        for name, rows in arrays.items():
+            check_rows(name, rows, 0, ids)
+        tables = [[name, rows.dtype.name, list(rows.shape)] for name, rows in arrays.items()]
+        head = _layout.canonical_json({"tables": tables, "note": note}).encode() + b"\n"
+        body = head + b"".join(
+            rows.astype(_layout.FEATURE_TYPES[rows.dtype.name], copy=False).tobytes()
+            for rows in arrays.values()
+        )
+        digest = hashlib.sha256(body).hexdigest().encode()
+        _write_safely(self.directory / f"block-{block:06d}.bin", digest + b"\n" + body)
+        self._notes[block] = note
+
+    def finish(
+        self,
+        samples: Samples,
+        provenance: Mapping[str, Any],
+        *,
+        skipped: Sequence[Any] = (),
+        compress: bool = False,
+    ) -> EmbeddingFile:
+        """Put the blocks together into the embedding file, and remove the directory.
+
+        Parameters
+        ----------
+        samples
+            The rows of all blocks, in order; skipped samples are not among them.
+        provenance
+            What made the features, as plain JSON.
+        skipped
+            What was left out and why, as plain JSON; kept in the provenance.
+        compress
+            Store features with gzip; worth it for pixels, not for embeddings.
+        """
+        temporary = self.directory / f"finished.{os.getpid()}.tmp"
+        assemble(
+            temporary,
+            samples,
+            {**provenance, "skipped": list(skipped)},
+            self._blocks(),
+            compress=compress,
+        )
+        publish(temporary, self.path)
+        shutil.rmtree(self.directory)
+        return EmbeddingFile.open(self.path)
+
+    def _block_files(self) -> list[Path]:
+        return sorted(self.directory.glob("block-*.bin"))
+
+    def _blocks(self) -> Iterator[Mapping[str, NDArray[Any]]]:
+        for number, path in enumerate(self._block_files()):
+            if path.name != f"block-{number:06d}.bin":
+                raise UserError(f"block {number} is missing in {self.directory}; resume the work.")
+            try:
+                yield _read_block(path)[0]
+            except DamagedFileError:
+                path.unlink()
+                raise
+
+
 def check_target(path: Path, *, overwrite: bool) -> None:
     """Raise UserError where ``path`` cannot be written."""
     if path.is_dir():
@@ -90,46 +245,6 @@ def check_target(path: Path, *, overwrite: bool) -> None:
         raise UserError(f"{path} exists; choose another name, or replace it with --overwrite.")
     if not path.parent.is_dir():
         raise UserError(f"there is no directory {path.parent}; make it first (mkdir -p).")
-
-
-def assemble(
-    path: Path,
-    samples: Samples,
-    provenance: Mapping[str, Any],
-    chunks: Iterable[Mapping[str, NDArray[Any]]],
-    *,
-    compress: bool = False,
-) -> None:
-    """Write a whole file from runs of consecutive rows, each holding every feature table.
-
-    The rows are held one chunk at a time, so memory stays flat in the number of rows.
-    """
-    samples.check()
-    provenance = _completed(provenance)
-    text = _layout.canonical_json(provenance).encode()
-    recipe = _layout.recipe_digest(provenance)
-    try:
-        with h5py.File(path, "w", libver=("v108", "v108")) as file:
-            _layout.set_attribute(file, "format", _layout.FORMAT)
-            _layout.set_attribute(file, "format_version", _layout.VERSION)
-            _layout.set_attribute(file, "kind", _layout.KIND)
-            file.create_group("layers")
-            sums = file.create_group("checksums")
-            sums.create_group("layers")
-            tables = _write_features(file, samples, chunks, compress=compress)
-            _write_samples(file, samples)
-            _write_column(file, "provenance", np.array(text))
-            digests = file.create_group("digests")
-            _layout.set_attribute(digests, "samples", samples.digest())
-            _layout.set_attribute(digests, "recipe", recipe)
-            _layout.set_attribute(digests, "content", _layout.content_digest(tables))
-            _layout.set_attribute(sums, "metadata", _layout.metadata_digest(file))
-    except OSError as error:
-        path.unlink(missing_ok=True)
-        raise UserError(f"could not write {path} ({error}); is the disk full?") from error
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
 
 
 def publish(temporary: Path, path: Path) -> None:
@@ -149,131 +264,31 @@ def sync_directory(directory: Path) -> None:
         os.close(handle)
 
 
-def check_rows(table: str, rows: NDArray[Any], first: int, ids: NDArray[np.str_]) -> None:
-    """Raise UserError unless rows are (n, D) float32 or float16 and finite.
-
-    Parameters
-    ----------
-    table
-        ``features`` or ``layers/NAME``.
-    rows
-        The rows to check.
-    first
-        Number of the first of them in the file.
-    ids
-        Ids of all samples, to name the bad one; may be empty where they are not known yet.
-    """
-    layer = table.removeprefix("layers/")
-    if table != "features" and (layer == table or not _LAYER_NAME.fullmatch(layer)):
-        raise UserError(f"layer name {layer!r} must be letters, digits, '.', '_' and '-' only.")
-    if rows.ndim != 2 or not rows.shape[1] or rows.dtype.name not in _layout.FEATURE_TYPES:
-        raise UserError(
-            f"{table} must be (N, D) of float32 or float16, not {rows.dtype} of shape "
-            f"{rows.shape}; convert it first."
-        )
-    if not np.isfinite(rows).all():
-        bad = int(np.argmin(np.isfinite(rows).all(axis=1)))
-        who = f" (sample {ids[first + bad]!r})" if first + bad < len(ids) else ""
-        raise UserError(
-            f"row {first + bad} of {table}{who} holds NaN or infinite values; "
-            "remove that sample, or compute it in float32."
-        )
+def _write_safely(path: Path, data: bytes) -> None:
+    """Write a file so that after a crash it is there whole or not at all."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        sync_directory(path.parent)
+    except OSError as error:
+        raise UserError(f"could not write {path} ({error}); is the disk full?") from error
 
 
-class _Table:
-    """One feature table being written: rows go in, block checksums come out."""
-
-    def __init__(self, file: h5py.File, name: str, rows: NDArray[Any], n: int, compress: bool):
-        self.name = name
-        self.dtype = _layout.FEATURE_TYPES[rows.dtype.name]
-        self.shape = (n, rows.shape[1])
-        storage = {"chunks": (min(n, _layout.BLOCK), rows.shape[1])} if compress else {}
-        filters = {"compression": "gzip", "compression_opts": 2, "shuffle": True}
-        self.data = file.create_dataset(
-            name, self.shape, self.dtype, **storage, **(filters if compress else {})
-        )
-        self.filled = 0
-        self.sums = bytearray()
-        self._hash = hashlib.sha256()
-
-    def add(self, rows: NDArray[Any], ids: NDArray[np.str_]) -> None:
-        check_rows(self.name, rows, self.filled, ids)
-        room = self.shape[0] - self.filled
-        if rows.shape[1] != self.shape[1] or rows.dtype != self.dtype or len(rows) > room:
-            raise UserError(
-                f"{self.name} began as {self.dtype} of shape {self.shape}; rows "
-                f"{self.filled} on came as {rows.dtype} of shape {rows.shape}."
-            )
-        rows = np.ascontiguousarray(rows, dtype=self.dtype)
-        self.data[self.filled : self.filled + len(rows)] = rows
-        while len(rows):
-            part = rows[: _layout.BLOCK - self.filled % _layout.BLOCK]
-            self._hash.update(part.view(np.uint8).data)
-            self.filled += len(part)
-            rows = rows[len(part) :]
-            if self.filled % _layout.BLOCK == 0 or self.filled == self.shape[0]:
-                self.sums += self._hash.digest()
-                self._hash = hashlib.sha256()
-
-
-def _write_features(
-    file: h5py.File,
-    samples: Samples,
-    chunks: Iterable[Mapping[str, NDArray[Any]]],
-    *,
-    compress: bool,
-) -> list[tuple[str, bytes]]:
-    """Write all feature tables; return the signature and the checksums of each."""
-    n = len(samples.ids)
-    tables: dict[str, _Table] = {}
-    for chunk in chunks:
-        for name, rows in chunk.items():
-            if name not in tables:
-                check_rows(name, rows, 0, samples.ids)
-                tables[name] = _Table(file, name, rows, n, compress)
-            tables[name].add(rows, samples.ids)
-    if "features" not in tables:
-        raise UserError("no features came; give a table 'features' of shape (N, D).")
-    for table in tables.values():
-        if table.filled != n:
-            raise UserError(
-                f"{table.name} has {table.filled} rows for {n} sample ids; give one row per sample."
-            )
-        _write_sums(file, table.name, bytes(table.sums))
-    return [
-        (_layout.table_signature(table.name, table.dtype, table.shape), bytes(table.sums))
-        for table in tables.values()
-    ]
-
-
-def _write_samples(file: h5py.File, samples: Samples) -> None:
-    columns = {
-        "labels": samples.labels.astype("<i4"),
-        "split": samples.split,
-        "sample_ids": _layout.pack_strings(samples.ids),
-    }
-    for name, values in columns.items():
-        _write_column(file, name, values)
-        blocks = _layout.block_ranges(len(values))
-        _write_sums(file, name, b"".join(_layout.block_digest(values[a:b]) for a, b in blocks))
-    meaning = ", ".join(f"{number} {name}" for number, name in enumerate(SPLITS))
-    _layout.set_attribute(file["split"], "meaning", meaning)
-    _write_column(file, "classes", _layout.pack_strings(samples.classes))
-    _write_column(file, "parents", samples.parents.astype("<i4"))
-
-
-def _write_column(file: h5py.File, name: str, values: NDArray[Any]) -> None:
-    if values.dtype.kind == "S":
-        values = values.astype(h5py.string_dtype("utf-8", values.dtype.itemsize))
-    file.create_dataset(name, data=values)
-
-
-def _write_sums(file: h5py.File, name: str, sums: bytes) -> None:
-    file[f"checksums/{name}"] = np.frombuffer(sums, np.uint8).reshape(-1, 32)
-
-
-def _completed(provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the provenance with the date and the writer filled in where they are missing."""
-    made_by = {"embedbench": metadata.version("embedbench-cl")}
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {"date_utc": now, "made_by": made_by, "skipped": [], **provenance}
+def _read_block(path: Path) -> tuple[dict[str, NDArray[Any]], Any]:
+    """Return the tables and the note of a block file, or raise DamagedFileError."""
+    digest, _, body = path.read_bytes().partition(b"\n")
+    if hashlib.sha256(body).hexdigest().encode() != digest:
+        raise DamagedFileError(f"{path} is damaged; run the same command again to redo it.")
+    line, _, data = body.partition(b"\n")
+    head = json.loads(line)
+    arrays = {}
+    offset = 0
+    for name, dtype, shape in head["tables"]:
+        rows = np.frombuffer(data, _layout.FEATURE_TYPES[dtype], int(np.prod(shape)), offset)
+        arrays[name] = rows.reshape(shape)
+        offset += rows.nbytes
+    return arrays, head["note"]
