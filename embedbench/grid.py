@@ -69,11 +69,11 @@ class Cell:
 
     def place(self, root: Path) -> Path:
         """Where the cell is kept; the same cell, the same place."""
-        seed = "-".join([f"seed-{self.seed}", *(f"{k}{v}" for k, v in self.fixed)])
         learner = f"{_file_name(self.learner)}-{digest(self.learner_params)[:8]}"
         if learner_class(self.learner).tags.offline:
             key = reference_key(_stream(self))
-            return root / "references" / f"{learner}-{key[:8]}" / seed
+            return root / "references" / f"{learner}-{key[:8]}" / f"seed-{self.seed}"
+        seed = "-".join([f"seed-{self.seed}", *(f"{k}{v}" for k, v in self.fixed)])
         contents = [_open(f).digests["content"] + _open(f).digests["samples"] for f in self.files]
         stream = digest(self.make_protocol().recipe(), *contents)
         return root / f"{self.protocol}-{stream[:8]}" / learner / seed
@@ -194,12 +194,17 @@ class Outcome:
 def with_references(cells: list[Cell]) -> list[Cell]:
     """The cells and, before them, the reference runs that their metrics need; each once."""
     needed: dict[Cell, None] = {}
+    shared = set()  # streams whose offline reference does not depend on the order of the sessions
     for cell in cells:
         if learner_class(cell.learner).tags.offline:
             continue
-        for seed in range(cell.references):
-            needed[cell.offline(seed)] = None
         needed[cell.chance()] = None
+        stream = (cell.files, cell.protocol, cell.protocol_params, cell.offline_params)
+        if stream not in shared:
+            for seed in range(cell.references):
+                needed[cell.offline(seed)] = None
+            if not _stream(cell).fitted:
+                shared.add(stream)
     return [*needed, *(c for c in cells if c not in needed)]
 
 
@@ -212,8 +217,8 @@ def run_grid(
 ) -> Outcome:
     """Run cells and their references over `jobs` processes; each is kept as soon as it finishes.
 
-    A cell that fails does not stop the others. References differ from seed to seed only where the
-    scaling was fitted to a session's data, so most are found finished.
+    A cell that fails does not stop the others. Metrics that had to wait for a reference are filled
+    in at the end.
     """
     outcome = Outcome()
     todo = []
@@ -234,7 +239,8 @@ def run_grid(
     else:
         _run_pool(todo, root, jobs, threads, outcome, progress)
     for place in (p for p in places if (p / "record.json").is_file()):
-        rescore(place, root)
+        if record.load(place)["reference"]["source"] == "missing":
+            rescore(place, root)
     return outcome
 
 

@@ -26,7 +26,7 @@ class Reference:
     ideal : α_ideal, score of the offline learner trained on all data at once (NaN if not measured)
     chance : (E,) b_j, score of the chance learner on eval set j just before session j; or None
     normalise_new : the protocol's Ω_new is divided by α_ideal in the `kemker_table` preset
-    preset : "kemker_table" (what the paper's tables imply) or "kemker_eq" (its Eq. 2-4 to the letter)
+    preset : "kemker_table" (what the paper's tables imply) or "kemker_eq" (Eq. 2-4 to the letter)
     """
 
     ideal: float = float("nan")

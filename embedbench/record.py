@@ -113,7 +113,7 @@ def _measure_references(reference: Record, root: Path) -> Record:
         chance is None or (root / chance / "predictions.h5").is_file()
     )
     if not found:
-        reference["source"] = "record"
+        reference["source"] = "record" if "ideal" in reference else "missing"
         return reference
     runs = [Predictions.load(p / "predictions.h5") for p in offline]
     drawn = None if chance is None else Predictions.load(root / chance / "predictions.h5")

@@ -119,8 +119,8 @@ def _learn(
 def _validation_accuracy(
     scores: Callable[[Tensor], Tensor], session: Session, seen: Bools, device: str
 ) -> float:
-    """Accuracy on the session's validation data over the classes seen so far; NaN if there is
-    none.""" if len(session.val_x) == 0:
+    """Validation accuracy over the classes seen so far; NaN where there is no such data."""
+    if len(session.val_x) == 0:
         return float("nan")
     out = torch.as_tensor(scores(session.val_x.tensor(device)))
     out = out.masked_fill(~torch.from_numpy(seen).to(out.device), -torch.inf)

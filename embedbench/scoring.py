@@ -58,7 +58,7 @@ def score_matrix(p: Predictions, name: str = "class_accuracy") -> ScoreMatrix:
     An eval set is scored once all its classes were seen, for `within_…` always.
     """
     within = name.startswith("within_")
-    right = np.asarray((p.within if within else p.answer) == p.y)  # (M, n)
+    right = np.asarray(np.equal(p.within if within else p.answer, p.y), dtype=np.bool_)  # (M, n)
     score = _class_accuracy if name.endswith("class_accuracy") else _accuracy
     n_sets = len(p.set_classes)
     sizes = np.bincount(p.eval_set, minlength=n_sets)

@@ -13,9 +13,10 @@ from embedbench.stream import Session, StreamSpec
 
 @dataclass
 class Chance(Learner):
-    """Uniformly random scores, drawn by hashing the sample's bits: the same sample, the same answer.
+    """Uniformly random scores, drawn by hashing the sample's bits.
 
-    A hash in integers, so that the answers do not depend on how a batch is cut.
+    The same sample always gets the same answer; a hash in integers, so that the answers do not
+    depend on how a batch is cut.
     """
 
     tags: ClassVar[Tags] = Tags(learns=False)

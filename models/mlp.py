@@ -16,7 +16,7 @@ from ._sgd import Stop, fit, generator, make_optimiser, mlp_net, predict
 
 @dataclass
 class MLP(Learner):
-    """Multi-layer perceptron trained on one session after the other, with nothing against forgetting.
+    """Multi-layer perceptron trained session after session, with nothing against forgetting.
 
     **Source**: Kemker et al. (2018), Table S1 (400×2 ReLU, batch 256, Nadam 8e-4); the head has a
     unit for every class of the stream from the start, as the sizes in Table 2 imply.
