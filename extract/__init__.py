@@ -1,1 +1,19 @@
+"""Images to embedding files: ``embedbench.extract.extract`` is what ``embedbench extract`` calls."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .pipeline import extract
+
+__all__ = ["extract"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the pipeline, and torch with it, when it is first asked for."""
+    if name == "extract":
+        from .pipeline import extract
+
+        return extract
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

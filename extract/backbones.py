@@ -1,0 +1,312 @@
+"""Backbones: what turns an image into an embedding, and what to write down about it."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import timm
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from timm.data import create_transform, resolve_data_config
+from torch import nn
+
+from embedbench.errors import UserError
+
+from .fold import folded
+from .weights import hub_weights, load_weights
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+class Backbone(ABC):
+    """From images to rows of tables.
+
+    ``prepare`` runs in many threads, one image a call; ``forward`` runs in one, a batch a call.
+    ``backbone`` and ``preprocessing`` are parts of the provenance.
+    """
+
+    backbone: dict[str, Any]
+    preprocessing: dict[str, Any]
+    device = torch.device("cpu")
+    dtype = "float32"
+
+    @abstractmethod
+    def prepare(self, image: Image.Image) -> NDArray[np.uint8]:
+        """Return one image as (H, W, C) bytes, the same shape for every image."""
+
+    @abstractmethod
+    def forward(self, images: NDArray[np.uint8]) -> dict[str, torch.Tensor]:
+        """Return ``features`` and ``layers/NAME``, each (n, D), of (n, H, W, C) images."""
+
+    def precision(self, images: NDArray[np.uint8]) -> float | None:
+        """Return the smallest cosine to float32 over rows and tables; None for float32 itself."""
+        return None
+
+
+class Pixels(Backbone):
+    """Raw values / 255, row by row, as Kemker used MNIST.
+
+    Parameters
+    ----------
+    first
+        An image of the source: greyscale images keep one channel, all others become RGB, and
+        without ``size`` every image must have this one's height and width.
+    size
+        Height and width to resize to (bicubic), or None.
+    """
+
+    def __init__(self, first: Image.Image, size: int | None) -> None:
+        self.mode = "L" if first.mode in ("1", "L") else "RGB"
+        self.size = (size, size) if size else first.size
+        self.resize = size is not None
+        self.backbone = {
+            "name": "pixels",
+            "library": "embedbench",
+            "library_version": "",
+            "weights_id": "",
+            "weights_sha256": "",
+            "layer": "input",
+            "pooling": "none",
+        }
+        self.preprocessing = {"scale": "value / 255", "layout": "row by row"}
+        if self.mode == "RGB":
+            self.preprocessing["channels"] = "RGB"
+        if self.resize:
+            self.preprocessing |= {"size": [size, size], "interpolation": "bicubic"}
+
+    def prepare(self, image: Image.Image) -> NDArray[np.uint8]:
+        """Return the image as (H, W, C) bytes."""
+        image = image.convert(self.mode)
+        if self.resize:
+            image = image.resize(self.size, Image.Resampling.BICUBIC)
+        if image.size != self.size:
+            raise UserError(
+                f"expected an image of {self.size[0]}x{self.size[1]} as the first one, not "
+                f"{image.size[0]}x{image.size[1]}; bring all to one size with --size N"
+            )
+        return np.asarray(image).reshape(self.size[1], self.size[0], -1)
+
+    def forward(self, images: NDArray[np.uint8]) -> dict[str, torch.Tensor]:
+        """Return (n, H·W·C) values between 0 and 1."""
+        return {"features": torch.from_numpy(images.reshape(len(images), -1)) / 255}
+
+
+class TimmBackbone(Backbone):
+    """A timm model without its classifier.
+
+    Parameters
+    ----------
+    name
+        timm's name of the model.
+    weights
+        File of weights, or None for those that timm publishes.
+    layers
+        Intermediate embeddings: names as ``block-8`` or ``stage-3``, their numbers, ``last4`` or
+        ``all``.
+    dtype
+        ``float32``, or ``bfloat16`` or ``float16`` for autocast.
+    size
+        Input height and width, or None for the model's own.
+    device
+        Where the forward pass runs.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        weights: Path | None,
+        layers: Sequence[str],
+        dtype: str,
+        size: int | None,
+        device: torch.device,
+    ) -> None:
+        self.dtype, self.device = dtype, device
+        model = create_model(name, size)
+        cfg = dict(model.pretrained_cfg)
+        path, weights_id = (weights, weights.name) if weights else hub_weights(name, cfg)
+        digest = load_weights(model, path, cfg)
+        args = {"input_size": (3, size, size)} if size else {}
+        config = resolve_data_config(args, pretrained_cfg=cfg)
+        self.transform = create_transform(**config, use_prefetcher=True)  # bytes, no arithmetic
+        example = torch.randn(2, *config["input_size"], generator=torch.Generator().manual_seed(0))
+        self.taken = _Layers(model, layers)
+        self.model = folded(model, example).to(device, memory_format=torch.channels_last)
+        mean = torch.tensor(config["mean"], device=device)
+        std = torch.tensor(config["std"], device=device)
+        self.scale = (1 / (255 * std)).view(1, 3, 1, 1)
+        self.shift = (-mean / std).view(1, 3, 1, 1)
+        self.backbone = {
+            "name": cfg.get("architecture") or name,
+            "library": "timm",
+            "library_version": timm.__version__,
+            "weights_id": weights_id,
+            "weights_sha256": digest,
+            "layer": "final embedding, before the classifier",
+            "pooling": str(getattr(model, "global_pool", "") or "the model's own"),
+            "layers": self.taken.described(),
+        }
+        self.preprocessing = {
+            "library": "timm.data.create_transform",
+            "color": "Pillow convert('RGB'): alpha is dropped",
+            **{key: list(v) if isinstance(v, tuple) else v for key, v in config.items()},
+        }
+
+    def prepare(self, image: Image.Image) -> NDArray[np.uint8]:
+        """Return the image resized and cropped as the model's configuration says."""
+        pixels: torch.Tensor = self.transform(image.convert("RGB"))  # (3, H, W)
+        return pixels.permute(1, 2, 0).numpy()
+
+    def forward(self, images: NDArray[np.uint8]) -> dict[str, torch.Tensor]:
+        """Return the embeddings of a batch, on the device, in their stored type."""
+        tables = self._tables(images, self.dtype)
+        stored = torch.float32 if self.dtype == "float32" else torch.float16
+        return {name: rows.to(stored) for name, rows in tables.items()}
+
+    def precision(self, images: NDArray[np.uint8]) -> float | None:
+        """Return the smallest cosine of half precision to float32 over rows and tables."""
+        if self.dtype == "float32":
+            return None
+        exact = self._tables(images, "float32")
+        cosines = [
+            nn.functional.cosine_similarity(rows.float(), exact[name]).min().item()
+            for name, rows in self.forward(images).items()
+        ]
+        return min(cosines)
+
+    def _tables(self, images: NDArray[np.uint8], dtype: str) -> dict[str, torch.Tensor]:
+        batch = torch.from_numpy(images).permute(0, 3, 1, 2)  # channels_last in memory already
+        if self.device.type == "cuda":
+            batch = batch.pin_memory()
+        with torch.inference_mode(), self._arithmetic(dtype):
+            x = batch.to(self.device, non_blocking=True).float() * self.scale + self.shift
+            return self.taken.tables(self.model, x)
+
+    def _arithmetic(self, dtype: str) -> AbstractContextManager[object]:
+        if dtype == "float32":
+            return nullcontext()
+        return torch.autocast(self.device.type, DTYPES[dtype])
+
+
+class _Layers:
+    """Which intermediate embeddings are taken, under which names, and how."""
+
+    def __init__(self, model: Any, wanted: Sequence[str]) -> None:
+        self.numbers: list[int] = []
+        if not wanted:
+            return
+        if not hasattr(model, "forward_intermediates"):
+            raise UserError(f"{type(model).__name__} gives no intermediate layers; drop --layers.")
+        parameters = inspect.signature(model.forward_intermediates).parameters
+        self.blocks = "return_prefix_tokens" in parameters
+        self.token = self.blocks and getattr(model, "cls_token", None) is not None
+        self.kind = "block" if self.blocks else "stage"
+        self.numbers = _numbers(wanted, self.kind, len(model.feature_info))
+        self.options = {"norm": True, "return_prefix_tokens": True} if self.blocks else {}
+
+    def described(self) -> dict[str, str]:
+        """Return name -> what it is, for the provenance."""
+        if not self.numbers:
+            return {}
+        what = "feature map, mean over positions"
+        if self.blocks:
+            rows = "class token" if self.token else "mean over patches"
+            what = f"{rows} after the final norm"
+        return {f"{self.kind}-{i}": what for i in self.numbers}
+
+    def tables(self, model: Any, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Return the final embedding and the layers of a batch in one forward pass."""
+        if not self.numbers:
+            return {"features": model(x)}
+        last, maps = model.forward_intermediates(x, indices=self.numbers, **self.options)
+        out = {"features": model.forward_head(last)}
+        for i, taken in zip(self.numbers, maps, strict=True):
+            patches, prefix = taken if self.blocks else (taken, None)
+            rows = prefix[:, 0] if self.token and prefix is not None else patches.mean((2, 3))
+            out[f"layers/{self.kind}-{i}"] = rows
+        return out
+
+
+def _numbers(wanted: Sequence[str], kind: str, count: int) -> list[int]:
+    """Return the layer numbers that a list of names, numbers, ``lastN`` and ``all`` asks for."""
+    chosen: set[int] = set()
+    for word in wanted:
+        text = word.strip()
+        number = text.removeprefix(f"{kind}-")
+        if text == "all":
+            chosen.update(range(count))
+        elif text.startswith("last") and text[4:].isdigit() and 0 < int(text[4:]) <= count:
+            chosen.update(range(count - int(text[4:]), count))
+        elif number.isdigit() and int(number) < count:
+            chosen.add(int(number))
+        else:
+            raise UserError(
+                f"unknown layer {text!r}; this backbone has {kind}-0 to {kind}-{count - 1} "
+                f"(or their numbers, 'last4', 'all')."
+            )
+    return sorted(chosen)
+
+
+def create_model(name: str, size: int | None) -> Any:
+    """Return a timm model without classifier, in eval mode, its weights not yet loaded."""
+    known = timm.list_models() + timm.list_pretrained()
+    if name not in known and not name.startswith(("hf-hub:", "hf_hub:", "local-dir:")):
+        near = difflib.get_close_matches(name, ["pixels", *known], n=1, cutoff=0.5)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise UserError(
+            f"unknown backbone {name!r}.{hint} 'embedbench list backbones' names all of them."
+        )
+    build: Callable[..., Any] = timm.create_model
+    options: Mapping[str, Any] = {"num_classes": 0, "pretrained": False}
+    try:
+        model = build(name, **options)
+        if size and model.pretrained_cfg.get("fixed_input_size"):
+            model = build(name, **options, img_size=size)
+    except Exception as error:  # whatever a model's constructor asserts
+        at = f" at --size {size}" if size else ""
+        raise UserError(f"{name} cannot be built{at} ({type(error).__name__}: {error}).") from error
+    return model.eval()
+
+
+def open_backbone(
+    name: str,
+    first: Callable[[], Image.Image],
+    *,
+    weights: Path | None,
+    layers: Sequence[str],
+    dtype: str,
+    size: int | None,
+    device: torch.device,
+) -> Backbone:
+    """Return a backbone by its name: ``pixels``, or any model of timm."""
+    if size is not None and size < 1:
+        raise UserError(f"--size must be at least 1 pixel, not {size}.")
+    if name != "pixels":
+        return TimmBackbone(
+            name, weights=weights, layers=layers, dtype=dtype, size=size, device=device
+        )
+    if weights or layers or dtype != "float32":
+        raise UserError("pixels are raw values: no --weights, --layers or --dtype goes with them.")
+    return Pixels(first(), size)
+
+
+def choose_device(name: str) -> torch.device:
+    """Return the device that a name stands for; ``auto`` takes a CUDA card where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise UserError(
+            f"device {name!r} is not available here; choose --device cpu, or leave it to auto."
+        ) from error
+    return device

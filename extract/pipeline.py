@@ -1,0 +1,274 @@
+"""``embedbench extract``: source, backbone, blocks, file.
+
+A block of 1024 samples is the unit of work: it is decoded, run and stored whole, with batches cut
+from its first sample on, so that resumed work makes the bits that uninterrupted work makes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from embedbench.errors import UserError
+from embedbench.file import EmbeddingFile, Samples
+from embedbench.writer import Partial, check_target
+
+from .backbones import DTYPES, Backbone, choose_device, open_backbone
+from .decode import Decoded, decode, decoded, first_image
+from .sources import Source, open_source
+from .splits import across, choose_split, told
+from .weights import DEMO_BACKBONE, demo_weights
+
+Progress = Callable[[int, int], None]
+Notify = Callable[[str], None]
+
+CPU_BATCH, CUDA_BATCH = 16, 128  # on a CPU the activations of 16 images still fit the caches
+COMPARED = 32  # rows on which half precision is compared with float32
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, stacklevel=3)
+
+
+def extract(
+    source: str,
+    out: str | os.PathLike[str],
+    *,
+    backbone: str | None = None,
+    weights: str | os.PathLike[str] | None = None,
+    layers: Sequence[str] = (),
+    dtype: str = "float32",
+    size: int | None = None,
+    split: str | None = None,
+    group: str | None = None,
+    device: str = "auto",
+    skip_bad: bool = False,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    notify: Notify = _warn,
+    workers: int | None = None,
+    batch_size: int | None = None,
+) -> EmbeddingFile:
+    """Write the embedding file of a source's images through a backbone.
+
+    Work that was interrupted is taken up at the last block that is whole.
+
+    Parameters
+    ----------
+    source
+        See ``open_source``.
+    out
+        The file to write.
+    backbone
+        ``pixels`` or a model of timm; may be left out for the source ``demo``.
+    weights
+        File of weights, ``shipped`` for those in the package, or None for timm's own.
+    layers
+        Intermediate embeddings, as ``block-8``, ``8``, ``last4`` or ``all``.
+    dtype
+        Arithmetic: ``float32``, ``bfloat16`` or ``float16`` (the halves are stored as float16).
+    size
+        Input height and width instead of the model's own.
+    split, group
+        See ``choose_split``.
+    device
+        ``auto``, ``cpu``, ``cuda``, ``cuda:1``, …
+    skip_bad
+        Leave out images that cannot be decoded, and list them in the provenance.
+    overwrite
+        Replace a file that is there.
+    progress
+        Called with (images done, images in all) after every batch.
+    notify
+        Called with each sentence that the user should read; warns by default.
+    workers
+        Decoding threads; by default the cores, at most 8.
+    batch_size
+        Images in a forward pass; by default 16 on a CPU and 128 on a card.
+
+    Raises
+    ------
+    UserError
+        Anything that is wrong with what was given, the first unreadable image among it.
+    """
+    check_target(Path(out), overwrite=overwrite)
+    if dtype not in DTYPES:
+        raise UserError(f"--dtype must be one of {', '.join(DTYPES)}, not {dtype!r}.")
+    opened = open_source(source)
+    parts, rule = choose_split(opened, split, group)
+    if source == "demo" and backbone in (None, DEMO_BACKBONE) and weights is None:
+        backbone, weights = DEMO_BACKBONE, "shipped"
+    if backbone is None:
+        raise UserError("--backbone is missing: 'pixels', or a model of timm such as resnet50.")
+    where = choose_device(device)
+    model = open_backbone(
+        backbone,
+        lambda: first_image(opened),
+        weights=demo_weights() if weights == "shipped" else Path(weights) if weights else None,
+        layers=layers,
+        dtype=dtype,
+        size=size,
+        device=where,
+    )
+    batch = batch_size or (CUDA_BATCH if where.type == "cuda" else CPU_BATCH)
+    if batch < 1 or Partial.BLOCK % batch:
+        raise UserError(f"the batch size must divide {Partial.BLOCK}, not be {batch}.")
+    threads = 1 if opened.in_order else workers or min(os.cpu_count() or 1, 8)
+    work = _Work(opened, model, batch, threads, skip_bad)
+    partial = Partial(out, work.job(), overwrite=overwrite)
+    # one card's files should be another's: no TF32, no algorithm chosen by timing
+    exact = {"enabled": True, "benchmark": False, "deterministic": True, "allow_tf32": False}
+    with torch.backends.cudnn.flags(**exact), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Palette images with Transparency")
+        work.fill(partial, progress)
+        return _finish(work, partial, parts, rule, notify)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What decides the rows: images, backbone, how the batches are cut."""
+
+    source: Source
+    backbone: Backbone
+    batch: int
+    threads: int
+    skip_bad: bool
+
+    def job(self) -> dict[str, Any]:
+        """Return what must agree for two pieces of work to be parts of one."""
+        ids = hashlib.sha256("\0".join(self.source.ids).encode()).hexdigest()
+        return {
+            "samples": ids,
+            "source": self.source.name,
+            "backbone": self.backbone.backbone,
+            "preprocessing": self.backbone.preprocessing,
+            "dtype": self.backbone.dtype,
+            "device": str(self.backbone.device),
+            "batch size": self.batch,
+            "threads": torch.get_num_threads(),
+            "torch": torch.__version__,
+            "skip-bad": self.skip_bad,
+        }
+
+    def fill(self, partial: Partial, progress: Progress | None) -> None:
+        """Compute the blocks that are not there yet."""
+        n, done = len(self.source.ids), partial.done()
+        starts = [i for i in range(0, n, Partial.BLOCK) if i // Partial.BLOCK not in done]
+        batches = [
+            range(at, min(at + self.batch, start + Partial.BLOCK, n))
+            for start in starts
+            for at in range(start, min(start + Partial.BLOCK, n), self.batch)
+        ]
+        finished = n - sum(len(batch) for batch in batches)
+        tables: list[dict[str, torch.Tensor]] = []
+        images: list[Decoded] = []
+        for rows, ready in decoded(self.source, batches, self.backbone, self.threads):
+            if progress is not None:
+                progress(finished, n)
+            self._refuse(rows, ready)
+            good = [image.pixels for image in ready if image.pixels is not None]
+            if good:
+                tables.append(self.backbone.forward(np.stack(good)))
+            images += ready
+            finished += len(rows)
+            if rows.stop == n or rows.stop % Partial.BLOCK == 0:
+                self._store(partial, rows.stop - len(images), tables, images)
+                tables, images = [], []
+        if progress is not None:
+            progress(n, n)
+
+    def _refuse(self, rows: range, ready: Sequence[Decoded]) -> None:
+        """Raise UserError over an image that cannot be decoded, unless such are to be skipped."""
+        for i, image in zip(rows, ready, strict=True):
+            if image.problem and not self.skip_bad:
+                raise UserError(
+                    f"{self.source.ids[i]} of {self.source.name} cannot be used "
+                    f"({image.problem}); repair or remove it, or leave it out with --skip-bad."
+                )
+
+    def _store(
+        self,
+        partial: Partial,
+        first: int,
+        tables: Sequence[dict[str, torch.Tensor]],
+        images: Sequence[Decoded],
+    ) -> None:
+        if not tables:
+            raise UserError(
+                f"none of the {len(images)} images from {self.source.ids[first]} on can be "
+                f"decoded ({images[0].problem}); is {self.source.name} damaged?"
+            )
+        arrays = {
+            name: torch.cat([table[name] for table in tables]).cpu().numpy() for name in tables[0]
+        }
+        note = {
+            "hashes": "".join(image.digest.hex() for image in images if not image.problem),
+            "skipped": [
+                [self.source.ids[first + i], image.problem]
+                for i, image in enumerate(images)
+                if image.problem
+            ],
+        }
+        partial.write(first // Partial.BLOCK, arrays, note=note)
+
+
+def _finish(
+    work: _Work,
+    partial: Partial,
+    split: NDArray[np.uint8],
+    rule: dict[str, Any],
+    notify: Notify,
+) -> EmbeddingFile:
+    """Put the file together from the blocks, with what is to be said about it."""
+    source = work.source
+    blocks = range(-(-len(source.ids) // Partial.BLOCK))
+    notes = [partial.note(block) for block in blocks]
+    skipped = [pair for note in notes for pair in note["skipped"]]
+    left_out = {name for name, _ in skipped}
+    kept = np.array([i for i, name in enumerate(source.ids) if name not in left_out], np.int64)
+    ids = np.array(source.ids)[kept]
+    samples = Samples(ids, source.labels[kept], split[kept], source.classes, source.parents)
+    digests = np.frombuffer(bytes.fromhex("".join(note["hashes"] for note in notes)), np.uint8)
+    pairs = across(digests.reshape(-1, 16), ids, samples.split)
+    if pairs:
+        notify(told(pairs, ids, samples.split) + ".")
+    if skipped:
+        notify(f"left out {len(skipped)} images that cannot be decoded, first {skipped[0][0]}.")
+    provenance = {
+        "backbone": work.backbone.backbone,
+        "preprocessing": work.backbone.preprocessing,
+        "arithmetic": _arithmetic(work, kept, notify),
+        "source": {
+            "name": source.name,
+            "revision": source.revision,
+            "licence": source.licence,
+        },
+        "split": rule,
+        "same_content_in_two_splits": {"count": len(pairs), "first": pairs[:100]},
+    }
+    return partial.finish(samples, provenance, skipped=skipped)
+
+
+def _arithmetic(work: _Work, kept: NDArray[np.int64], notify: Notify) -> dict[str, Any]:
+    """Return dtype and device, and for half precision what it changed on a sample of rows."""
+    backbone = work.backbone
+    device = backbone.device
+    kind = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    told: dict[str, Any] = {"dtype": backbone.dtype, "device_kind": kind}
+    if backbone.dtype == "float32":
+        return told
+    places = np.linspace(0, len(kept) - 1, min(COMPARED, len(kept))).astype(np.int64)
+    rows = kept[: len(places)] if work.source.in_order else kept[places]
+    images = [decode(work.source, int(i), backbone).pixels for i in rows]
+    cosine = backbone.precision(np.stack([image for image in images if image is not None]))
+    notify(f"{backbone.dtype}: smallest cosine to float32 over {len(rows)} rows is {cosine:.6f}.")
+    return {**told, "smallest_cosine_to_float32": cosine, "rows_compared": len(rows)}

@@ -1,0 +1,252 @@
+"""Where images come from: every source becomes one list of samples that can be read in any order."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from embedbench.errors import UserError
+from embedbench.exchange import is_idx
+from embedbench.file import TEST, TRAIN, VAL
+
+IMAGE_SUFFIXES = frozenset(
+    (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+)
+SPLIT_FOLDERS = {"train": TRAIN, "val": VAL, "valid": VAL, "validation": VAL, "test": TEST}
+TIMM_PREFIXES = ("torch/", "hfds/", "hfids/", "tfds/", "wds/")
+
+Content = bytes | Image.Image
+
+
+@dataclass(frozen=True)
+class Source:
+    """A list of labelled images.
+
+    Parameters
+    ----------
+    name
+        The data set's name, as it stands in the provenance.
+    ids
+        (N,) sample ids: POSIX paths from the source's root, or split/index.
+    labels
+        (N,) index of the leaf class.
+    classes, parents
+        (C,) names and parents, leaves first (see ``embedbench.file.Samples``).
+    read
+        Sample number to its encoded bytes or its image; safe to call from several threads.
+    split
+        (N,) the source's own split, or None where it has none.
+    revision, licence
+        What is known of them; empty or "not stated" where nothing is.
+    in_order
+        Whether going back to an earlier sample is slow, so that one thread must read.
+    """
+
+    name: str
+    ids: tuple[str, ...]
+    labels: NDArray[np.int64]
+    classes: tuple[str, ...]
+    parents: NDArray[np.int64]
+    read: Callable[[int], Content]
+    split: NDArray[np.uint8] | None = None
+    revision: str = ""
+    licence: str = "not stated"
+    in_order: bool = False
+
+
+def open_source(source: str) -> Source:
+    """Return the source that a word, a path or a timm data set name stands for.
+
+    Parameters
+    ----------
+    source
+        ``demo``; a folder or zip of class folders; a CUB-200-2011 folder; a folder of MNIST IDX
+        files; or a name that timm's ``create_dataset`` reads, as ``torch/cifar100``, with
+        ``@ROOT`` behind it where the data lie in a folder of their own.
+
+    Raises
+    ------
+    UserError
+        Nothing of that name, or nothing in it that is an image of a class.
+    """
+    if source == "demo":
+        return _demo()
+    if source.startswith(TIMM_PREFIXES):
+        from .datasets import timm_source
+
+        return timm_source(source)
+    path = Path(source).expanduser()
+    if path.is_dir():
+        if (path / "images.txt").is_file() and (path / "image_class_labels.txt").is_file():
+            return _cub(path)
+        if is_idx(path):
+            from .datasets import idx_source
+
+            return idx_source(path)
+        return _folder(path)
+    if zipfile.is_zipfile(path):
+        return _zip(path)
+    if path.exists():
+        raise UserError(f"{source} is neither a folder nor a zip archive of images; give one.")
+    raise UserError(
+        f"there is no source {source!r}: expected 'demo', a folder or zip of images, or a data set "
+        f"that timm reads (names beginning with {', '.join(TIMM_PREFIXES)})."
+    )
+
+
+def _demo() -> Source:
+    path = files("embedbench") / "assets" / "emoji-noto.zip"
+    return replace(
+        _zip(Path(str(path))),
+        name="emoji-noto",
+        revision="emoji-datasource-google 16.0.0",
+        licence="Apache-2.0",
+    )
+
+
+def _folder(root: Path) -> Source:
+    paths = [
+        (Path(folder) / name).relative_to(root).as_posix()
+        for folder, _, names in os.walk(root, followlinks=True)
+        for name in names
+    ]
+    ids = _images(paths)
+    labels, classes, parents, split = _hierarchy(ids, str(root))
+    return Source(
+        name=root.resolve().name,
+        ids=tuple(ids),
+        labels=labels,
+        classes=classes,
+        parents=parents,
+        read=lambda i: (root / ids[i]).read_bytes(),
+        split=split,
+    )
+
+
+def _zip(path: Path) -> Source:
+    try:
+        archive = zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, OSError) as error:
+        raise UserError(f"{path} cannot be read as a zip archive ({error}).") from error
+    members = _images(archive.namelist())
+    prefix = _common_folder(members)
+    ids = [name[len(prefix) :] for name in members]
+    labels, classes, parents, split = _hierarchy(ids, str(path))
+    return Source(
+        name=path.stem,
+        ids=tuple(ids),
+        labels=labels,
+        classes=classes,
+        parents=parents,
+        read=lambda i: archive.read(members[i]),
+        split=split,
+    )
+
+
+def _images(paths: Sequence[str]) -> list[str]:
+    """Return the paths of images, sorted; hidden files and everything else is left out."""
+    return sorted(
+        path
+        for path in paths
+        if PurePosixPath(path).suffix.lower() in IMAGE_SUFFIXES
+        and not any(part.startswith((".", "__MACOSX")) for part in PurePosixPath(path).parts)
+    )
+
+
+def _common_folder(members: Sequence[str]) -> str:
+    """Return "name/" where everything lies in one wrapping folder of class folders, else ""."""
+    tops = {member.split("/", 1)[0] for member in members}
+    wrapped = len(tops) == 1 and all(member.count("/") >= 2 for member in members)
+    return f"{tops.pop()}/" if wrapped else ""
+
+
+def _hierarchy(
+    ids: Sequence[str], where: str
+) -> tuple[NDArray[np.int64], tuple[str, ...], NDArray[np.int64], NDArray[np.uint8] | None]:
+    """Return labels (N,), classes (C,), parents (C,) and the official split of image paths.
+
+    The folder of an image is its class, the folders above are the class's ancestors. Where every
+    top folder is called train, val or test, these are the split and no classes.
+    """
+    folders = [PurePosixPath(name).parts[:-1] for name in ids]
+    tops = {parts[0] for parts in folders if parts}
+    split = None
+    if len(tops) > 1 and all(parts and parts[0] in SPLIT_FOLDERS for parts in folders):
+        split = np.array([SPLIT_FOLDERS[parts[0]] for parts in folders], np.uint8)
+        if TEST not in split:
+            split[split == VAL] = TEST  # as ImageNet is used: the images to be judged on
+        folders = [parts[1:] for parts in folders]
+    if not ids:
+        raise UserError(f"no image in {where}; expected class folders of image files.")
+    for name, parts in zip(ids, folders, strict=True):
+        if not parts:
+            raise UserError(f"{name} in {where} lies in no class folder; move it into one.")
+    leaves = sorted(set(folders))
+    inner = sorted({leaf[:depth] for leaf in leaves for depth in range(1, len(leaf))})
+    both = set(leaves) & set(inner)
+    if both:
+        raise UserError(
+            f"{'/'.join(min(both))} in {where} holds images and class folders; "
+            "put its images into a folder of their own."
+        )
+    order = leaves + inner
+    index = {folder: i for i, folder in enumerate(order)}
+    labels = np.array([index[folder] for folder in folders], np.int64)
+    parents = np.array([index.get(folder[:-1], -1) for folder in order], np.int64)
+    return labels, tuple(_names(leaves) + _names(inner)), parents, split
+
+
+def _names(folders: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return each folder's own name, and its whole path where that name is not unique."""
+    times = Counter(folder[-1] for folder in folders)
+    return [folder[-1] if times[folder[-1]] == 1 else "/".join(folder) for folder in folders]
+
+
+def _cub(root: Path) -> Source:
+    """Read CUB-200-2011's own lists; see the README inside its archive."""
+    paths = _table(root / "images.txt")
+    numbers = _table(root / "image_class_labels.txt")
+    training = _table(root / "train_test_split.txt")
+    names = _table(root / "classes.txt")
+    if not paths.keys() == numbers.keys() == training.keys():
+        raise UserError(
+            f"images.txt, image_class_labels.txt and train_test_split.txt in {root} "
+            "list different images; restore the three files from the data set's archive."
+        )
+    index = {number: i for i, number in enumerate(names)}
+    unknown = sorted(set(numbers.values()) - index.keys())
+    if unknown:
+        raise UserError(f"class {unknown[0]} of image_class_labels.txt is not in classes.txt.")
+    ids = tuple(f"images/{path}" for path in paths.values())
+    return Source(
+        name="CUB-200-2011",
+        ids=ids,
+        labels=np.array([index[numbers[i]] for i in paths], np.int64),
+        classes=tuple(names.values()),
+        parents=np.full(len(names), -1, np.int64),
+        read=lambda i: (root / ids[i]).read_bytes(),
+        split=np.array([TRAIN if training[i] == "1" else TEST for i in paths], np.uint8),
+    )
+
+
+def _table(path: Path) -> dict[str, str]:
+    """Return the rows "key value" of a text file, in their order."""
+    if not path.is_file():
+        raise UserError(f"{path} is missing; CUB-200-2011's layout has it beside images.txt.")
+    rows: dict[str, str] = {}
+    for number, line in enumerate(path.read_text().splitlines(), start=1):
+        if line.strip():
+            key, _, value = line.strip().partition(" ")
+            if not value or key in rows:
+                raise UserError(f"{path}, line {number}: expected 'id value', each id once.")
+            rows[key] = value
+    return rows

@@ -1,0 +1,125 @@
+"""Which samples of a source are train and which are test."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.errors import UserError
+from embedbench.file import SPLITS
+from embedbench.split import TEST_FRACTION, make_split
+
+from .sources import Source
+
+
+def choose_split(
+    source: Source, choice: str | None, group: str | None
+) -> tuple[NDArray[np.uint8], dict[str, Any]]:
+    """Return the split of a source's samples, and what the provenance says about it.
+
+    Parameters
+    ----------
+    source
+        Its own split counts where neither ``choice`` nor ``group`` is given.
+    choice
+        A test fraction such as ``0.3``, a list file, or None: official, else 0.3 by hash.
+    group
+        The rule for ``groups``, for a hash split; None means ``stem``.
+
+    Returns
+    -------
+    (N,) TRAIN, VAL or TEST, and the rule as plain JSON.
+    """
+    if source.split is not None and choice is None and group is None:
+        return source.split, {"rule": "official"}
+    fraction = _fraction(choice)
+    if fraction is None:
+        if group is not None:
+            raise UserError(
+                "--group belongs to a hash split (--split 0.3); a list file says it all."
+            )
+        return make_split(choice, source.ids), {"rule": "list file"}
+    rule = group or "stem"
+    split = make_split(choice, source.ids, groups(source.ids, rule))
+    return split, {"rule": "hash", "test_fraction": fraction, "group": rule}
+
+
+def _fraction(choice: str | None) -> float | None:
+    try:
+        return TEST_FRACTION if choice is None else float(choice)
+    except ValueError:
+        return None
+
+
+def groups(ids: Sequence[str], rule: str) -> list[str]:
+    """Return the group of each sample; a group never straddles train and test.
+
+    Parameters
+    ----------
+    ids
+        (N,) sample ids.
+    rule
+        ``stem``: the path up to the first dot of the file name, so that ``art_1f3a8.noto.png``
+        and ``art_1f3a8.twemoji.png`` of one folder belong together; ``parent``: the folder; or a
+        regular expression, of which the first group (else the whole match) names the group.
+
+    >>> groups(["a/x.noto.png", "a/x.twemoji.png", "b/x.png"], "stem")
+    ['a/x', 'a/x', 'b/x']
+    >>> groups(["v1_f1.jpg", "v1_f2.jpg"], "(v[0-9]+)_")
+    ['v1', 'v1']
+    """
+    paths = [PurePosixPath(name) for name in ids]
+    if rule == "stem":
+        return [(path.parent / path.name.split(".", 1)[0]).as_posix() for path in paths]
+    if rule == "parent":
+        return [path.parent.as_posix() for path in paths]
+    try:
+        pattern = re.compile(rule)
+    except re.error as error:
+        raise UserError(
+            f"--group {rule!r} is no regular expression ({error}), nor 'stem' or 'parent'."
+        ) from error
+    found = [pattern.search(name) for name in ids]
+    out = []
+    for name, match in zip(ids, found, strict=True):
+        if match is None:
+            raise UserError(f"--group {rule!r} matches nothing in sample {name!r}; widen it.")
+        out.append((match.group(1) if pattern.groups else match.group(0)) or "")
+    return out
+
+
+def across(
+    digests: NDArray[np.uint8], ids: Sequence[str], split: NDArray[np.uint8]
+) -> list[tuple[str, str]]:
+    """Return pairs of samples with one content in different splits, the earlier split first.
+
+    Parameters
+    ----------
+    digests
+        (N, 16) content hashes.
+    ids, split
+        (N,) as in the file.
+    """
+    order = np.lexsort((split, *digests.T))
+    same = (digests[order[1:]] == digests[order[:-1]]).all(axis=1)
+    starts = np.concatenate([[True], ~same])  # of each run of equal contents, in `order`
+    first = order[np.flatnonzero(starts)[np.cumsum(starts) - 1]]  # (N,) first of each one's run
+    return [
+        (ids[a], ids[b])
+        for a, b in zip(first.tolist(), order.tolist(), strict=True)
+        if split[a] != split[b]
+    ]
+
+
+def told(pairs: Sequence[tuple[str, str]], ids: Sequence[str], split: NDArray[np.uint8]) -> str:
+    """Return the sentence that reports ``across``'s pairs."""
+    where = {name: SPLITS[part] for name, part in zip(ids, split.tolist(), strict=True)}
+    shown = "; ".join(f"{a} ({where[a]}) = {b} ({where[b]})" for a, b in pairs[:3])
+    return f"{len(pairs)} images stand in two splits with the same content: {shown}" + (
+        "; …" if len(pairs) > 3 else ""
+    )
