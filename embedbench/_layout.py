@@ -105,19 +105,23 @@ def samples_digest(
     )
 
 
-def recipe_digest(provenance: Mapping[str, Any]) -> str:
-    """Return the digest of how the features were made.
+def recipe_backbone(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of the backbone's provenance that decides the features.
 
-    It covers ``backbone``, ``preprocessing`` and ``arithmetic.dtype``, without the version of the
-    library, and without the id of the weights where their SHA-256 is known: the same weights
-    under another name are the same weights.
+    The version of the library is not part of it, nor is the id of the weights where their SHA-256
+    is known: the same weights under another name are the same weights.
     """
     backbone = dict(provenance.get("backbone") or {})
     backbone.pop("library_version", None)
     if backbone.get("weights_sha256"):
         backbone.pop("weights_id", None)
+    return backbone
+
+
+def recipe_digest(provenance: Mapping[str, Any]) -> str:
+    """Return the digest of how the features were made: backbone, preprocessing, dtype."""
     recipe = {
-        "backbone": backbone,
+        "backbone": recipe_backbone(provenance),
         "preprocessing": provenance.get("preprocessing") or {},
         "dtype": (provenance.get("arithmetic") or {}).get("dtype"),
     }
