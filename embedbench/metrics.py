@@ -46,7 +46,7 @@ def omega_base(scores: ScoreMatrix, reference: Reference) -> float:
 
     **Source**: Kemker et al. (2018), Eq. 2.
     """
-    return _mean(scores.R[1:, 0] / reference.ideal)
+    return _mean(_share(scores.R[1:, 0], reference.ideal))
 
 
 def omega_new(scores: ScoreMatrix, reference: Reference) -> float:
@@ -59,7 +59,8 @@ def omega_new(scores: ScoreMatrix, reference: Reference) -> float:
     permutation columns exceed the offline accuracy without it; `kemker_eq` follows the equation.
     """
     divide = reference.normalise_new and reference.preset == "kemker_table"
-    return _mean(np.diagonal(scores.R)[1:]) / (reference.ideal if divide else 1.0)
+    new = np.diagonal(scores.R)[1:]
+    return _mean(_share(new, reference.ideal) if divide else new)
 
 
 def omega_all(scores: ScoreMatrix, reference: Reference) -> float:
@@ -70,7 +71,7 @@ def omega_all(scores: ScoreMatrix, reference: Reference) -> float:
 
     **Source**: Kemker et al. (2018), Eq. 4.
     """
-    return _mean(scores.pooled[scores.ends][1:] / reference.ideal)
+    return _mean(_share(scores.pooled[scores.ends][1:], reference.ideal))
 
 
 def final_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
@@ -157,6 +158,11 @@ def compute(scores: ScoreMatrix, reference: Reference) -> dict[str, float]:
     """All metrics of one score matrix, by name."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return {name: float(f(scores, reference)) for name, f in all_metrics().items()}
+
+
+def _share(values: Floats, ideal: float) -> Floats:
+    """Values divided by α_ideal; NaN where that was not measured or is 0."""
+    return values / ideal if ideal > 0 else np.full(len(values), np.nan)
 
 
 def _mean(values: Floats) -> float:

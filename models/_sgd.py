@@ -34,7 +34,7 @@ class Stop:
 
     Parameters
     ----------
-    rule : "patience": after `patience` epochs in a row without a better validation value;
+    rule : "patience": once more than `patience` epochs in a row brought no better validation value;
         "epochs": after `epochs`; "trained": once an epoch's mean training loss is ≤ `target`
     epochs : the cap of every rule
     patience : epochs without improvement that are borne; 0 stops at the first
@@ -66,6 +66,8 @@ class Stop:
                 raise unknown(what, value, known)
         if self.epochs < 1:
             raise UserError(f"stop.epochs must be at least 1, got {self.epochs}")
+        if self.patience < 0:
+            raise UserError(f"stop.patience must be at least 0, got {self.patience}")
 
 
 class _Best:
@@ -144,8 +146,9 @@ def fit(
         if best.waited > stop.patience:
             reason = "patience"
             break
-    if best.weights is not None and reason != "diverged":
-        net.load_state_dict(best.weights)
+    weights = None if reason == "diverged" else best.weights
+    if weights is not None:
+        net.load_state_dict(weights)
     net.eval()
     log: dict[str, Any] = {
         "epochs": epoch,
@@ -154,9 +157,11 @@ def fit(
         "train_loss": loss_mean,
     }
     if stop.rule == "patience":
-        kept = best.epoch if best.weights is not None else epoch
+        kept = epoch if weights is None else best.epoch
         log |= {"kept_epoch": kept, "kept_steps": kept * math.ceil(n / batch_size)}
-        log |= {"monitor": stop.monitor if len(session.val_x) else "train_loss", "best": best.value}
+        monitor = stop.monitor if len(session.val_x) else "train_loss"
+        value = best.value if best.epoch else math.nan  # none where no epoch was looked at
+        log |= {"monitor": monitor, "best": -value if monitor == "accuracy" else value}
     return log
 
 

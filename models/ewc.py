@@ -34,7 +34,9 @@ class EWC(Learner):
     takes the expectation over all classes where there are at most 50, one sampled label above.
     Libraries differ: true labels ("empirical": PyCIL, avalanche), predicted labels and squared
     batch means (FACIL); all correlate above .9 with "exact" and mostly rescale λ, so λ does not
-    carry over.
+    carry over. FACIL's search measures accuracy within the session's own classes and tries seven λ;
+    here it is over the classes seen so far (within a session of one class it is always 1), and λ
+    falls to 1e-3 before the search gives up.
 
     Parameters
     ----------
@@ -79,8 +81,16 @@ class EWC(Learner):
         ):
             if value not in known:
                 raise unknown(what, value, known)
-        if self.lam is not None and self.lam < 0:
-            raise UserError(f"ewc.lam must be at least 0, got {self.lam}")
+        for setting, fits, expected in (
+            ("lam", self.lam is None or 0 <= self.lam < math.inf, "finite and at least 0"),
+            ("lam_start", 0 < self.lam_start < math.inf, "finite and above 0"),
+            ("lam_decay", 0 < self.lam_decay < 1, "in (0, 1)"),
+            ("lam_drop", 0 <= self.lam_drop <= 1, "in [0, 1]"),
+            ("gamma", 0 <= self.gamma <= 1, "in [0, 1]"),
+            ("fisher_samples", self.fisher_samples >= 1, "at least 1"),
+        ):
+            if not fits:
+                raise UserError(f"ewc.{setting} must be {expected}, got {getattr(self, setting)}")
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device = seeds, device
@@ -98,6 +108,11 @@ class EWC(Learner):
         return make_optimiser(self.optimiser, self.net, lr=self.lr, weight_decay=self.weight_decay)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        if self.lam is None and ctx.validation == "test":
+            raise UserError(
+                "ewc chooses λ on validation data, and this stream's validation data is its test "
+                "data; fix it with --set ewc.lam=…, or use --set protocol.validation=train"
+            )
         if self.optimiser_state == "fresh":
             self.optimiser_ = self._optimiser()
         log: dict[str, Any] = {}
@@ -133,11 +148,6 @@ class EWC(Learner):
 
     def _search(self, session: Session, ctx: Context) -> dict[str, Any]:
         """Train with λ = 0, then with falling λ until the session is learned well enough."""
-        if ctx.validation == "test":
-            raise UserError(
-                "ewc chooses λ on validation data, and this stream's validation data is its test "
-                "data; fix it with --set ewc.lam=…, or use --set protocol.validation=train"
-            )
         before = (copy.deepcopy(self.net.state_dict()), copy.deepcopy(self.optimiser_.state_dict()))
 
         def attempt(lam: float) -> tuple[dict[str, Any], float]:
@@ -149,7 +159,7 @@ class EWC(Learner):
         log, best = attempt(0.0)
         tried = [(0.0, best)]
         if math.isnan(best):  # no validation data, no evidence: keep the λ of the session before
-            return self._train(session, self.lam_) | {"search": "no validation data"}
+            return attempt(self.lam_)[0] | {"search": "no validation data"}
         self.lam_ = self.lam_start
         while True:
             log, reached = attempt(self.lam_)
