@@ -18,7 +18,7 @@ from torch import Tensor
 from embedbench.errors import UserError
 from embedbench.learner import Context, Learner, Seeds
 from embedbench.predictions import Answers, Predictions
-from embedbench.stream import Bools, Session, Stream, View
+from embedbench.stream import Bools, Ints, Session, Stream, StreamSpec, View
 
 EVAL_BATCH = 8192
 
@@ -89,6 +89,29 @@ def _check(stream: Stream, learner: Learner) -> None:
         raise UserError(f"{name} needs the session id at test, and this stream hides it")
     if stream.spec.multilabel and not learner.tags.multilabel:
         raise UserError(f"{name} learns one label a sample, and this stream has several")
+    for i, session in enumerate(stream.sessions):
+        _check_samples(session.x, session.y, stream.spec, f"session {i}")
+        _check_samples(session.val_x, session.val_y, stream.spec, f"session {i}'s validation data")
+    for i, test in enumerate(stream.eval_sets):
+        _check_samples(test.x, test.y, stream.spec, f"eval set {i}")
+    views = [v for s in stream.sessions for v in (s.x, s.val_x)] + [e.x for e in stream.eval_sets]
+    for values in {id(v.table): v.table.values for v in views}.values():
+        if values.size and not np.isfinite([values.min(), values.max()]).all():
+            row = int(np.argmin(np.isfinite(values).all(axis=1)))
+            raise UserError(f"features must be finite, row {row} holds NaN or an infinite value")
+
+
+def _check_samples(x: View, y: Ints, spec: StreamSpec, where: str) -> None:
+    """Refuse widths and labels that the spec does not announce, so that learners need not."""
+    n, width, n_classes = len(x), spec.input_shape[0], spec.n_classes
+    if x.width != width or x.table.values.shape[1] > width:
+        raise UserError(f"{where} has samples of width {x.width}, the stream's spec says {width}")
+    if y.shape != ((n, n_classes) if spec.multilabel else (n,)):
+        raise UserError(f"{where} has {n} samples, but labels of shape {y.shape}")
+    if n and not 0 <= int(y.min()) <= int(y.max()) < n_classes:
+        raise UserError(
+            f"{where} has labels {y.min()} to {y.max()}; they must lie in 0 to {n_classes - 1}"
+        )
 
 
 def _learn(
