@@ -9,7 +9,7 @@ import os
 import platform
 import shutil
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
@@ -117,15 +117,13 @@ def _stream(cell: Cell) -> Stream:
 
 
 def run_cell(cell: Cell, root: Path, threads: int) -> Path:
-    """Run one cell and keep it; a finished one is left as it is."""
+    """Run one cell and keep it in its place, over whatever lies there."""
     import torch
 
     from embedbench.runner import run_stream
 
     torch.set_num_threads(threads)
     place = cell.place(root)
-    if (place / "record.json").is_file():
-        return place
     stream = _stream(cell)
     learner = cell.make_learner()
     predictions, sessions = run_stream(stream, learner, cell.seeds, cell.device)
@@ -156,7 +154,7 @@ def _describe(cell: Cell, stream: Stream, learner: Learner, root: Path) -> dict[
         "protocol": cell.protocol,
         "protocol_params": json.loads(cell.protocol_params),
         "learner": cell.learner,
-        "learner_params": dataclasses.asdict(learner),  # type: ignore[call-overload]  # a dataclass
+        "learner_params": dataclasses.asdict(learner),
         "learns": learner.tags.learns,
         "seed": cell.seed,
         "seeds": dataclasses.asdict(cell.seeds),
@@ -184,11 +182,28 @@ def _describe(cell: Cell, stream: Stream, learner: Learner, root: Path) -> dict[
 
 @dataclass
 class Outcome:
-    """What a grid came to: cells kept, cells that were there before, and those that failed."""
+    """What a grid came to.
 
-    done: list[Path] = field(default_factory=list)
-    skipped: list[Path] = field(default_factory=list)
+    Parameters
+    ----------
+    places : directories of the cells asked for that are finished now
+    skipped : how many of these (references among them) were finished before
+    failed : cells that failed, with the reason
+    bad_input : every failure was the input's fault
+    """
+
+    places: list[Path] = field(default_factory=list)
+    skipped: int = 0
     failed: list[tuple[Cell, str]] = field(default_factory=list)
+    bad_input: bool = True
+
+    def fail(self, cell: Cell, error: Exception) -> None:
+        """Keep a failure; other cells go on."""
+        if isinstance(error, UserError):
+            self.failed.append((cell, str(error)))
+        else:
+            self.failed.append((cell, f"{type(error).__name__}: {error}"))
+            self.bad_input = False
 
 
 def with_references(cells: list[Cell]) -> list[Cell]:
@@ -213,34 +228,36 @@ def run_grid(
     root: Path,
     *,
     jobs: int = 1,
+    overwrite: bool = False,
     progress: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Outcome:
     """Run cells and their references over `jobs` processes; each is kept as soon as it finishes.
 
     A cell that fails does not stop the others. Metrics that had to wait for a reference are filled
-    in at the end.
+    in at the end. `overwrite` runs finished cells again, but not their references.
     """
     outcome = Outcome()
-    todo = []
     places: dict[Path, Cell] = {}
     for cell in with_references(cells):
-        place = cell.place(root)
-        if place in places:
-            continue
-        places[place] = cell
-        if (place / "record.json").is_file():
-            outcome.skipped.append(place)
-        else:
-            todo.append(cell)
+        places.setdefault(cell.place(root), cell)
+    asked = {cell.place(root) for cell in cells}
+    todo = [
+        cell
+        for place, cell in places.items()
+        if not (place / "record.json").is_file() or (overwrite and place in asked)
+    ]
+    outcome.skipped = len(places) - len(todo)
     jobs = max(1, min(jobs, len(todo)))
     threads = max(1, (os.cpu_count() or 1) // jobs)
     if jobs == 1:
         _run_here(todo, root, threads, outcome, progress)
     else:
         _run_pool(todo, root, jobs, threads, outcome, progress)
-    for place in (p for p in places if (p / "record.json").is_file()):
+    finished = [p for p in places if (p / "record.json").is_file()]
+    for place in finished:
         if record.load(place)["reference"]["source"] == "missing":
             rescore(place, root)
+    outcome.places = [p for p in finished if p in asked]
     return outcome
 
 
@@ -263,9 +280,9 @@ def _run_here(
     for i, cell in enumerate(todo):
         progress(f"{cell.learner} seed {cell.seed}", i, len(todo))
         try:
-            outcome.done.append(run_cell(cell, root, threads))
+            run_cell(cell, root, threads)
         except Exception as e:
-            outcome.failed.append((cell, _reason(e)))
+            outcome.fail(cell, e)
     progress("", len(todo), len(todo))
 
 
@@ -278,25 +295,19 @@ def _run_pool(
     progress: Callable[[str, int, int], None],
 ) -> None:
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        futures: dict[Future[Path], Cell] = {
-            pool.submit(run_cell, cell, root, threads): cell for cell in todo
-        }
-        pending = set(futures)
+        pending = {pool.submit(run_cell, cell, root, threads): cell for cell in todo}
         try:
-            while pending:
-                finished, pending = wait(pending, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    cell = futures[future]
-                    try:
-                        outcome.done.append(future.result())
-                    except Exception as e:
-                        outcome.failed.append((cell, _reason(e)))
-                    name = f"{cell.learner} seed {cell.seed}"
-                    progress(name, len(todo) - len(pending), len(todo))
+            for future in as_completed(list(pending)):
+                cell = pending.pop(future)
+                try:
+                    future.result()
+                except Exception as e:
+                    outcome.fail(cell, e)
+                progress(f"{cell.learner} seed {cell.seed}", len(todo) - len(pending), len(todo))
         except KeyboardInterrupt:
+            for (
+                process
+            ) in pool._processes.values():  # there is no public way to stop a running cell
+                process.terminate()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-
-
-def _reason(e: Exception) -> str:
-    return str(e) if isinstance(e, UserError) else f"{type(e).__name__}: {e}"

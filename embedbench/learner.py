@@ -106,6 +106,8 @@ class Learner(ABC):
     State lives in attributes set by `start`; `state` names those that a checkpoint must hold.
     """
 
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+
     tags: ClassVar[Tags] = Tags()
     state: ClassVar[tuple[str, ...]] = ()
 

@@ -1,0 +1,345 @@
+"""The command line. Data goes to stdout, progress and remarks to stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from embedbench.errors import UserError
+
+app = typer.Typer(
+    name="embedbench",
+    help="A feature-embedding continual-learning testbed: extract once, then ask any learner what "
+    "it keeps, what it still learns, and what it costs.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+Split = Annotated[
+    str | None, typer.Option(help="Test fraction (0.3) or a list file: sample_id,train|val|test.")
+]
+
+
+@app.command()
+def extract(
+    source: Annotated[str, typer.Argument(help="Folder, zip, data set name, or 'demo'.")],
+    out: Annotated[Path, typer.Option(help="The embedding file to write.")],
+    backbone: Annotated[str | None, typer.Option(help="A timm model, or 'pixels'.")] = None,
+    weights: Annotated[Path | None, typer.Option(help=".safetensors or .pth file.")] = None,
+    layers: Annotated[str, typer.Option(help="Intermediate embeddings: 7,8,9 or last4.")] = "",
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    size: Annotated[int | None, typer.Option(help="Input size in pixels.")] = None,
+    split: Split = None,
+    group: Annotated[
+        str | None, typer.Option(help="What must not straddle a split: stem, parent or a regex.")
+    ] = None,
+    device: Device = "auto",
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out unreadable files.")
+    ] = False,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run images through a pretrained backbone and cache the embeddings."""
+    from embedbench.extract import extract as run_extraction
+    from embedbench.progress import bar
+
+    with bar("images", quiet) as advance:
+        file = run_extraction(
+            source,
+            out,
+            backbone=backbone,
+            weights=weights,
+            layers=[part for part in layers.split(",") if part],
+            dtype=dtype,
+            size=size,
+            split=split,
+            group=group,
+            device=device,
+            skip_bad=skip_bad,
+            overwrite=overwrite,
+            progress=advance,
+            notify=_note,
+        )
+    print(f"{file.path}: {file.shape[0]} samples of {file.shape[1]} features")
+
+
+@app.command("import")
+def import_command(
+    source: Annotated[Path, typer.Argument(metavar="SRC", help="npz, npy, or IDX directory.")],
+    out: Annotated[Path, typer.Option(help="The embedding file to write.")],
+    labels: Annotated[Path | None, typer.Option(help="Labels of a features .npy file.")] = None,
+    group: Annotated[str | None, typer.Option(help="Key of the npz that groups samples.")] = None,
+    split: Split = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Make an embedding file from features in another format."""
+    from embedbench.exchange import import_file
+
+    file = import_file(source, out, labels=labels, group=group, split=split, overwrite=overwrite)
+    print(f"{file.path}: {file.shape[0]} samples of {file.shape[1]} features")
+
+
+@app.command()
+def export(
+    file: Annotated[Path, typer.Argument(help="An embedding file.")],
+    out: Annotated[Path, typer.Option(help="The npz to write.")],
+    overwrite: Overwrite = False,
+) -> None:
+    """Write an embedding file as npz."""
+    from embedbench.exchange import export_file
+
+    export_file(file, out, overwrite=overwrite)
+    print(out)
+
+
+@app.command()
+def inspect(
+    file: Annotated[Path, typer.Argument(help="An embedding file.")], as_json: Json = False
+) -> None:
+    """Show what an embedding file holds and what made it."""
+    from embedbench.compare import card, card_text
+    from embedbench.file import EmbeddingFile
+
+    _show(card(EmbeddingFile.open(file)), card_text, as_json)
+
+
+@app.command()
+def verify(
+    file: Annotated[Path, typer.Argument(help="An embedding file.")], as_json: Json = False
+) -> None:
+    """Check every checksum of an embedding file; exit 1 and name the rows if any fails."""
+    from embedbench.compare import verify as verify_file
+
+    damage = verify_file(file)
+    _show({"file": str(file), "damage": damage}, lambda _: "\n".join(damage or ["sound"]), as_json)
+    if damage:
+        raise typer.Exit(1)
+
+
+@app.command()
+def diff(
+    a: Annotated[Path, typer.Argument(metavar="A")],
+    b: Annotated[Path, typer.Argument(metavar="B")],
+    as_json: Json = False,
+) -> None:
+    """Compare two embedding files: samples, bits, directions, neighbours, scores."""
+    from embedbench.compare import diff as diff_files
+    from embedbench.compare import diff_text
+
+    _show(diff_files(a, b), diff_text, as_json)
+
+
+@app.command()
+def run(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Embedding files.")],
+    protocol: Annotated[str, typer.Option(help="See: embedbench list protocols.")],
+    learner: Annotated[str, typer.Option(help="One or more, with commas.")],
+    out: Annotated[Path, typer.Option(metavar="RUNS", help="Directory of the run records.")],
+    seed: Annotated[int | None, typer.Option(help="One seed (default 0).", min=0)] = None,
+    seeds: Annotated[str | None, typer.Option(help="Several: 0-4 or 0,2,5.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="ewc.lam=100, protocol.base=50, …")
+    ] = None,
+    order: Annotated[str | None, typer.Option(help="natural, random or a file.")] = None,
+    preset: Annotated[str | None, typer.Option(help="A paper's settings: kemker.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes (default: the cores).", min=1)] = None,
+    device: Device = "auto",
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Teach learners a stream and keep what they answered; finished cells are skipped."""
+    from embedbench import grid
+    from embedbench.progress import bar
+    from embedbench.settings import parse_seeds, parse_settings, plan
+
+    if seed is not None and seeds is not None:
+        raise UserError("give --seed or --seeds, not both")
+    items = [*(settings or []), *([f"protocol.order={order}"] if order else [])]
+    learners = [name.strip() for name in learner.split(",") if name.strip()]
+    cells = plan(
+        [str(f) for f in files],
+        protocol,
+        learners,
+        [seed or 0] if seeds is None else parse_seeds(seeds),
+        settings=parse_settings(items, learners, preset),
+        device=_device(device),
+        command=_command(files, protocol, items, preset, out),
+    )
+    wanted = jobs or min(len(cells), os.cpu_count() or 1)
+    with bar("cells", quiet) as advance:
+        outcome = grid.run_grid(cells, out, jobs=wanted, overwrite=overwrite, progress=advance)
+    for cell, reason in outcome.failed:
+        print(f"failed: {cell.learner} seed {cell.seed}: {reason}", file=sys.stderr)
+    if outcome.skipped:
+        _note(f"{outcome.skipped} finished cells were there and are kept")
+    failed = [{"learner": c.learner, "seed": c.seed, "reason": r} for c, r in outcome.failed]
+    _report(out, as_json, places=outcome.places, extra={"failed": failed})
+    if failed:
+        raise typer.Exit(2 if outcome.bad_input else 1)
+
+
+@app.command()
+def score(runs: Annotated[Path, typer.Argument(metavar="RUNS")], as_json: Json = False) -> None:
+    """Recompute every metric from the stored predictions, without training."""
+    from embedbench import grid, record
+
+    found = [
+        {"run": str(place.relative_to(runs)), "changed": grid.rescore(place, runs)}
+        for place in record.find(runs)
+    ]
+    changed = [f["run"] for f in found if f["changed"]]
+    text = "\n".join(
+        [f"{len(found)} runs: {len(found) - len(changed)} identical, {len(changed)} changed"]
+        + [f"changed: {name}" for name in changed]
+    )
+    _show(found, lambda _: text, as_json)
+
+
+@app.command()
+def report(
+    runs: Annotated[Path, typer.Argument(metavar="RUNS")],
+    html: Annotated[Path | None, typer.Option(help="Also write one HTML file.")] = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Tables over all runs, means with 95 % intervals over seeds."""
+    if html is not None and html.exists() and not overwrite:
+        raise UserError(f"{html} is there already; name another file or add --overwrite")
+    _report(runs, as_json)
+    if html is not None:
+        from embedbench.report_html import write_html
+
+        write_html(runs, html)
+        _note(f"wrote {html}")
+
+
+@app.command("list")
+def list_command(
+    kind: Annotated[
+        str | None, typer.Argument(help="learners, protocols, metrics or backbones.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List what can be named on the command line."""
+    from embedbench.listing import KINDS, entries
+
+    kinds = [kind] if kind else [k for k in KINDS if k != "backbones"]
+    found = {k: entries(k) for k in kinds}
+
+    def text(_: Any) -> str:
+        lines = []
+        for k, rows in found.items():
+            width = max(len(r["name"]) for r in rows)
+            lines += [f"{k}:"] if len(found) > 1 else []
+            lines += [f"{r['name']:<{width}}  {r['summary']}" for r in rows]
+        return "\n".join(lines)
+
+    _show(found[kind] if kind else found, text, as_json)
+
+
+@app.command()
+def check(
+    name: Annotated[
+        str, typer.Argument(help="Learner, protocol, 'metrics', or package.mod:Class.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Hold a learner, a protocol or the metrics to the contract; exit 1 if a check fails."""
+    from embedbench.check import check as run_checks
+    from embedbench.check import check_text
+
+    results = run_checks(name)
+    _show([r.to_json() for r in results], lambda _: check_text(results), as_json)
+    if not all(r.passed for r in results):
+        raise typer.Exit(1)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Directory for the file, runs and report.")] = Path(
+        "runs/demo"
+    ),
+    quiet: Quiet = False,
+) -> None:
+    """Shipped images to embeddings, streams, learners and a report, in under three minutes."""
+    from embedbench.demo import run_demo
+
+    run_demo(out, quiet=quiet)
+
+
+def _show(data: Any, text: Callable[[Any], str], as_json: bool) -> None:
+    print(json.dumps(data, indent=1) if as_json else text(data))
+
+
+def _note(sentence: str) -> None:
+    print(sentence, file=sys.stderr)
+
+
+def _report(runs: Path, as_json: bool, **what: Any) -> None:
+    from embedbench.report import print_report
+
+    print_report(runs, as_json=as_json, **what)
+
+
+def _device(name: str) -> str:
+    if name == "cpu":
+        return name
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError) as e:
+        reason = str(e).partition("\n")[0]
+        raise UserError(f"device {name!r} cannot be used here ({reason}); try --device cpu") from e
+    return name
+
+
+def _command(
+    files: list[Path], protocol: str, items: list[str], preset: str | None, out: Path
+) -> str:
+    words = ["embedbench", "run", *map(str, files), "--protocol", protocol, "--out", str(out)]
+    words += ["--preset", preset] if preset else []
+    words += [w for item in items for w in ("--set", item)]
+    return shlex.join(words)
+
+
+def _dashes(words: list[str]) -> list[str]:
+    """Options with `-` for `_`: `--skip_bad` is `--skip-bad`."""
+    fixed = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        fixed.append(name.replace("_", "-") + equals + value if word.startswith("--") else word)
+    return fixed
+
+
+def main() -> None:
+    """Entry point: user errors end with one sentence and exit code 2."""
+    try:
+        app(_dashes(sys.argv[1:]))
+    except UserError as e:
+        print(f"embedbench: {e}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as e:
+        what = f"{e.filename}: " if e.filename else ""
+        print(f"embedbench: {what}{e.strerror or e}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        _note("embedbench: interrupted; what is finished is kept, run again to go on")
+        sys.exit(130)

@@ -1,0 +1,67 @@
+"""What `embedbench list` shows, read from source text: nothing is imported that needs torch."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+from pathlib import Path
+
+from embedbench import registry
+from embedbench.errors import UserError, unknown
+
+KINDS = ("learners", "protocols", "metrics", "backbones")
+
+
+def entries(kind: str) -> list[dict[str, str]]:
+    """Name and one-line summary of everything of a kind."""
+    here = Path(__file__).parent
+    if kind == "learners":
+        return _room(here / "models", registry.learner_names())
+    if kind == "protocols":
+        return _room(here / "protocols", registry.protocol_names())
+    if kind == "metrics":
+        tree = ast.parse((here / "metrics.py").read_text(encoding="utf-8"))
+        functions = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
+        metrics = [f for f in functions if [a.arg for a in f.args.args] == ["scores", "reference"]]
+        return [{"name": f.name, "summary": _first_line(f)} for f in metrics if f.name != "compute"]
+    if kind == "backbones":
+        return _backbones()
+    raise unknown("listing", kind, KINDS)
+
+
+def _room(folder: Path, names: list[str]) -> list[dict[str, str]]:
+    found = []
+    for name in names:
+        path = folder / f"{name.replace('-', '_')}.py"
+        summary = "from an installed package"
+        if path.is_file():
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            public = [
+                n
+                for n in tree.body
+                if isinstance(n, ast.ClassDef)
+                and not n.name.startswith("_")
+                and {b.id for b in n.bases if isinstance(b, ast.Name)} & {"Learner", "Protocol"}
+            ]
+            summary = _first_line(public[0])
+        found.append({"name": name, "summary": summary})
+    return found
+
+
+def _first_line(node: ast.ClassDef | ast.FunctionDef) -> str:
+    return (ast.get_docstring(node) or "").partition("\n")[0]
+
+
+def _backbones() -> list[dict[str, str]]:
+    """`pixels` and every model that the installed timm registers, found in its source."""
+    spec = importlib.util.find_spec("timm")
+    if spec is None or spec.origin is None:
+        raise UserError("timm is not installed; install it with: pip install timm")
+    pattern = re.compile(r"^@register_model\s+def (\w+)\(", re.MULTILINE)
+    names: dict[str, str] = {}
+    for path in sorted((Path(spec.origin).parent / "models").glob("*.py")):
+        for name in pattern.findall(path.read_text(encoding="utf-8")):
+            names[name] = f"timm, {path.stem}"
+    listed = [{"name": n, "summary": names[n]} for n in sorted(names)]
+    return [{"name": "pixels", "summary": "flattened raw values, divided by 255"}, *listed]

@@ -1,0 +1,47 @@
+"""Progress on stderr: a bar with rate and time left, silent when piped or `--quiet`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+Advance = Callable[..., None]
+
+
+@contextmanager
+def bar(unit: str, quiet: bool) -> Iterator[Advance]:
+    """A bar; the function it yields takes (done, total) with an optional text before or after."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda *_: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns: list[Any] = [
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    ]
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(unit, total=None, rate="")
+
+        def advance(*what: str | int) -> None:
+            done, total = (w for w in what if isinstance(w, int))
+            text = next((w for w in what if isinstance(w, str) and w), unit)
+            speed = shown.tasks[0].speed
+            rate = "" if speed is None or unit == "cells" else f"{speed:.1f} {unit}/s"
+            shown.update(task, completed=done, total=total, description=text, rate=rate)
+
+        yield advance

@@ -1,0 +1,154 @@
+"""From the words of a command line to cells: seeds, `--set`, presets."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from embedbench.errors import UserError, unknown
+from embedbench.grid import Cell
+from embedbench.learner import Seeds
+from embedbench.presets import preset
+from embedbench.registry import learner_class, make, protocol_class
+
+OMEGAS = ("kemker_table", "kemker_eq")
+_REFERENCES = ("offline", "chance")
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Read "0-4", "3" or "0,2,5-7".
+
+    >>> parse_seeds("0-2,7")
+    [0, 1, 2, 7]
+    """
+    seeds: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not (first.isdigit() and (last.isdigit() or not dash)):
+            raise UserError(f"--seeds takes numbers and ranges such as 0-4 or 0,2,5; got {text!r}")
+        seeds += range(int(first), int(last or first) + 1)
+    if not seeds:
+        raise UserError(f"--seeds {text!r} names no seed; give the lower number first")
+    return sorted(set(seeds))
+
+
+@dataclasses.dataclass
+class Settings:
+    """`--set` values by what they are for; a value without a prefix is for every learner that has
+    it."""
+
+    protocol: dict[str, Any] = dataclasses.field(default_factory=dict)
+    learners: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    common: dict[str, Any] = dataclasses.field(default_factory=dict)
+    seeds: dict[str, int] = dataclasses.field(default_factory=dict)
+    omega: str = "kemker_table"
+    references: int = 1
+
+
+def parse_settings(items: Sequence[str], learners: Sequence[str], given: str | None) -> Settings:
+    """Read `--set` items over a preset's.
+
+    Parameters
+    ----------
+    items : such as "ewc.lam=100", "protocol.base=50", "seeds.order=3", "omega=kemker_eq", "lam=100"
+    learners : the learners of the run; settings of others are refused
+    given : name of a preset, or None
+    """
+    start = preset(given)
+    settings = Settings(
+        protocol=dict(start.get("protocol", {})),
+        learners={name: dict(values) for name, values in start.get("learners", {}).items()},
+        references=start.get("references", 1),
+    )
+    for item in items:
+        key, equals, value = item.partition("=")
+        if not equals or not key:
+            raise UserError(f"--set takes name=value, such as ewc.lam=100; got {item!r}")
+        head, dot, rest = key.partition(".")
+        name = head.replace("_", "-") if ":" not in head else head
+        if head == "protocol" and dot:
+            settings.protocol[rest] = value
+        elif head == "seeds" and dot:
+            settings.seeds[rest] = _seed(rest, value)
+        elif key == "omega":
+            if value not in OMEGAS:
+                raise unknown("omega", value, OMEGAS)
+            settings.omega = value
+        elif key == "references":
+            settings.references = _seed("references", value)
+        elif name in learners or name in _REFERENCES:
+            settings.learners.setdefault(name, {})[rest] = value
+        else:
+            settings.common[key] = value
+    return settings
+
+
+def _seed(name: str, value: str) -> int:
+    known = [*(f.name for f in dataclasses.fields(Seeds)), "references"]
+    if name not in known:
+        raise unknown("seed", name, known)
+    if not value.isdigit():
+        raise UserError(f"{name} must be a whole number, got {value!r}")
+    return int(value)
+
+
+def plan(
+    files: Sequence[str],
+    protocol: str,
+    learners: Sequence[str],
+    seeds: Sequence[int],
+    *,
+    settings: Settings,
+    device: str,
+    command: str = "embedbench run",
+) -> list[Cell]:
+    """All cells of a run, learner by learner; wrong names and values are refused here."""
+    made = make(protocol_class(protocol), settings.protocol, name="protocol")
+    protocol_params = json.dumps(dataclasses.asdict(made), sort_keys=True)
+    params = {name: _learner_params(name, settings, learners) for name in learners}
+    offline = _params("offline", settings.learners.get("offline", {}))
+    return [
+        Cell(
+            files=tuple(files),
+            protocol=protocol.replace("_", "-"),
+            protocol_params=protocol_params,
+            learner=name,
+            learner_params=params[name],
+            seed=seed,
+            fixed=tuple(sorted(settings.seeds.items())),
+            offline_params=offline,
+            references=settings.references,
+            preset=settings.omega,
+            device=device,
+            command=f"{command} --learner {shlex.quote(name)} --seed {seed}",
+        )
+        for name in learners
+        for seed in seeds
+    ]
+
+
+def _learner_params(name: str, settings: Settings, learners: Sequence[str]) -> str:
+    """Complete hyperparameters of one learner as JSON text."""
+    for key in settings.common:
+        if not any(_head(key) in _fields(n) for n in learners):
+            known = ["protocol.…", "seeds.…", "omega", "references", *(f"{n}.…" for n in learners)]
+            raise unknown("setting", key, known)
+    common = {k: v for k, v in settings.common.items() if _head(k) in _fields(name)}
+    return _params(name, {**settings.learners.get(name, {}), **common})
+
+
+def _fields(learner: str) -> set[str]:
+    """Names of a learner's hyperparameters."""
+    return set(learner_class(learner).__dataclass_fields__)
+
+
+def _head(key: str) -> str:
+    return key.partition(".")[0].replace("-", "_")
+
+
+def _params(name: str, values: dict[str, Any]) -> str:
+    made = make(learner_class(name), values, name=name)
+    return json.dumps(dataclasses.asdict(made), sort_keys=True)
