@@ -89,7 +89,7 @@ def check_metadata(path: Path, file: h5py.File) -> None:
             f"{path} is damaged: its metadata does not match its checksum; copy or make it again."
         )
     tables = ["features", *(f"layers/{name}" for name in file["layers"])]
-    n = file["features"].shape[0]
+    n = file["sample_ids"].shape[0]
     for table in tables:
         shape, dtype = file[table].shape, file[table].dtype
         if len(shape) != 2 or shape[0] != n or dtype not in _layout.FEATURE_TYPES.values():
