@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from embedbench import registry
-from embedbench.check import CheckFailed
+from embedbench.check import demand
 from embedbench.learner import Learner, Seeds
 from embedbench.predictions import Predictions
 from embedbench.runner import run_stream
@@ -43,12 +43,6 @@ def learner_check(check: LearnerCheck) -> LearnerCheck:
 
     LEARNER_CHECKS.append(on_one_thread)
     return on_one_thread
-
-
-def demand(held: bool | np.bool_, sentence: str) -> None:
-    """Raise `CheckFailed(sentence)` unless the condition held."""
-    if not held:
-        raise CheckFailed(sentence)
 
 
 def small(cls: type[Learner]) -> Learner:

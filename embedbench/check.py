@@ -8,11 +8,12 @@ check_sessions, check_protocols and check_metrics.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from embedbench import registry
 from embedbench.errors import unknown
@@ -24,6 +25,12 @@ T = TypeVar("T")
 
 class CheckFailed(Exception):  # noqa: N818  (a verdict, not an error)
     """One sentence on what was expected and what came."""
+
+
+def demand(held: object, sentence: str) -> None:
+    """Raise `CheckFailed(sentence)` unless the condition held."""
+    if not held:
+        raise CheckFailed(sentence)
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,21 @@ class Result:
     passed: bool
     message: str
     seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as plain JSON."""
+        return dataclasses.asdict(self)
+
+
+def check_text(results: Sequence[Result]) -> str:
+    """Results as text: a line a check, what came where one failed, and how many passed."""
+    lines = []
+    for r in results:
+        lines.append(f"{'ok    ' if r.passed else 'FAILED'}  {r.name}  ({r.seconds:.1f} s)")
+        if not r.passed:
+            lines += [f"        demanded: {r.demand}", f"        {r.message}"]
+    passed = sum(r.passed for r in results)
+    return "\n".join([*lines, f"{passed} of {len(results)} checks passed"])
 
 
 def check(name: str) -> list[Result]:

@@ -21,7 +21,6 @@ from embedbench import registry
 from embedbench._check_tools import (
     SEEDS,
     ask,
-    demand,
     going_on,
     learner_check,
     probe,
@@ -31,6 +30,7 @@ from embedbench._check_tools import (
     small,
     teach,
 )
+from embedbench.check import demand
 from embedbench.check_streams import (
     blobs,
 )

@@ -7,7 +7,6 @@ import numpy as np
 from embedbench._check_tools import (
     SEEDS,
     ask,
-    demand,
     held_bytes,
     learner_check,
     probe,
@@ -17,6 +16,7 @@ from embedbench._check_tools import (
     state_bytes,
     teach,
 )
+from embedbench.check import demand
 from embedbench.check_streams import SESSIONS, blobs, multilabel_blobs
 from embedbench.learner import Learner
 from embedbench.runner import run_stream

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from embedbench._check_tools import SEEDS, demand, learner_check, small, teach
-from embedbench.check import CheckFailed
+from embedbench._check_tools import SEEDS, learner_check, small, teach
+from embedbench.check import CheckFailed, demand
 from embedbench.check_streams import BATCH, EVERY_CLASS, blobs, multilabel_blobs, permuted_blobs
 from embedbench.errors import UserError
 from embedbench.learner import Learner
