@@ -1,12 +1,15 @@
 # Two commands: `make demo` shows what embedbench does, `make test` says whether it works here.
+# Each makes .venv and installs what it needs, the first time; PYTHON=python3.12 picks another Python.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint types wheel-check clean
+.PHONY: demo test lint types wheel-check readme-check clean
 
 # The stamp is newer than pyproject.toml exactly when the environment holds what it asks for.
 $(VENV)/.installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "embedbench needs Python 3.11 or newer, this is %d.%d; name another one: make PYTHON=python3.12" % sys.version_info[:2])'
+	@echo "installing into $(VENV) (a few minutes, the first time only)" >&2
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -e ".[dev]"
@@ -24,6 +27,15 @@ lint: $(VENV)/.installed
 
 types: $(VENV)/.installed
 	$(BIN)/mypy
+
+# Builds the wheel, installs it into an empty environment, imports every module from an empty
+# directory.
+wheel-check: $(VENV)/.installed
+	$(BIN)/python .ci/wheel_check.py
+
+# Runs every command and every line of Python in README.md.
+readme-check: $(VENV)/.installed
+	$(BIN)/python .ci/readme_check.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

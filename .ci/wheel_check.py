@@ -1,0 +1,69 @@
+"""Build the wheel, install it into an empty environment, and use it from an empty directory."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = {"embedbench": "", "extract": "extract.", "models": "models.", "protocols": "protocols."}
+
+# Runs in the empty environment: every module of the project, and the files that ship with it.
+CHECK = """
+import importlib, pathlib, sys
+import embedbench
+home = pathlib.Path(embedbench.__file__).parent
+assert home.is_relative_to(sys.prefix), f"{home} is not the installed package"
+assert not home.is_symlink() and not (home / "models").is_symlink()
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+assert (home / "py.typed").is_file()
+assets = [p.name for p in (home / "assets").iterdir()]
+assert len(assets) >= 3, assets
+print(f"{len(sys.argv) - 1} modules and {len(assets)} assets")
+"""
+
+
+def modules() -> list[str]:
+    """Every module of the project by its import name."""
+    found = []
+    for room, prefix in ROOMS.items():
+        for path in sorted((ROOT / room).glob("*.py")):
+            stem = "" if path.stem == "__init__" else path.stem
+            found.append(f"embedbench.{prefix}{stem}".rstrip("."))
+    return found
+
+
+def main() -> None:
+    """Fail with the first step that does."""
+    shutil.rmtree(ROOT / "build", ignore_errors=True)  # or modules long deleted go into the wheel
+    with tempfile.TemporaryDirectory() as folder:
+        dist, env, empty = (Path(folder) / name for name in ("dist", "env", "empty"))
+        empty.mkdir()
+        _run(sys.executable, "-m", "build", "--outdir", str(dist), str(ROOT))
+        (wheel,) = dist.glob("*.whl")
+        print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB", flush=True)
+        venv.create(env, with_pip=True)
+        bin_ = env / "bin"
+        _run(str(bin_ / "python"), "-m", "pip", "install", "--quiet", str(wheel))
+        _run(str(bin_ / "python"), "-c", CHECK, *modules(), cwd=empty)
+        _run(str(bin_ / "embedbench"), "--help", cwd=empty)
+        left = [p.name for p in empty.iterdir()]
+        if left:
+            sys.exit(f"importing and --help left files behind: {left}")
+
+
+def _run(*command: str, cwd: Path = ROOT) -> None:
+    done = subprocess.run(command, cwd=cwd, text=True, capture_output=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(command[:4])} … failed:\n{done.stdout}{done.stderr}")
+    if "build" not in command:
+        print(done.stdout, end="", flush=True)
+
+
+if __name__ == "__main__":
+    main()
