@@ -1,0 +1,39 @@
+"""Recompute record.json from predictions.h5, with h5py and NumPy alone: standalone_score.py RUN."""
+
+import json
+import sys
+
+import h5py
+import numpy as np
+
+RUN = sys.argv[1]
+with open(f"{RUN}/record.json", encoding="utf-8") as file:
+    record = json.load(file)
+with h5py.File(f"{RUN}/predictions.h5") as file:
+    p = {name: file[name][()] for name in file}
+ends = np.flatnonzero(np.append(np.diff(p["session"]) > 0, True))  # last moment of each session
+reference, T, E = record["reference"], len(ends), len(p["set_classes"])
+for name, kept in record["by_score"].items():
+    within, R, alpha = name.startswith("within_"), np.full((T, E), np.nan), np.full(T, np.nan)
+    for i, m in enumerate(ends):
+        right = p["within" if within else "answer"][m] == p["y"]
+        known = [within or (p["seen"][m] >= s).all() for s in p["set_classes"]]
+        parts = [(p["eval_set"] == j, R[i, j : j + 1]) for j in range(E) if known[j]]
+        for part, place in [*parts, (p["eval_set"] <= p["session"][m], alpha[i : i + 1])]:
+            _, which, counts = np.unique(p["y"][part], return_inverse=True, return_counts=True)
+            by_class = np.bincount(which, right[part]) / counts
+            place[0] = (by_class if name.endswith("class_accuracy") else right[part]).mean()
+    ideal, new = reference["ideal"][name] or np.nan, np.diagonal(R)
+    divide = reference["normalise_new"] and reference["preset"] == "kemker_table"
+    before, chance = np.diagonal(R, 1), np.array(reference["chance"][name], dtype=float)
+    drops = [R[j:-1, j].max() - R[-1, j] for j in range(T - 1)]
+    parts = {"omega_base": R[1:, 0] / ideal, "omega_new": new[1:] / (ideal if divide else 1.0)}
+    parts |= {"omega_all": alpha[1:] / ideal, "final_accuracy": alpha[-1:]}
+    parts |= {"average_incremental_accuracy": alpha, "average_accuracy": R[-1]}
+    parts |= {"average_forgetting": drops, "learning_accuracy": new, "bwt": R[-1, :-1] - new[:-1]}
+    parts |= {"fwt": before - chance[1 : len(before) + 1]}
+    found = {key: np.mean(values) if len(values) else np.nan for key, values in parts.items()}
+    for key, value in [("R", R), ("pooled", alpha), *found.items()]:
+        stored = kept[key] if key in kept else kept["metrics"][key]
+        if not np.array_equal(np.array(stored, dtype=float), value, equal_nan=True):
+            sys.exit(f"{name}: {key} is {stored} in record.json, {value} from predictions.h5")
