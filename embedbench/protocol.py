@@ -31,7 +31,7 @@ class Protocol(ABC):
     val_fraction : share of each class's training samples, in (0, 1)
     scale : "none"; "l2" (each vector to length 1); "rms" (each vector to root mean square 1, so
         to length √D); "standard" (mean 0, deviation 1 per column over session 0's training data,
-        clipped to ±5); "auto": none for pixels, rms otherwise
+        clipped to ±5); "auto": none for pixels, standard otherwise
     """
 
     validation: str = "train"
@@ -107,7 +107,7 @@ def load_table(file: EmbeddingFile, scale: str, base_rows: Ints) -> tuple[Table,
     x = file.read()
     if scale == "auto":
         pixels = file.provenance.get("backbone", {}).get("name") == "pixels"
-        scale = "none" if pixels else "rms"
+        scale = "none" if pixels else "standard"
     fitted = ""
     if scale in ("l2", "rms"):
         x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.float32(1e-12))

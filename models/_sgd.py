@@ -48,7 +48,7 @@ class Stop:
 
     rule: str = "patience"
     epochs: int = 200
-    patience: int = 10
+    patience: int = 5
     min_steps: int = 30
     monitor: str = "loss"
     min_delta: float = 1e-4
