@@ -82,7 +82,7 @@ def _from_idx(src: Path, group: str | None) -> Source:
     if group is not None:
         raise UserError(f"{src} holds IDX files, which have no key {group!r}; drop --group.")
     samples, images = read_idx(src)
-    source = {"name": src.resolve().name, "revision": "", "licence": "", "split": "official"}
+    source = {"name": src.resolve().name, "revision": "", "licence": ""}
     return Source(
         features=pixels(images),
         labels=samples.labels,
@@ -91,7 +91,7 @@ def _from_idx(src: Path, group: str | None) -> Source:
         ids=samples.ids,
         split=samples.split,
         groups=None,
-        provenance={**pixels_recipe(images.shape[1:]), "source": source},
+        provenance={**pixels_recipe(), "source": source},
     )
 
 
@@ -185,7 +185,7 @@ def _provenance(
             provenance: dict[str, Any] = json.loads(str(arrays["provenance"][()]))
         except ValueError as error:
             raise UserError(f"{src}: 'provenance' is no JSON text ({error}).") from error
-        return {**provenance, "source": dict(provenance.get("source") or {})}
+        return provenance
     sums = (_layout.block_digest(features[a:b]) for a, b in _layout.block_ranges(len(features)))
     made = _layout.sha256_parts([("features", b"".join(sums))])
     return {

@@ -97,7 +97,7 @@ def card_text(found: Mapping[str, Any]) -> str:
             f"min {norms['min']:.4g}, mean {norms['mean']:.4g}, max {norms['max']:.4g} ({sample})",
         )
     )
-    for part in ("backbone", "preprocessing", "arithmetic", "source"):
+    for part in ("backbone", "preprocessing", "arithmetic", "source", "split"):
         values = made.get(part) or {}
         lines.append(
             (part, ", ".join(f"{k} {v}" for k, v in values.items() if v not in ("", None)))

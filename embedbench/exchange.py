@@ -68,12 +68,12 @@ def import_file(
                 f"{src} has a split of its own, which --group {group} cannot change; "
                 "drop --group, or ask for a new split with --split."
             )
-        rows, rule = source.split, source.provenance["source"].get("split", "from the source")
+        rows, rule = source.split, source.provenance.get("split", {"rule": "official"})
     else:
         rows = make_split(split, source.ids.tolist(), source.groups)
         rule = split_rule(split, group or ("sample" if source.groups is None else "groups"))
     samples = Samples(source.ids, source.labels, rows, source.classes, source.parents)
-    provenance = source.provenance | {"source": {**source.provenance["source"], "split": rule}}
+    provenance = {**source.provenance, "split": rule}
     return write_file(
         out, samples, source.features, provenance, layers=source.layers, overwrite=overwrite
     )

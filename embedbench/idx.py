@@ -79,12 +79,19 @@ def pixels(images: NDArray[np.uint8]) -> NDArray[np.float32]:
     return out
 
 
-def pixels_recipe(shape: tuple[int, ...]) -> dict[str, Any]:
-    """Return the provenance's recipe of raw pixels of images of one shape, (H, W) or (H, W, C)."""
-    nothing = {"library_version": "", "weights_id": "", "weights_sha256": "", "pooling": ""}
+def pixels_recipe() -> dict[str, Any]:
+    """Return the provenance's recipe of raw pixels, the same as that of ``--backbone pixels``."""
     return {
-        "backbone": {"name": "pixels", "library": "embedbench", "layer": "input", **nothing},
-        "preprocessing": {"shape": list(shape), "scale": "value / 255", "order": "row by row"},
+        "backbone": {
+            "name": "pixels",
+            "library": "embedbench",
+            "library_version": "",
+            "weights_id": "",
+            "weights_sha256": "",
+            "layer": "input",
+            "pooling": "none",
+        },
+        "preprocessing": {"scale": "value / 255", "layout": "row by row"},
         "arithmetic": {"dtype": "float32", "device_kind": "cpu"},
     }
 

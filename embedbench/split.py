@@ -6,6 +6,7 @@ import csv
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,17 +44,17 @@ def make_split(
     return hash_split(groups, fraction, ids)
 
 
-def split_rule(choice: str | None, group: str) -> str:
-    """Return how ``make_split`` splits, in words for the provenance.
+def split_rule(choice: str | None, group: str) -> dict[str, Any]:
+    """Return how ``make_split`` splits, for the provenance.
 
     >>> split_rule("0.35", "speaker")
-    'hash of speaker, test fraction 0.35'
+    {'rule': 'hash', 'test_fraction': 0.35, 'group': 'speaker'}
     """
     try:
         fraction = TEST_FRACTION if choice is None else float(choice)
     except ValueError:
-        return f"list {Path(str(choice)).name}"
-    return f"hash of {group}, test fraction {fraction:g}"
+        return {"rule": "list file"}
+    return {"rule": "hash", "test_fraction": fraction, "group": group}
 
 
 def hash_split(
