@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -15,12 +14,14 @@ import timm
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from timm.data import create_transform, resolve_data_config
+from timm.data.config import resolve_data_config
+from timm.data.transforms_factory import create_transform
 from torch import nn
 
 from embedbench.errors import UserError
 
 from .fold import folded
+from .layers import Layers
 from .weights import hub_weights, load_weights
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -135,11 +136,12 @@ class TimmBackbone(Backbone):
         path, weights_id = (weights, weights.name) if weights else hub_weights(name, cfg)
         digest = load_weights(model, path, cfg)
         args = {"input_size": (3, size, size)} if size else {}
-        config = resolve_data_config(args, pretrained_cfg=cfg)
+        resolve: Callable[..., dict[str, Any]] = resolve_data_config
+        config = resolve(args, pretrained_cfg=cfg)
         self.transform = create_transform(**config, use_prefetcher=True)  # bytes, no arithmetic
         example = torch.randn(2, *config["input_size"], generator=torch.Generator().manual_seed(0))
-        self.taken = _Layers(model, layers)
-        self.model = folded(model, example).to(device, memory_format=torch.channels_last)
+        self.taken = Layers(model, layers)
+        self.model = folded(model, example).to(device).to(memory_format=torch.channels_last)
         mean = torch.tensor(config["mean"], device=device)
         std = torch.tensor(config["std"], device=device)
         self.scale = (1 / (255 * std)).view(1, 3, 1, 1)
@@ -194,65 +196,6 @@ class TimmBackbone(Backbone):
         if dtype == "float32":
             return nullcontext()
         return torch.autocast(self.device.type, DTYPES[dtype])
-
-
-class _Layers:
-    """Which intermediate embeddings are taken, under which names, and how."""
-
-    def __init__(self, model: Any, wanted: Sequence[str]) -> None:
-        self.numbers: list[int] = []
-        if not wanted:
-            return
-        if not hasattr(model, "forward_intermediates"):
-            raise UserError(f"{type(model).__name__} gives no intermediate layers; drop --layers.")
-        parameters = inspect.signature(model.forward_intermediates).parameters
-        self.blocks = "return_prefix_tokens" in parameters
-        self.token = self.blocks and getattr(model, "cls_token", None) is not None
-        self.kind = "block" if self.blocks else "stage"
-        self.numbers = _numbers(wanted, self.kind, len(model.feature_info))
-        self.options = {"norm": True, "return_prefix_tokens": True} if self.blocks else {}
-
-    def described(self) -> dict[str, str]:
-        """Return name -> what it is, for the provenance."""
-        if not self.numbers:
-            return {}
-        what = "feature map, mean over positions"
-        if self.blocks:
-            rows = "class token" if self.token else "mean over patches"
-            what = f"{rows} after the final norm"
-        return {f"{self.kind}-{i}": what for i in self.numbers}
-
-    def tables(self, model: Any, x: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return the final embedding and the layers of a batch in one forward pass."""
-        if not self.numbers:
-            return {"features": model(x)}
-        last, maps = model.forward_intermediates(x, indices=self.numbers, **self.options)
-        out = {"features": model.forward_head(last)}
-        for i, taken in zip(self.numbers, maps, strict=True):
-            patches, prefix = taken if self.blocks else (taken, None)
-            rows = prefix[:, 0] if self.token and prefix is not None else patches.mean((2, 3))
-            out[f"layers/{self.kind}-{i}"] = rows
-        return out
-
-
-def _numbers(wanted: Sequence[str], kind: str, count: int) -> list[int]:
-    """Return the layer numbers that a list of names, numbers, ``lastN`` and ``all`` asks for."""
-    chosen: set[int] = set()
-    for word in wanted:
-        text = word.strip()
-        number = text.removeprefix(f"{kind}-")
-        if text == "all":
-            chosen.update(range(count))
-        elif text.startswith("last") and text[4:].isdigit() and 0 < int(text[4:]) <= count:
-            chosen.update(range(count - int(text[4:]), count))
-        elif number.isdigit() and int(number) < count:
-            chosen.add(int(number))
-        else:
-            raise UserError(
-                f"unknown layer {text!r}; this backbone has {kind}-0 to {kind}-{count - 1} "
-                f"(or their numbers, 'last4', 'all')."
-            )
-    return sorted(chosen)
 
 
 def create_model(name: str, size: int | None) -> Any:

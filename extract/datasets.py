@@ -70,7 +70,7 @@ def timm_source(name: str) -> Source:
 
 def _create(name: str, root: str, splits: Sequence[str]) -> tuple[Any, str]:
     """Return timm's data set for the first split that exists, and what went wrong else."""
-    from timm.data import create_dataset
+    from timm.data.dataset_factory import create_dataset
 
     problem = ""
     for split in splits:

@@ -31,7 +31,7 @@ from .weights import DEMO_BACKBONE, demo_weights
 Progress = Callable[[int, int], None]
 Notify = Callable[[str], None]
 
-CPU_BATCH, CUDA_BATCH = 16, 128  # on a CPU the activations of 16 images still fit the caches
+CPU_BATCH, CUDA_BATCH = 8, 128  # on a CPU the activations of 8 images still fit the caches
 COMPARED = 32  # rows on which half precision is compared with float32
 
 
@@ -93,7 +93,7 @@ def extract(
     workers
         Decoding threads; by default the cores, at most 8.
     batch_size
-        Images in a forward pass; by default 16 on a CPU and 128 on a card.
+        Images in a forward pass; by default 8 on a CPU and 128 on a card.
 
     Raises
     ------
@@ -235,8 +235,10 @@ def _finish(
     skipped = [pair for note in notes for pair in note["skipped"]]
     left_out = {name for name, _ in skipped}
     kept = np.array([i for i, name in enumerate(source.ids) if name not in left_out], np.int64)
-    ids = np.array(source.ids)[kept]
-    samples = Samples(ids, source.labels[kept], split[kept], source.classes, source.parents)
+    ids = [source.ids[i] for i in kept]
+    samples = Samples(
+        np.array(ids), source.labels[kept], split[kept], source.classes, source.parents
+    )
     digests = np.frombuffer(bytes.fromhex("".join(note["hashes"] for note in notes)), np.uint8)
     pairs = across(digests.reshape(-1, 16), ids, samples.split)
     if pairs:

@@ -1,4 +1,4 @@
-"""Where images come from: every source becomes one list of samples that can be read in any order."""
+"""Where images come from: every source becomes one list of samples, read in any order."""
 
 from __future__ import annotations
 

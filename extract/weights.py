@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import sys
+import urllib.error
+import urllib.request
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -43,7 +45,7 @@ def hub_weights(name: str, cfg: dict[str, Any]) -> tuple[Path, str]:
             return _from_hub(str(hub), cfg.get("hf_hub_filename"))
         from timm.models._hub import download_cached_file
 
-        return Path(download_cached_file(url, check_hash=False, progress=False)), str(url)
+        return Path(download_cached_file(str(url), check_hash=False, progress=False)), str(url)
     except Exception as error:  # offline shows in a dozen ways, none of them ours
         where = f"https://huggingface.co/{hub} (model.safetensors)" if hub else url
         raise UserError(
@@ -53,20 +55,24 @@ def hub_weights(name: str, cfg: dict[str, Any]) -> tuple[Path, str]:
 
 
 def _from_hub(hub: str, filename: str | None) -> tuple[Path, str]:
-    from huggingface_hub import hf_hub_download, try_to_load_from_cache
-    from huggingface_hub.errors import EntryNotFoundError
+    from huggingface_hub import hf_hub_download, hf_hub_url, try_to_load_from_cache
 
     names = [filename] if filename else ["model.safetensors", "pytorch_model.bin"]
     for name in names:
         cached = try_to_load_from_cache(hub, name)
         if isinstance(cached, str):
             return Path(cached), hub
-    for name in names[:-1]:
+    for name in names:
+        # one short question first: offline, the hub's client tries for half a minute
+        question = urllib.request.Request(hf_hub_url(hub, name), method="HEAD")
         try:
-            return Path(hf_hub_download(hub, name)), hub
-        except EntryNotFoundError:
-            continue
-    return Path(hf_hub_download(hub, names[-1])), hub
+            urllib.request.urlopen(question, timeout=10).close()
+        except urllib.error.HTTPError as error:
+            if error.code == 404 and name != names[-1]:
+                continue
+            raise
+        return Path(hf_hub_download(hub, name)), hub
+    raise FileNotFoundError(hub)
 
 
 def load_weights(model: nn.Module, path: Path, cfg: dict[str, Any]) -> str:
@@ -86,8 +92,9 @@ def load_weights(model: nn.Module, path: Path, cfg: dict[str, Any]) -> str:
     """
     if not path.is_file():
         raise UserError(f"there is no file of weights {path}; check --weights.")
-    if path.suffix == ".npz" and hasattr(model, "load_pretrained"):  # JAX, as some ViTs have
-        model.load_pretrained(str(path))
+    load_jax: Any = getattr(model, "load_pretrained", None)  # some ViTs read such files
+    if path.suffix == ".npz" and load_jax is not None:
+        load_jax(str(path))
         return _sha256(path)
     state = _read(path)
     for name in _FILTERS:

@@ -1,0 +1,78 @@
+"""Intermediate embeddings: which layers are taken, under which names, and how."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from embedbench.errors import UserError
+
+
+class Layers:
+    """The intermediate embeddings of one model.
+
+    Parameters
+    ----------
+    model
+        A timm model.
+    wanted
+        Names as ``block-8`` or ``stage-3``, numbers, ``lastN`` or ``all``; numbers count from 0.
+    """
+
+    def __init__(self, model: Any, wanted: Sequence[str]) -> None:
+        self.numbers: list[int] = []
+        if not wanted:
+            return
+        if not hasattr(model, "forward_intermediates"):
+            raise UserError(f"{type(model).__name__} gives no intermediate layers; drop --layers.")
+        parameters = inspect.signature(model.forward_intermediates).parameters
+        self.blocks = "return_prefix_tokens" in parameters
+        self.token = self.blocks and getattr(model, "cls_token", None) is not None
+        self.kind = "block" if self.blocks else "stage"
+        self.numbers = _numbers(wanted, self.kind, len(model.feature_info))
+        self.options = {"norm": True, "return_prefix_tokens": True} if self.blocks else {}
+
+    def described(self) -> dict[str, str]:
+        """Return name -> what it is, for the provenance."""
+        if not self.numbers:
+            return {}
+        what = "feature map, mean over positions"
+        if self.blocks:
+            rows = "class token" if self.token else "mean over patches"
+            what = f"{rows} after the final norm"
+        return {f"{self.kind}-{i}": what for i in self.numbers}
+
+    def tables(self, model: Any, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Return the final embedding and the layers of a batch in one forward pass."""
+        if not self.numbers:
+            return {"features": model(x)}
+        last, maps = model.forward_intermediates(x, indices=self.numbers, **self.options)
+        out = {"features": model.forward_head(last)}
+        for i, taken in zip(self.numbers, maps, strict=True):
+            patches, prefix = taken if self.blocks else (taken, None)
+            rows = prefix[:, 0] if self.token and prefix is not None else patches.mean((2, 3))
+            out[f"layers/{self.kind}-{i}"] = rows
+        return out
+
+
+def _numbers(wanted: Sequence[str], kind: str, count: int) -> list[int]:
+    """Return the layer numbers that a list of names, numbers, ``lastN`` and ``all`` asks for."""
+    chosen: set[int] = set()
+    for word in wanted:
+        text = word.strip()
+        number = text.removeprefix(f"{kind}-")
+        if text == "all":
+            chosen.update(range(count))
+        elif text.startswith("last") and text[4:].isdigit() and 0 < int(text[4:]) <= count:
+            chosen.update(range(count - int(text[4:]), count))
+        elif number.isdigit() and int(number) < count:
+            chosen.add(int(number))
+        else:
+            raise UserError(
+                f"unknown layer {text!r}; this backbone has {kind}-0 to {kind}-{count - 1} "
+                f"(or their numbers, 'last4', 'all')."
+            )
+    return sorted(chosen)
