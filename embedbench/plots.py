@@ -1,0 +1,211 @@
+"""Figures of the HTML report as inline SVG: colours are CSS variables, nothing is loaded.
+
+matplotlib is imported here only, without pyplot: a figure is drawn, turned to text, forgotten.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.colors import Colormap
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from embedbench.report_rows import t_quantile
+from embedbench.scoring import Floats
+
+# One hue a learner on a light and on a dark page, told apart by colour-blind readers too (after
+# Okabe and Ito, and Tol); markers say the same once more.
+# fmt: off
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#b07d00",
+           "#4aa3df", "#882255", "#7a8b1f", "#4b3fa7", "#c4566a")
+DARK_COLOURS = ("#4ea8de", "#ff8a4c", "#2fc79a", "#d884c8", "#f2b632",
+                "#a5dcff", "#e0709f", "#bcc24a", "#a396f5", "#f3a6ae")
+# fmt: on
+HUES = len(COLOURS)
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+GLYPHS = ("●", "■", "▲", "◆", "▼", "✚", "✖", "★")  # the same in text
+COLOUR_MAP = "viridis"  # even to the eye, and to colour-blind ones
+NUMBERED = 11  # a matrix of up to so many sessions has its numbers written in the cells
+
+# Colours that no figure has by chance; each becomes a CSS variable, so that dark mode works.
+_INK, _SOFT, _LINE, _BLANK = "#010203", "#010204", "#010205", "#010206"
+_VARIABLES = {_INK: "--ink", _SOFT: "--soft", _LINE: "--line", _BLANK: "--blank"}
+_VARIABLES |= {f"#0a0b{i:02x}": f"--c{i}" for i in range(HUES)}
+
+_STYLE: Any = {  # a plain dict; its keys are typed differently in every matplotlib
+    "svg.fonttype": "none",
+    "svg.hashsalt": "embedbench",
+    "font.size": 10.5,
+    "text.color": _SOFT,
+    "axes.facecolor": "none",
+    "axes.labelcolor": _SOFT,
+    "axes.edgecolor": _LINE,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": _LINE,
+    "ytick.color": _LINE,
+    "xtick.labelcolor": _SOFT,
+    "ytick.labelcolor": _SOFT,
+    "xtick.major.size": 3,
+    "ytick.major.size": 0,
+    "grid.color": _LINE,
+    "grid.linewidth": 0.6,
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Scores of one learner, session by session.
+
+    Parameters
+    ----------
+    values : (n, T) fractions, one line a run; NaN where undefined
+    style : number of its colour and marker; None for the chance level (dotted)
+    """
+
+    values: Floats
+    style: int | None
+
+
+def hue(style: int) -> int:
+    """Number of the CSS colour of a style; after ten learners they begin again."""
+    return style % HUES
+
+
+def glyph(style: int) -> str:
+    """The marker of a style as a character."""
+    return GLYPHS[style % len(GLYPHS)]
+
+
+def curve_plot(curves: Sequence[Curve], ideal: float, first: int, label: str) -> str:
+    """Means over runs with bands of the 95 % t-interval; α_ideal dashed, chance dotted.
+
+    Parameters
+    ----------
+    ideal : fraction; NaN draws none
+    first : session of the first column of the values
+    label : what the figure shows, for those who cannot see it
+    """
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(4.4, 3.0), layout="constrained")
+        axes = figure.add_subplot()
+        for curve in curves:
+            _draw_curve(axes, curve, first)
+        if not np.isnan(ideal):
+            axes.axhline(100 * ideal, color=_INK, linewidth=1, dashes=(5, 3), zorder=1)
+        axes.set_ylim(0, 102)
+        axes.margins(x=0.02)
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+        axes.grid(axis="y")
+        axes.set_xlabel("after session")
+        axes.set_ylabel("%", rotation=0, loc="top")
+        axes.spines["left"].set_visible(False)
+        axes.set_axisbelow(True)
+        return _svg(figure, label)
+
+
+def _draw_curve(axes: Axes, curve: Curve, first: int) -> None:
+    values = 100 * curve.values
+    n, sessions = values.shape
+    x = np.arange(first, first + sessions)
+    mean = values.mean(axis=0)
+    if curve.style is None:
+        axes.plot(x, mean, color=_SOFT, linewidth=1.2, linestyle=(0, (1, 2)), zorder=1)
+        return
+    colour = f"#0a0b{hue(curve.style):02x}"
+    if n > 1:
+        half = t_quantile(n) * values.std(axis=0, ddof=1) / np.sqrt(n)
+        low, high = np.clip(mean - half, 0, 100), np.clip(mean + half, 0, 100)
+        axes.fill_between(x, low, high, color=colour, alpha=0.14, linewidth=0)
+    every = max(1, sessions // 8)
+    axes.plot(
+        x,
+        mean,
+        color=colour,
+        linewidth=1.6,
+        marker=MARKERS[curve.style % len(MARKERS)],
+        markersize=4 if sessions <= 40 else 3.5,
+        markeredgewidth=0,
+        markevery=(curve.style % every, every),
+        solid_joinstyle="round",
+    )
+
+
+def heat_map(matrix: Floats, label: str) -> str:
+    """R[i, j] from 0 to 100 %: rows after session i, columns eval set j; NaN grey.
+
+    Small matrices have their numbers written in the cells.
+    """
+    rows, columns = matrix.shape
+    with matplotlib.rc_context({**_STYLE, "axes.spines.left": False, "axes.spines.bottom": False}):
+        side = 3.4
+        figure = Figure(figsize=(side, side * min(1.0, max(0.35, rows / columns))))
+        figure.set_layout_engine("constrained")
+        axes = figure.add_subplot()
+        axes.set_facecolor(_BLANK)
+        colours = matplotlib.colormaps[COLOUR_MAP]
+        axes.imshow(
+            np.ma.masked_invalid(matrix), cmap=colours, vmin=0, vmax=1, interpolation="none"
+        )
+        axes.set_xlabel("on session j")
+        axes.set_ylabel("after session i")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(MaxNLocator(6, integer=True))
+        axes.set_xlim(-0.5, columns - 0.5)
+        axes.set_ylim(rows - 0.5, -0.5)
+        axes.tick_params(length=0)
+        if max(rows, columns) <= NUMBERED:
+            _write_numbers(axes, matrix, colours)
+        return _svg(figure, label)
+
+
+def _write_numbers(axes: Axes, matrix: Floats, colours: Colormap) -> None:
+    size = 13 if len(matrix) <= 4 else 11 if len(matrix) <= 7 else 8.5
+    for (i, j), value in np.ndenumerate(matrix):
+        if not np.isnan(value):
+            bright = np.dot(colours(float(value))[:3], (0.3, 0.59, 0.11)) > 0.5
+            ink = "#111111" if bright else "#ffffff"
+            text = f"{100 * value:.0f}"
+            axes.text(j, i, text, ha="center", va="center", fontsize=size, color=ink)
+
+
+def colour_scale(steps: int = 9) -> list[str]:
+    """Colours of the heat maps from 0 to 100 %, as CSS."""
+    colours = matplotlib.colormaps[COLOUR_MAP]
+    return [matplotlib.colors.to_hex(colours(i / (steps - 1))) for i in range(steps)]
+
+
+def _svg(figure: Figure, label: str) -> str:
+    """The figure as an SVG element that takes its colours and font from the page."""
+    out = io.StringIO()
+    FigureCanvasSVG(figure)
+    metadata: dict[str, Any] = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    figure.savefig(out, format="svg", transparent=False, facecolor="none", metadata=metadata)
+    text = out.getvalue()
+    text = text[text.index("<svg") :]
+    for element in ("metadata", "style"):
+        text = re.sub(rf"<{element}.*?</{element}>", "", text, flags=re.DOTALL)
+    text = re.sub(r' xmlns(:xlink)?="[^"]*"', "", text).replace("xlink:href", "href")
+    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
+    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
+    for colour, variable in _VARIABLES.items():
+        text = text.replace(colour, f"var({variable})")
+    text = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text)  # matplotlib before 3.11
+    text = re.sub(r"font-family: [^;\"]*;? ?", "", text)
+    # several figures on one page need ids of their own
+    prefix = f"f{zlib.crc32((label + text).encode()):08x}-"
+    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}", text)
+    name = label.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+    return text.replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1).strip()

@@ -1,0 +1,259 @@
+"""Rows of a report: the runs of one learner on one stream, with means and intervals over seeds."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from embedbench.record import Record
+
+LEFT_OUT = ("nan", "diverged")  # flags of runs that no mean includes
+OUTLIER_METRIC = "final_accuracy"
+OUTLIER_MADS = 5.0
+OUTLIER_RUNS = 4
+
+# flag → mark in a table, what it means
+FLAGS = {
+    "nan": ("N", "scores were NaN; left out of every mean"),
+    "diverged": ("D", "the training loss was not finite; left out of every mean"),
+    "not-learned": (
+        "L",
+        "Ω_new under twice chance: a high Ω_all only because nothing new was learned",
+    ),
+    "chance-level": ("C", "the final score is under 1.5 times chance"),
+    "test-validation": ("T", "test data could stop training"),
+    "outlier": ("O", "final score more than 5 scaled MADs from the median over seeds"),
+}
+
+
+@dataclass(frozen=True)
+class Stat:
+    """One number over the runs of a row.
+
+    Parameters
+    ----------
+    mean : NaN where the number is undefined in any run, or there is no run
+    half : half-width of the 95 % t-interval of the mean; NaN under two runs
+    sd : standard deviation over the runs (n - 1); NaN under two runs
+    values : one a run, in the order of `Row.used`
+    """
+
+    mean: float
+    half: float
+    sd: float
+    values: tuple[float, ...]
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Stat:
+        """Mean, interval t(0.975, n - 1)·sd/√n, and sd."""
+        x = np.array(list(values), dtype=np.float64)
+        n = len(x)
+        mean = float(np.mean(x)) if n else math.nan
+        sd = float(np.std(x, ddof=1)) if n > 1 else math.nan
+        half = t_quantile(n) * sd / math.sqrt(n) if n > 1 else math.nan
+        return cls(mean, half, sd, tuple(x.tolist()))
+
+
+def t_quantile(n: int) -> float:
+    """The 97.5 % quantile of Student's t with n - 1 degrees of freedom."""
+    from scipy.special import stdtrit  # what scipy.stats.t.ppf calls, in a tenth of the import
+
+    return float(stdtrit(n - 1, 0.975))
+
+
+@dataclass(frozen=True)
+class Group:
+    """What the rows of one table share.
+
+    Parameters
+    ----------
+    place : directory of the stream, as the root sees it
+    records : all records of the table
+    """
+
+    place: str
+    records: tuple[Record, ...]
+
+    @property
+    def first(self) -> Record:
+        return self.records[0]
+
+    @property
+    def title(self) -> str:
+        """Protocol and file names."""
+        return f"{self.first['protocol']} · {', '.join(f['name'] for f in self.first['files'])}"
+
+    @property
+    def sessions(self) -> int:
+        return len(self.first["n_train"])
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes of the runs, and what the reader of this table must know; each once."""
+        notes = dict.fromkeys(n for r in self.records for n in r["notes"])
+        if any(r["reference"]["source"] == "missing" for r in self.records):
+            notes["reference runs are missing, so Ω is undefined; run the same command again"] = (
+                None
+            )
+        if any(number(r["metrics"].get("omega_all")) > 1 for r in self.records):
+            notes["Ω_all above 1: a learner beats the offline reference; was that trained?"] = None
+        ideals: dict[int, set[float]] = {}
+        for r in self.records:
+            if not math.isnan(ideal(r)):
+                ideals.setdefault(r["seeds"]["order"], set()).add(ideal(r))
+        if any(len(values) > 1 for values in ideals.values()):
+            notes["Ω of these rows are shares of different offline references; not comparable"] = (
+                None
+            )
+        return list(notes)
+
+    @cached_property
+    def ideal(self) -> Stat:
+        """α_ideal over the streams of the table (one where it does not depend on the order)."""
+        values = (ideal(r) for r in self.records)
+        return Stat.of(dict.fromkeys(v for v in values if not math.isnan(v)))
+
+    def describe(self) -> list[str]:
+        """The stream in a few short phrases."""
+        classes = sum(len(c) for c in self.first["classes"])
+        sizes = [[n for r in self.records for n in r["n_train"][part]] for part in _PARTS]
+        first, later = (_range(s) for s in sizes)
+        train = f"{first} training samples"
+        train += " a session" if first == later else f" at first, then {later} a session"
+        source = {"train": "training data", "test": "TEST data"}[self.first["validation"]]
+        phrases = [f"{classes} classes", f"{self.sessions} sessions", train]
+        phrases += [f"validation from {source}", SCORE_NAMES.get(self.first["score"], "")]
+        if not math.isnan(self.ideal.mean):
+            phrases.append(f"α_ideal {100 * self.ideal.mean:.1f} %")
+        return [p for p in phrases if p]
+
+
+_PARTS = (slice(0, 1), slice(1, None))
+SCORE_NAMES = {"class_accuracy": "mean-per-class accuracy", "accuracy": "accuracy per sample"}
+
+
+def ideal(record: Record) -> float:
+    """α_ideal that the record's Ω are shares of."""
+    return number((record["reference"].get("ideal") or {}).get(record["score"]))
+
+
+def _range(values: Sequence[int]) -> str:
+    if not values:
+        return ""
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,}–{high:,}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One learner with one setting on one stream: the mean over its runs.
+
+    Parameters
+    ----------
+    group : the table it stands in
+    label : the learner's name, with the settings that tell it from its namesakes in the table
+    used, left_out : records that the means include, and those flagged `nan` or `diverged`
+    """
+
+    group: Group
+    label: str
+    used: tuple[Record, ...]
+    left_out: tuple[Record, ...]
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """All runs, `used` first."""
+        return self.used + self.left_out
+
+    @property
+    def learner(self) -> str:
+        return str(self.records[0]["learner"])
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return dict(self.records[0]["learner_params"])
+
+    @property
+    def learns(self) -> bool:
+        return bool(self.records[0]["learns"])
+
+    @property
+    def n(self) -> str:
+        """Number of runs, "2 of 3" where some were left out."""
+        total = len(self.records)
+        return str(total) if not self.left_out else f"{len(self.used)} of {total}"
+
+    @cached_property
+    def metrics(self) -> dict[str, Stat]:
+        """Every metric that is one number, over the runs used."""
+        names = [k for k, v in self.records[0]["metrics"].items() if not isinstance(v, list | dict)]
+        return {k: Stat.of(number(r["metrics"].get(k)) for r in self.used) for k in names}
+
+    @cached_property
+    def flags(self) -> dict[str, list[str]]:
+        """Flag → the runs that have it; outliers among the runs used are found here."""
+        flags: dict[str, list[str]] = {}
+        for r in self.records:
+            for name in r["flags"]:
+                flags.setdefault(name, []).append(r["run"])
+        final = self.metrics.get(OUTLIER_METRIC)
+        for i in outliers(final.values) if final and self.learns else []:
+            flags.setdefault("outlier", []).append(self.used[i]["run"])
+        return flags
+
+    @property
+    def footprint(self) -> dict[str, int]:
+        """Bytes after the last session by kind, mean over the runs used."""
+        kinds = dict.fromkeys(k for r in self.used for k in r["footprint"])
+        return {k: round(np.mean([r["footprint"].get(k, 0) for r in self.used])) for k in kinds}
+
+    @property
+    def seconds(self) -> dict[str, Stat]:
+        """Seconds of learning and of evaluation, over the runs used."""
+        return {k: Stat.of(r["seconds"][k] for r in self.used) for k in ("learn", "evaluate")}
+
+    @property
+    def commands(self) -> list[str]:
+        """Command lines that make the row's runs; those that differ by the seed are joined."""
+        seeds: dict[str, list[int]] = {}
+        others: dict[str, None] = {}
+        for r in self.records:
+            found = re.fullmatch(r"(.*) --seed (\d+)", r["command"])
+            if found:
+                seeds.setdefault(found[1], []).append(int(found[2]))
+            elif r["command"]:
+                others[r["command"]] = None
+        return [f"{stem} {_seed_option(s)}" for stem, s in seeds.items()] + list(others)
+
+
+def _seed_option(seeds: list[int]) -> str:
+    unique = sorted(set(seeds))
+    if len(unique) == 1:
+        return f"--seed {unique[0]}"
+    if unique == list(range(unique[0], unique[-1] + 1)):
+        return f"--seeds {unique[0]}-{unique[-1]}"
+    return "--seeds " + ",".join(map(str, unique))
+
+
+def number(value: Any) -> float:
+    """A number of a record: null is NaN, infinities are text."""
+    return math.nan if value is None else float(value)
+
+
+def outliers(values: Sequence[float]) -> list[int]:
+    """Positions of values more than 5 scaled MADs from the median; none under four values.
+
+    MAD is the median of the distances from the median, times 1.4826 (the standard deviation of a
+    normal distribution).
+    """
+    if len(values) < OUTLIER_RUNS:
+        return []
+    distance = np.abs(np.array(values) - np.median(values))
+    scaled = 1.4826 * np.median(distance)
+    return [int(i) for i in np.flatnonzero(distance > OUTLIER_MADS * scaled + 1e-12)]
