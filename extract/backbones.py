@@ -19,6 +19,7 @@ from timm.data.transforms_factory import create_transform
 from torch import nn
 
 from embedbench.errors import UserError
+from embedbench.idx import pixels, pixels_recipe
 
 from .fold import folded
 from .layers import Layers
@@ -68,16 +69,8 @@ class Pixels(Backbone):
         self.mode = "L" if first.mode in ("1", "L") else "RGB"
         self.size = (size, size) if size else first.size
         self.resize = size is not None
-        self.backbone = {
-            "name": "pixels",
-            "library": "embedbench",
-            "library_version": "",
-            "weights_id": "",
-            "weights_sha256": "",
-            "layer": "input",
-            "pooling": "none",
-        }
-        self.preprocessing = {"scale": "value / 255", "layout": "row by row"}
+        recipe = pixels_recipe()
+        self.backbone, self.preprocessing = recipe["backbone"], recipe["preprocessing"]
         if self.mode == "RGB":
             self.preprocessing["channels"] = "RGB"
         if self.resize:
@@ -97,7 +90,7 @@ class Pixels(Backbone):
 
     def forward(self, images: NDArray[np.uint8]) -> dict[str, torch.Tensor]:
         """Return (n, H·W·C) values between 0 and 1."""
-        return {"features": torch.from_numpy(images.reshape(len(images), -1)) / 255}
+        return {"features": torch.from_numpy(pixels(images))}
 
 
 class TimmBackbone(Backbone):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -12,8 +11,8 @@ import numpy as np
 from PIL import Image
 
 from embedbench.errors import UserError
-from embedbench.exchange import read_idx
 from embedbench.file import TEST, TRAIN
+from embedbench.idx import read_idx
 
 from .sources import Content, Source
 
@@ -165,17 +164,13 @@ class _Stream:
 
 def idx_source(root: Path) -> Source:
     """Return MNIST as it is published: four IDX files, gzipped or not, in one folder."""
-    samples, values = read_idx(root)
-    side = math.isqrt(values.shape[1])
-    if side * side != values.shape[1]:
-        raise UserError(f"the images in {root} are not square; expected MNIST's 28x28.")
-    pixels = np.rint(values * 255).astype(np.uint8).reshape(-1, side, side)
+    samples, images = read_idx(root)
     return Source(
         name=root.resolve().name,
         ids=tuple(samples.ids.tolist()),
         labels=samples.labels,
         classes=samples.classes,
         parents=samples.parents,
-        read=lambda i: Image.fromarray(pixels[i]),
+        read=lambda i: Image.fromarray(images[i]),
         split=samples.split,
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from embedbench.errors import UserError
 
@@ -72,9 +72,16 @@ def decode(source: Source, i: int, backbone: Backbone) -> Decoded:
         image = open_image(content)
         pixels = backbone.prepare(image)
     except _BAD as error:
-        return Decoded(None, problem=" ".join(str(error).split()) or type(error).__name__)
+        return Decoded(None, problem=_told(error))
     digest = hashlib.sha256(content if isinstance(content, bytes) else image.tobytes()).digest()
     return Decoded(pixels, digest[:16])
+
+
+def _told(error: Exception) -> str:
+    """Return what is wrong, the same words each time: they stand in the file."""
+    if isinstance(error, UnidentifiedImageError):
+        return "not an image that Pillow knows"
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def decoded(

@@ -264,8 +264,9 @@ def _arithmetic(work: _Work, kept: NDArray[np.int64], notify: Notify) -> dict[st
     """Return dtype and device, and for half precision what it changed on a sample of rows."""
     backbone = work.backbone
     device = backbone.device
-    kind = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-    told: dict[str, Any] = {"dtype": backbone.dtype, "device_kind": kind}
+    told: dict[str, Any] = {"dtype": backbone.dtype, "device_kind": device.type}
+    if device.type == "cuda":
+        told["device_name"] = torch.cuda.get_device_name(device)
     if backbone.dtype == "float32":
         return told
     places = np.linspace(0, len(kept) - 1, min(COMPARED, len(kept))).astype(np.int64)

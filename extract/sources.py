@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from embedbench.errors import UserError
-from embedbench.exchange import is_idx
 from embedbench.file import TEST, TRAIN, VAL
+from embedbench.idx import is_idx
 
 IMAGE_SUFFIXES = frozenset(
     (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")

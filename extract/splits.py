@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from embedbench.errors import UserError
 from embedbench.file import SPLITS
-from embedbench.split import TEST_FRACTION, make_split
+from embedbench.split import make_split, split_rule
 
 from .sources import Source
 
@@ -37,23 +37,12 @@ def choose_split(
     """
     if source.split is not None and choice is None and group is None:
         return source.split, {"rule": "official"}
-    fraction = _fraction(choice)
-    if fraction is None:
-        if group is not None:
-            raise UserError(
-                "--group belongs to a hash split (--split 0.3); a list file says it all."
-            )
-        return make_split(choice, source.ids), {"rule": "list file"}
-    rule = group or "stem"
-    split = make_split(choice, source.ids, groups(source.ids, rule))
-    return split, {"rule": "hash", "test_fraction": fraction, "group": rule}
-
-
-def _fraction(choice: str | None) -> float | None:
-    try:
-        return TEST_FRACTION if choice is None else float(choice)
-    except ValueError:
-        return None
+    rule = split_rule(choice, group or "stem")
+    if rule["rule"] == "hash":
+        return make_split(choice, source.ids, groups(source.ids, rule["group"])), rule
+    if group is not None:
+        raise UserError("--group belongs to a hash split (--split 0.3); a list file says it all.")
+    return make_split(choice, source.ids), rule
 
 
 def groups(ids: Sequence[str], rule: str) -> list[str]:

@@ -348,7 +348,6 @@ def test_weights_that_cannot_be_fetched(tmp_path: Path, monkeypatch: pytest.Monk
         ({"backbone": "pixels", "split": "1.5"}, "must lie between 0 and 1"),
         ({"backbone": TINY, "layers": ["block-1"]}, "unknown layer 'block-1'.*stage-0 to stage-4"),
         ({"backbone": TINY, "layers": ["last9"]}, "unknown layer 'last9'"),
-        ({"backbone": "vit_small_patch16_224", "size": 50}, "cannot be built at --size 50"),
     ],
 )
 def test_options_that_cannot_be(tmp_path: Path, options: dict[str, Any], sentence: str) -> None:
