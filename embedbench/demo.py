@@ -28,6 +28,7 @@ def run_demo(out: Path, *, quiet: bool) -> None:
     What an earlier demo finished under `out` is kept and used.
     """
     began = time.perf_counter()
+    out.mkdir(parents=True, exist_ok=True)
     file = out / "emoji.h5"
     if not file.is_file():
         from embedbench.extract import extract

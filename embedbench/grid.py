@@ -1,183 +1,18 @@
-"""Cells: one learner, one stream, one seed; planned, run over the cores, kept as they finish."""
+"""Grids of cells: run over the cores with the references they need, kept as they finish."""
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-import json
 import os
-import platform
-import shutil
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
-from embedbench import __version__, record
+from embedbench import record
+from embedbench.cell import Cell, run_cell
 from embedbench.errors import UserError
-from embedbench.file import EmbeddingFile
-from embedbench.learner import Learner, Seeds
-from embedbench.protocol import Protocol
-from embedbench.registry import learner_class, make, protocol_class
-from embedbench.stream import Stream, digest
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One run: everything that decides its result, and where it is kept.
-
-    Parameters
-    ----------
-    files : embedding files
-    protocol, learner : names
-    protocol_params, learner_params : settings as JSON text (hashable), already complete
-    seed : one seed, from which four are drawn; `fixed` overrides single ones
-    offline_params : settings of the reference learner, as JSON text
-    references : number of offline reference runs behind α_ideal
-    """
-
-    files: tuple[str, ...]
-    protocol: str
-    protocol_params: str
-    learner: str
-    learner_params: str
-    seed: int
-    fixed: tuple[tuple[str, int], ...] = ()
-    offline_params: str = "{}"
-    references: int = 1
-    preset: str = "kemker_table"
-    device: str = "cpu"
-    command: str = ""
-
-    @property
-    def seeds(self) -> Seeds:
-        return Seeds.of(self.seed, **dict(self.fixed))
-
-    def make_protocol(self) -> Protocol:
-        made: Protocol = make(
-            protocol_class(self.protocol), json.loads(self.protocol_params), name="protocol"
-        )
-        return made
-
-    def make_learner(self) -> Learner:
-        made: Learner = make(
-            learner_class(self.learner), json.loads(self.learner_params), name=self.learner
-        )
-        return made
-
-    def place(self, root: Path) -> Path:
-        """Where the cell is kept; the same cell, the same place."""
-        learner = f"{_file_name(self.learner)}-{digest(self.learner_params)[:8]}"
-        if learner_class(self.learner).tags.offline:
-            key = reference_key(_stream(self))
-            return root / "references" / f"{learner}-{key[:8]}" / f"seed-{self.seed}"
-        seed = "-".join([f"seed-{self.seed}", *(f"{k}{v}" for k, v in self.fixed)])
-        contents = [_open(f).digests["content"] + _open(f).digests["samples"] for f in self.files]
-        stream = digest(self.make_protocol().recipe(), *contents)
-        return root / f"{self.protocol}-{stream[:8]}" / learner / seed
-
-    def offline(self, seed: int) -> Cell:
-        """The reference run of α_ideal with this seed; the stream is this cell's."""
-        order = (("order", self.seeds.order),)
-        return dataclasses.replace(
-            self, learner="offline", learner_params=self.offline_params, seed=seed, fixed=order
-        )
-
-    def chance(self) -> Cell:
-        """The chance run on the same stream."""
-        return dataclasses.replace(self, learner="chance", learner_params="{}")
-
-
-def _file_name(learner: str) -> str:
-    return learner.replace(":", ".").replace("/", ".")
-
-
-def reference_key(stream: Stream) -> str:
-    """Digest of the merged stream: data by content, without the order of the sessions."""
-    d = stream.merged().digests
-    return digest(d["train"], d["eval"], d["features"])
-
-
-@functools.lru_cache(maxsize=8)
-def _open(path: str) -> EmbeddingFile:
-    return EmbeddingFile.open(Path(path))
-
-
-@functools.lru_cache(maxsize=1)
-def _built(files: tuple[str, ...], protocol: str, params: str, order: int) -> Stream:
-    made: Protocol = make(protocol_class(protocol), json.loads(params), name="protocol")
-    return made.build([_open(f) for f in files], seed=order)
-
-
-def _stream(cell: Cell) -> Stream:
-    """The cell's stream; the last one built is kept, since cells of one seed share it."""
-    return _built(cell.files, cell.protocol, cell.protocol_params, cell.seeds.order)
-
-
-def run_cell(cell: Cell, root: Path, threads: int) -> Path:
-    """Run one cell and keep it in its place, over whatever lies there."""
-    import torch
-
-    from embedbench.runner import run_stream
-
-    torch.set_num_threads(threads)
-    place = cell.place(root)
-    stream = _stream(cell)
-    learner = cell.make_learner()
-    predictions, sessions = run_stream(stream, learner, cell.seeds, cell.device)
-    if place.exists():
-        shutil.rmtree(place)  # what an interrupted run left
-    place.mkdir(parents=True)
-    predictions.save(place / "predictions.h5")
-    made = _describe(cell, stream, learner, root)
-    made["sessions"] = [dataclasses.asdict(s) for s in sessions]
-    made["seconds"] = {
-        "learn": sum(s.learn_seconds for s in sessions),
-        "evaluate": sum(s.evaluate_seconds for s in sessions),
-    }
-    last = sessions[-1].footprint
-    made["footprint"] = {**last, "total": sum(last.values())}
-    made["environment"] |= {"torch": torch.__version__, "threads": threads}
-    record.save(record.evaluate(made, place, root), place)
-    return place
-
-
-def _describe(cell: Cell, stream: Stream, learner: Learner, root: Path) -> dict[str, Any]:
-    """The part of a record that is known before the run."""
-    ordinary = not learner.tags.offline
-    offline = [cell.offline(s).place(root) for s in range(cell.references)] if ordinary else []
-    shown = stream if ordinary else stream.merged()
-    return {
-        "schema": record.SCHEMA,
-        "protocol": cell.protocol,
-        "protocol_params": json.loads(cell.protocol_params),
-        "learner": cell.learner,
-        "learner_params": dataclasses.asdict(learner),
-        "learns": learner.tags.learns,
-        "seed": cell.seed,
-        "seeds": dataclasses.asdict(cell.seeds),
-        "files": [{"name": Path(f).name, "digests": _open(f).digests} for f in cell.files],
-        "digests": shown.digests,
-        "validation": stream.validation,
-        "notes": list(stream.notes),
-        "n_train": [len(s.x) for s in shown.sessions],
-        "classes": [list(_open(f).classes[: _open(f).samples.n_leaves]) for f in cell.files],
-        "reference": {
-            "preset": cell.preset,
-            "normalise_new": stream.normalise_new,
-            "offline_runs": [str(p.relative_to(root)) for p in offline],
-            "chance_run": str(cell.chance().place(root).relative_to(root)) if ordinary else None,
-        },
-        "environment": {
-            "embedbench": __version__,
-            "python": platform.python_version(),
-            "device": cell.device,
-            "machine": platform.machine(),
-        },
-        "command": cell.command,
-    }
+from embedbench.registry import learner_class
 
 
 @dataclass
@@ -218,7 +53,7 @@ def with_references(cells: list[Cell]) -> list[Cell]:
         if stream not in shared:
             for seed in range(cell.references):
                 needed[cell.offline(seed)] = None
-            if not _stream(cell).fitted:
+            if not cell.stream().fitted:
                 shared.add(stream)
     return [*needed, *(c for c in cells if c not in needed)]
 

@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+from embedbench.cell import Cell
 from embedbench.errors import UserError, unknown
-from embedbench.grid import Cell
 from embedbench.learner import Seeds
 from embedbench.presets import preset
 from embedbench.registry import learner_class, make, protocol_class

@@ -15,7 +15,8 @@ import pytest
 from toy import blobs, random_predictions
 
 from embedbench import record
-from embedbench.grid import Cell, run_grid
+from embedbench.cell import Cell
+from embedbench.grid import run_grid
 from embedbench.metrics import all_metrics
 from embedbench.predictions import Predictions
 from embedbench.samples import TEST, TRAIN, Samples
