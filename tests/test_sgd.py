@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -217,11 +218,27 @@ def test_trained_rule_waits_for_min_steps_and_for_the_cap() -> None:
 
 def test_divergence_is_named_and_not_hidden_by_restoring() -> None:
     data = four_samples()
-    log, net = train(data, Stop(min_steps=0, patience=50), lr=1e20)
-    assert log["stopped"] == "diverged"
-    assert log["kept_epoch"] == log["epochs"] < 50
-    with torch.no_grad():
-        assert not torch.isfinite(net(data.x.tensor())).all()
+    net = mlp_net(data.x.width, 8, 1, 3, seed=0)
+    step = itertools.count(1)
+
+    def spoil() -> None:
+        if next(step) == 3:
+            for p in net.parameters():
+                p.grad = torch.full_like(p, NAN)
+
+    log = fit(
+        net,
+        make_optimiser("sgd", net, lr=0.05, weight_decay=0.0),
+        data,
+        batch_size=4,
+        stop=Stop(min_steps=0),
+        generator=generator(0, 0),
+        device="cpu",
+        regularise=spoil,
+    )
+    assert (log["epochs"], log["kept_epoch"], log["stopped"]) == (4, 4, "diverged")
+    assert 0 < log["best"] < math.inf  # there was an epoch to go back to
+    assert all(p.isnan().all() for p in net.parameters())
 
 
 # --- small sessions ---
