@@ -105,7 +105,8 @@ def curve_plot(curves: Sequence[Curve], ideal: float, first: int, label: str) ->
         if not np.isnan(ideal):
             axes.axhline(100 * ideal, color=_INK, linewidth=1, dashes=(5, 3), zorder=1)
         axes.set_ylim(0, 102)
-        axes.margins(x=0.02)
+        last = first + max(c.values.shape[1] for c in curves) - 1
+        axes.set_xlim(-0.02 * last, 1.02 * last)
         axes.yaxis.set_major_locator(MaxNLocator(5))
         axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
         axes.grid(axis="y")
@@ -128,7 +129,7 @@ def _draw_curve(axes: Axes, curve: Curve, first: int) -> None:
     if n > 1:
         half = t_quantile(n) * values.std(axis=0, ddof=1) / np.sqrt(n)
         low, high = np.clip(mean - half, 0, 100), np.clip(mean + half, 0, 100)
-        axes.fill_between(x, low, high, color=colour, alpha=0.14, linewidth=0)
+        axes.fill_between(x, low, high, color=colour, alpha=0.11, linewidth=0)
     every = max(1, sessions // 8)
     axes.plot(
         x,

@@ -94,6 +94,7 @@ def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> D
         "within": [_within(r) | {"row": e} for r, e in zip(rows, entries, strict=True) if r.used],
         "same_answers": _same_answers(rows),
         "maps": _maps(rows, entries),
+        "unscored": any(np.isnan(_stack(r, "R")).any() for r in rows),
         "sessions": [
             {"row": e, **_session_table(r)} for r, e in zip(rows, entries, strict=True) if r.used
         ],

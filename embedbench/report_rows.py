@@ -102,7 +102,9 @@ class Group:
                 None
             )
         if any(number(r["metrics"].get("omega_all")) > 1 for r in self.records):
-            notes["Ω_all above 1: a learner beats the offline reference; was that trained?"] = None
+            notes[
+                "Ω_all above 1: a learner beats the offline reference; see how that was trained"
+            ] = None
         ideals: dict[int, set[float]] = {}
         for r in self.records:
             if not math.isnan(ideal(r)):

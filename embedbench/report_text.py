@@ -139,7 +139,7 @@ def legend(rows: Sequence[Row]) -> list[str]:
     for flag in dict.fromkeys([*FLAGS, *(f for r in rows for f in r.flags)]):
         who = [_who(row, row.flags[flag]) for row in rows if flag in row.flags]
         if who:
-            meaning = FLAGS[flag][1] if flag in FLAGS else flag
+            meaning = f"{flag}: {FLAGS[flag][1]}" if flag in FLAGS else flag
             lines.append(f"{mark(flag)}  {meaning} [{'; '.join(who)}]")
     return lines
 
