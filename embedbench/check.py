@@ -84,12 +84,17 @@ def check(name: str) -> list[Result]:
 
 def check_learner(learner: str | type[Learner]) -> list[Result]:
     """Hold a learner, by name or class, to every check for learners."""
+    cls = registry.learner_class(learner) if isinstance(learner, str) else learner
+    return run_checks(learner_checks(), cls)
+
+
+def learner_checks() -> list[Callable[[type[Learner]], None]]:
+    """Every check for learners."""
     # these add their checks to the suite when they are imported
     from embedbench import check_learners, check_promises, check_sessions  # noqa: F401
     from embedbench._check_tools import LEARNER_CHECKS
 
-    cls = registry.learner_class(learner) if isinstance(learner, str) else learner
-    return run_checks(LEARNER_CHECKS, cls)
+    return LEARNER_CHECKS
 
 
 def check_protocol(protocol: str | type[Protocol]) -> list[Result]:

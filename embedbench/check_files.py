@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -34,7 +35,7 @@ def _write(
     return write_file(folder / f"{name}.h5", samples, features, {"backbone": {"name": "made up"}})
 
 
-SMALL_FILES: dict[str, Callable[[Path], EmbeddingFile]] = {
+KINDS: dict[str, Callable[[Path], EmbeddingFile]] = {
     "plain": partial(_write, name="plain", train=[10] * 6, val=[0] * 6, test=[4] * 6),
     "brings its validation data": partial(
         _write, name="val", train=[6] * 6, val=[2] * 6, test=[3] * 6
@@ -47,3 +48,11 @@ SMALL_FILES: dict[str, Callable[[Path], EmbeddingFile]] = {
         test=[1, 2, 1, 0, 3, 1],
     ),
 }
+
+_folder = cache(TemporaryDirectory)  # lasts as long as the process
+
+
+@cache
+def small_file(kind: str) -> EmbeddingFile:
+    """The small file of a kind, written when it is first asked for."""
+    return KINDS[kind](Path(_folder().name))

@@ -118,6 +118,8 @@ def scores_are_pure(cls: type[Learner]) -> None:
     demand(
         same(first, ask(learner, stream)), "expected the same scores when asked again, got others"
     )
+    if not cls.tags.deterministic:
+        return
     one = stream.eval_sets[0]
     one = replace(one, x=replace(one.x, rows=one.x.rows[:1]), y=one.y[:1], ids=one.ids[:1])
     little = small(cls)

@@ -10,7 +10,14 @@ import numpy as np
 
 from embedbench._check_tools import SEEDS, learner_check, small, teach
 from embedbench.check import CheckFailed, demand
-from embedbench.check_streams import BATCH, EVERY_CLASS, blobs, multilabel_blobs, permuted_blobs
+from embedbench.check_streams import (
+    BATCH,
+    EVERY_CLASS,
+    SESSIONS,
+    blobs,
+    multilabel_blobs,
+    permuted_blobs,
+)
 from embedbench.errors import UserError
 from embedbench.learner import Learner
 from embedbench.runner import run_stream
@@ -32,7 +39,7 @@ def learns_blobs(cls: type[Learner]) -> None:
 def one_sample(cls: type[Learner]) -> None:
     """A session may hold a single sample, and no validation data."""
     for sizes in ((24, 1, 1), (1, 1, 1)):
-        teach(small(cls), blobs(cls.tags, ((0,), (2,), (3,)), sizes, n_val=0))
+        teach(small(cls), blobs(cls.tags, SESSIONS, sizes, n_val=0))
 
 
 @learner_check
