@@ -178,9 +178,10 @@ class TimmBackbone(Backbone):
         return min(cosines)
 
     def _tables(self, images: NDArray[np.uint8], dtype: str) -> dict[str, torch.Tensor]:
-        batch = torch.from_numpy(images).permute(0, 3, 1, 2)  # channels_last in memory already
+        batch = torch.from_numpy(images)
         if self.device.type == "cuda":
             batch = batch.pin_memory()
+        batch = batch.permute(0, 3, 1, 2)  # channels_last in memory already
         with torch.inference_mode(), self._arithmetic(dtype):
             x = batch.to(self.device, non_blocking=True).float() * self.scale + self.shift
             return self.taken.tables(self.model, x)

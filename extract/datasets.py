@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -42,7 +44,7 @@ def timm_source(name: str) -> Source:
     parts = [_Part(*_create(name, root, options), streamed) for options in _SPLITS]
     train, test = parts
     if train.dataset is None:
-        raise UserError(f"{name} has no training part that timm can read: {train.problem}")
+        raise UserError(f"timm cannot read the training part of {name} ({train.problem}).")
     if test.dataset is None or _same(train.dataset, test.dataset):
         parts = [train]
     counts = [len(part.labels) for part in parts]
@@ -75,10 +77,16 @@ def _create(name: str, root: str, splits: Sequence[str]) -> tuple[Any, str]:
     for split in splits:
         for download in (False, True) if name.startswith("torch/") else (False,):
             try:
-                data = create_dataset(name, root=root or None, split=split, download=download)
+                with contextlib.redirect_stdout(sys.stderr):  # readers print what they miss
+                    data = create_dataset(name, root=root or None, split=split, download=download)
                 return data, ""
+            except ImportError as error:
+                raise UserError(
+                    f"{name} needs the package {error.name!r}, which embedbench does not bring; "
+                    f"install it (pip install {error.name})."
+                ) from error
             except Exception as error:  # whatever a reader of one of twenty libraries raises
-                problem = problem or f"{type(error).__name__}: {error}".split("\n")[0]
+                problem = f"{type(error).__name__}: {error}".split("\n")[0]
     return None, problem
 
 

@@ -91,7 +91,7 @@ def extract(
     notify
         Called with each sentence that the user should read; warns by default.
     workers
-        Decoding threads; by default the cores, at most 8.
+        Decoding threads; by default the cores, at most 16.
     batch_size
         Images in a forward pass; by default 8 on a CPU and 128 on a card.
 
@@ -122,7 +122,7 @@ def extract(
     batch = batch_size or (CUDA_BATCH if where.type == "cuda" else CPU_BATCH)
     if batch < 1 or Partial.BLOCK % batch:
         raise UserError(f"the batch size must divide {Partial.BLOCK}, not be {batch}.")
-    threads = 1 if opened.in_order else workers or min(os.cpu_count() or 1, 8)
+    threads = 1 if opened.in_order else workers or min(os.cpu_count() or 1, 16)
     work = _Work(opened, model, batch, threads, skip_bad)
     partial = Partial(out, work.job(), overwrite=overwrite)
     # one card's files should be another's: no TF32, no algorithm chosen by timing
@@ -164,7 +164,7 @@ class _Work:
         n, done = len(self.source.ids), partial.done()
         starts = [i for i in range(0, n, Partial.BLOCK) if i // Partial.BLOCK not in done]
         batches = [
-            range(at, min(at + self.batch, start + Partial.BLOCK, n))
+            range(at, min(at + self.batch, n))
             for start in starts
             for at in range(start, min(start + Partial.BLOCK, n), self.batch)
         ]

@@ -201,5 +201,5 @@ def test_what_is_no_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(UserError, match="neither a folder nor a zip"):
         open_source(str(tmp_path / "x.csv"))
     fake(monkeypatch, lambda split: None)
-    with pytest.raises(UserError, match="hfds/none has no training part"):
+    with pytest.raises(UserError, match="timm cannot read the training part of hfds/none"):
         open_source("hfds/none")
