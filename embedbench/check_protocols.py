@@ -15,7 +15,7 @@ from embedbench.check import demand
 from embedbench.check_files import KINDS, small_file
 from embedbench.file import TEST, TRAIN, VAL, EmbeddingFile
 from embedbench.protocol import Protocol
-from embedbench.stream import Ints, Stream, View
+from embedbench.stream import EvalSet, Ints, Session, Stream, View
 
 ProtocolCheck = Callable[[type[Protocol]], None]
 PROTOCOL_CHECKS: list[ProtocolCheck] = []
@@ -115,7 +115,8 @@ def samples_are_the_files(cls: type[Protocol]) -> None:
         file = small_file(kind)
         stream, values = build(cls, file, 0, scale="none"), file.read()
         names: dict[int, int] = {}
-        shown = [(s.x, s.y, s.ids) for s in (*stream.sessions, *stream.eval_sets)]
+        parts: list[Session | EvalSet] = [*stream.sessions, *stream.eval_sets]
+        shown = [(part.x, part.y, part.ids) for part in parts]
         shown += [(s.val_x, s.val_y, s.val_x.rows) for s in stream.sessions]
         for view, y, ids in shown:
             x = values[view.rows] if view.columns is None else values[view.rows][:, view.columns]
