@@ -80,13 +80,35 @@ class Cell:
     def offline(self, seed: int) -> Cell:
         """The reference run of α_ideal with this seed; the stream is this cell's."""
         order = (("order", self.seeds.order),)
-        return dataclasses.replace(
-            self, learner="offline", learner_params=self.offline_params, seed=seed, fixed=order
-        )
+        return self._other("offline", self.offline_params, seed=seed, fixed=order)
 
     def chance(self) -> Cell:
         """The chance run on the same stream."""
-        return dataclasses.replace(self, learner="chance", learner_params="{}")
+        return self._other("chance", "{}")
+
+    def _other(self, learner: str, params: str, **changes: Any) -> Cell:
+        head, _, _ = self.command.partition(" --learner ")
+        seed = changes.get("seed", self.seed)
+        return dataclasses.replace(
+            self,
+            learner=learner,
+            learner_params=params,
+            command=f"{head} --learner {learner} --seed {seed}",
+            **changes,
+        )
+
+    def reference(self, root: Path) -> dict[str, Any]:
+        """Where the runs lie that this cell's metrics refer to, and how Ω is computed."""
+        offline, chance = [], None
+        if not learner_class(self.learner).tags.offline:
+            offline = [self.offline(s).place(root) for s in range(self.references)]
+            chance = str(self.chance().place(root).relative_to(root))
+        return {
+            "preset": self.preset,
+            "normalise_new": self.stream().normalise_new,
+            "offline_runs": [str(p.relative_to(root)) for p in offline],
+            "chance_run": chance,
+        }
 
 
 def _file_name(learner: str) -> str:
@@ -140,9 +162,7 @@ def run_cell(cell: Cell, root: Path, threads: int) -> Path:
 
 def _describe(cell: Cell, stream: Stream, learner: Learner, root: Path) -> dict[str, Any]:
     """The part of a record that is known before the run."""
-    ordinary = not learner.tags.offline
-    offline = [cell.offline(s).place(root) for s in range(cell.references)] if ordinary else []
-    shown = stream if ordinary else stream.merged()
+    shown = stream.merged() if learner.tags.offline else stream
     return {
         "schema": record.SCHEMA,
         "protocol": cell.protocol,
@@ -157,13 +177,9 @@ def _describe(cell: Cell, stream: Stream, learner: Learner, root: Path) -> dict[
         "validation": stream.validation,
         "notes": list(stream.notes),
         "n_train": [len(s.x) for s in shown.sessions],
+        "n_classes": [len(s.classes) for s in shown.sessions],
         "classes": [list(_open(f).classes[: _open(f).samples.n_leaves]) for f in cell.files],
-        "reference": {
-            "preset": cell.preset,
-            "normalise_new": stream.normalise_new,
-            "offline_runs": [str(p.relative_to(root)) for p in offline],
-            "chance_run": str(cell.chance().place(root).relative_to(root)) if ordinary else None,
-        },
+        "reference": cell.reference(root),
         "environment": {
             "embedbench": __version__,
             "python": platform.python_version(),

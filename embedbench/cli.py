@@ -178,7 +178,7 @@ def run(
         [seed or 0] if seeds is None else parse_seeds(seeds),
         settings=parse_settings(items, learners, preset),
         device=_device(device),
-        command=_command(files, protocol, items, preset, out),
+        command=_command(files, protocol, preset, out),
     )
     wanted = jobs or min(len(cells), os.cpu_count() or 1)
     with bar("cells", quiet) as advance:
@@ -311,13 +311,9 @@ def _device(name: str) -> str:
     return name
 
 
-def _command(
-    files: list[Path], protocol: str, items: list[str], preset: str | None, out: Path
-) -> str:
+def _command(files: list[Path], protocol: str, preset: str | None, out: Path) -> str:
     words = ["embedbench", "run", *map(str, files), "--protocol", protocol, "--out", str(out)]
-    words += ["--preset", preset] if preset else []
-    words += [w for item in items for w in ("--set", item)]
-    return shlex.join(words)
+    return shlex.join([*words, *(["--preset", preset] if preset else [])])
 
 
 def _dashes(words: list[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -40,9 +41,8 @@ def run_demo(out: Path, *, quiet: bool) -> None:
     for protocol, items in STREAMS.items():
         # λ fixed: a search would train every session some ten times over
         settings = parse_settings([*items, "ewc.lam=100"], LEARNERS, None)
-        command = " ".join(
-            ["embedbench run", str(file), "--protocol", protocol, "--out", str(out / "runs")]
-            + [f"--set {item}" for item in items]
+        command = shlex.join(
+            ["embedbench", "run", str(file), "--protocol", protocol, "--out", str(out / "runs")]
         )
         cells = plan(
             [str(file)],

@@ -90,10 +90,18 @@ def run_grid(
         _run_pool(todo, root, jobs, threads, outcome, progress)
     finished = [p for p in places if (p / "record.json").is_file()]
     for place in finished:
-        if record.load(place)["reference"]["source"] == "missing":
-            rescore(place, root)
+        _refer(places[place], place, root)
     outcome.places = [p for p in finished if p in asked]
     return outcome
+
+
+def _refer(cell: Cell, place: Path, root: Path) -> None:
+    """Score a kept cell again if it lacks its references, or was run with other ones."""
+    kept = record.load(place)
+    wanted = cell.reference(root)
+    same = all(kept["reference"][k] == v for k, v in wanted.items())
+    if not same or kept["reference"]["source"] == "missing":
+        record.save(record.evaluate({**kept, "reference": wanted}, place, root), place)
 
 
 def rescore(place: Path, root: Path) -> bool:

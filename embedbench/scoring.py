@@ -90,8 +90,7 @@ def score_matrix(p: Predictions, name: str = "class_accuracy") -> ScoreMatrix:
 def _evaluated(p: Predictions) -> Bools:
     """(M, E): every class of the eval set was seen at the moment."""
     missing = p.set_classes[None, :, :] & ~p.seen[:, None, :]  # (M, E, C)
-    evaluated: Bools = ~missing.any(axis=2)
-    return evaluated
+    return np.logical_not(missing.any(axis=2), dtype=np.bool_)
 
 
 def _accuracy(right: Bools, y: Ints) -> Floats:

@@ -46,6 +46,7 @@ class Settings:
     seeds: dict[str, int] = dataclasses.field(default_factory=dict)
     omega: str = "kemker_table"
     references: int = 1
+    items: tuple[str, ...] = ()
 
 
 def parse_settings(items: Sequence[str], learners: Sequence[str], given: str | None) -> Settings:
@@ -62,13 +63,14 @@ def parse_settings(items: Sequence[str], learners: Sequence[str], given: str | N
         protocol=dict(start.get("protocol", {})),
         learners={name: dict(values) for name, values in start.get("learners", {}).items()},
         references=start.get("references", 1),
+        items=tuple(items),
     )
     for item in items:
         key, equals, value = item.partition("=")
         if not equals or not key:
             raise UserError(f"--set takes name=value, such as ewc.lam=100; got {item!r}")
         head, dot, rest = key.partition(".")
-        name = head.replace("_", "-") if ":" not in head else head
+        name = _name(head)
         if head == "protocol" and dot:
             settings.protocol[rest] = value
         elif head == "seeds" and dot:
@@ -123,11 +125,39 @@ def plan(
             references=settings.references,
             preset=settings.omega,
             device=device,
-            command=f"{command} --learner {shlex.quote(name)} --seed {seed}",
+            command=_command(command, settings.items, name, seed),
         )
         for name in learners
         for seed in seeds
     ]
+
+
+def _command(start: str, items: Sequence[str], learner: str, seed: int) -> str:
+    """The command that runs one cell alone: the settings of all learners, then those of this one."""
+
+    def words(chosen: Sequence[str]) -> list[str]:
+        return [word for item in chosen for word in ("--set", item)]
+
+    heads = {item: item.partition("=")[0] for item in items}
+    shared = ("protocol", "seeds", "omega", "references", *_REFERENCES)
+    common = [i for i in items if _name(heads[i].partition(".")[0]) in shared]
+    mine = [
+        i
+        for i in items
+        if i not in common
+        and (_name(heads[i].partition(".")[0]) == learner or _head(heads[i]) in _fields(learner))
+    ]
+    return shlex.join(
+        [
+            *shlex.split(start),
+            *words(common),
+            "--learner",
+            learner,
+            "--seed",
+            str(seed),
+            *words(mine),
+        ]
+    )
 
 
 def _learner_params(name: str, settings: Settings, learners: Sequence[str]) -> str:
@@ -143,6 +173,10 @@ def _learner_params(name: str, settings: Settings, learners: Sequence[str]) -> s
 def _fields(learner: str) -> set[str]:
     """Names of a learner's hyperparameters."""
     return set(learner_class(learner).__dataclass_fields__)
+
+
+def _name(head: str) -> str:
+    return head if ":" in head else head.replace("_", "-")
 
 
 def _head(key: str) -> str:
