@@ -133,7 +133,7 @@ def plan(
 
 
 def _command(start: str, items: Sequence[str], learner: str, seed: int) -> str:
-    """The command that runs one cell alone: the settings of all learners, then those of this one."""
+    """The command that runs one cell alone: settings of the stream, then of this learner."""
 
     def words(chosen: Sequence[str]) -> list[str]:
         return [word for item in chosen for word in ("--set", item)]
