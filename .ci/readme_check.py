@@ -16,6 +16,7 @@ import zipfile
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 MAKE_DEMO = "embedbench demo"
@@ -78,14 +79,12 @@ def _random_weights(path: Path) -> None:
     import timm
     from safetensors.torch import save_file
 
-    from embedbench.extract import backbones
-
     def made(name: str, cfg: dict[str, Any]) -> tuple[Path, str]:
         model = timm.create_model(name, pretrained=False, num_classes=0)
         save_file(model.state_dict(), path)
         return path, "random"
 
-    backbones.hub_weights = made
+    patch("embedbench.extract.backbones.hub_weights", made).start()
 
 
 if __name__ == "__main__":

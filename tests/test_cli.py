@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -91,7 +92,7 @@ def _sources(place: Path) -> None:
     straddling[1] = straddling[0]
     where = np.where(np.arange(60) % 4 == 1, "test", "train")
 
-    def save(name: str, **arrays: np.ndarray) -> None:
+    def save(name: str, **arrays: Any) -> None:
         np.savez(place / f"{name}.npz", **arrays)
 
     x = x.astype(np.float32)
