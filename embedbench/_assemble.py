@@ -31,7 +31,8 @@ def assemble(
 ) -> None:
     """Write a whole file from runs of consecutive rows, each holding every feature table.
 
-    The rows are held one chunk at a time, so memory stays flat in the number of rows.
+    The rows are held one chunk at a time, so memory stays flat in the number of rows. After an
+    error, what was written is the caller's to remove.
     """
     samples.check()
     provenance = _completed(provenance, samples)
@@ -54,11 +55,7 @@ def assemble(
             _layout.set_attribute(digests, "content", _layout.content_digest(tables))
             _layout.set_attribute(sums, "metadata", _layout.metadata_digest(file))
     except OSError as error:
-        path.unlink(missing_ok=True)
         raise UserError(f"could not write {path} ({error}); is the disk full?") from error
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
 
 
 def check_rows(

@@ -211,15 +211,13 @@ class Partial:
         compress
             Store features with gzip; worth it for pixels, not for embeddings.
         """
-        temporary = self.directory / f"finished.{os.getpid()}.tmp"
-        assemble(
-            temporary,
-            samples,
-            {**provenance, "skipped": list(skipped)},
-            self._blocks(),
-            compress=compress,
-        )
-        publish(temporary, self.path)
+        provenance = {**provenance, "skipped": list(skipped)}
+        temporary = self.directory / "finished.tmp"
+        try:
+            assemble(temporary, samples, provenance, self._blocks(), compress=compress)
+            publish(temporary, self.path)
+        finally:
+            temporary.unlink(missing_ok=True)
         shutil.rmtree(self.directory)
         return EmbeddingFile.open(self.path)
 
@@ -230,11 +228,7 @@ class Partial:
         for number, path in enumerate(self._block_files()):
             if path.name != f"block-{number:06d}.bin":
                 raise UserError(f"block {number} is missing in {self.directory}; resume the work.")
-            try:
-                yield _read_block(path)[0]
-            except DamagedFileError:
-                path.unlink()
-                raise
+            yield _read_block(path)[0]
 
 
 def check_target(path: Path, *, overwrite: bool) -> None:

@@ -228,6 +228,21 @@ def test_diff_of_other_widths_labels_and_no_test(tmp_path: Path) -> None:
     assert "not defined" in diff_text(found)
 
 
+def test_diff_finds_rows_in_another_order(tmp_path: Path) -> None:
+    samples, features = make_samples(100), make_features(100)
+    order = np.random.default_rng(1).permutation(100)
+    moved = replace(
+        samples, ids=samples.ids[order], labels=samples.labels[order], split=samples.split[order]
+    )
+    found = diff(
+        write(tmp_path / "a.h5", samples, features),
+        write(tmp_path / "b.h5", moved, features[order]),
+    )
+    assert found["cosine"]["min"] == pytest.approx(1, abs=1e-12)
+    assert found["neighbours"]["changed"] == 0
+    assert found["reasons"] == ["samples: the shared samples stand in another order."]
+
+
 def test_diff_of_nothing_shared(tmp_path: Path) -> None:
     samples = make_samples(20)
     a = write(tmp_path / "a.h5", samples, make_features(20))

@@ -202,6 +202,15 @@ def test_damaged_metadata_does_not_open(path: Path, table: str) -> None:
         EmbeddingFile.open(path)
 
 
+@pytest.mark.parametrize("table", ["features", "layers/block-8"])
+def test_damaged_checksums_do_not_open(path: Path, table: str) -> None:
+    start, size = span(path, f"checksums/{table}")
+    assert size == 32
+    flip(path, start + 40)
+    with pytest.raises(DamagedFileError, match="content digest"):
+        EmbeddingFile.open(path)
+
+
 @pytest.mark.parametrize("keep", [0.2, 0.7, 0.999])
 def test_a_cut_file_does_not_open(path: Path, keep: float) -> None:
     data = path.read_bytes()

@@ -144,6 +144,7 @@ def test_a_damaged_block_is_redone(tmp_path: Path, seed: int) -> None:
     flip(victim, int(np.random.default_rng(seed).integers(size)))
     with pytest.raises(DamagedFileError, match="run the same command again"):
         work.finish(make_samples(), PROVENANCE)
+    assert sorted(file.name for file in work.directory.iterdir())[-1] == "job.json"
     work = Partial(path, JOB)
     assert work.done() == {0, 2}
     work.write(1, blocks()[1])
