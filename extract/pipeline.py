@@ -113,7 +113,7 @@ def extract(
     model = open_backbone(
         backbone,
         lambda: first_image(opened),
-        weights=demo_weights() if weights == "shipped" else Path(weights) if weights else None,
+        weights=demo_weights() if str(weights) == "shipped" else Path(weights) if weights else None,
         layers=layers,
         dtype=dtype,
         size=size,

@@ -382,7 +382,7 @@ def test_shipped_weights_are_real(tmp_path: Path) -> None:
             str(tmp_path / "in"),
             tmp_path / "a.h5",
             backbone="tf_efficientnet_lite0",
-            weights="shipped",
+            weights=Path("shipped"),
         )
     x = file.read()
     assert x.shape == (len(chosen), 1280)
