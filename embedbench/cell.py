@@ -118,7 +118,7 @@ def _file_name(learner: str) -> str:
 def reference_key(stream: Stream) -> str:
     """Digest of the merged stream: data by content, without the order of the sessions."""
     d = stream.merged().digests
-    return digest(d["train"], d["eval"], d["features"])
+    return digest(d["train"], d["eval"], d["features"], stream.fitted)
 
 
 @functools.lru_cache(maxsize=8)
