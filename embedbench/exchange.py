@@ -40,8 +40,8 @@ def import_file(
     Parameters
     ----------
     src
-        An npz file; a features file NAME.npy; a directory with features.npy and labels.npy; or a
-        directory with MNIST's four IDX files (which gives pixels / 255).
+        An npz file; a features file NAME.npy; or a directory with features.npy and labels.npy, or
+        with MNIST's four IDX files (which gives pixels / 255).
     out
         Where the embedding file shall lie.
     labels
@@ -65,8 +65,8 @@ def import_file(
     if split is None and source.split is not None:
         if group is not None:
             raise UserError(
-                f"{src} has a split of its own, which --group {group} cannot change; "
-                "drop --group, or ask for a new split with --split."
+                f"{src} has its own split, to which --group {group} does not apply; drop it, or "
+                "ask for a new split with --split."
             )
         rows, rule = source.split, source.provenance.get("split", {"rule": "official"})
     else:

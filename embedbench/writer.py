@@ -61,16 +61,7 @@ def write_file(
     path = Path(path)
     check_target(path, overwrite=overwrite)
     tables = {"features": features, **{f"layers/{k}": v for k, v in (layers or {}).items()}}
-    for name, values in tables.items():
-        if values.shape[0] != len(samples.ids):
-            raise UserError(
-                f"{name} has {values.shape[0]} rows for {len(samples.ids)} sample ids; "
-                "give one row per sample."
-            )
-    chunks = (
-        {name: values[first:end] for name, values in tables.items()}
-        for first, end in _layout.block_ranges(len(samples.ids))
-    )
+    chunks = _chunks(tables, len(samples.ids))
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         assemble(temporary, samples, provenance, chunks, compress=compress)
@@ -78,6 +69,17 @@ def write_file(
     finally:
         temporary.unlink(missing_ok=True)
     return EmbeddingFile.open(path)
+
+
+def _chunks(tables: Mapping[str, NDArray[Any]], n: int) -> Iterator[Mapping[str, NDArray[Any]]]:
+    """Yield whole tables of n rows block by block."""
+    for name, values in tables.items():
+        if len(values) != n:
+            raise UserError(
+                f"{name} has {len(values)} rows for {n} sample ids; give one row per sample."
+            )
+    for first, end in _layout.block_ranges(n):
+        yield {name: values[first:end] for name, values in tables.items()}
 
 
 class Partial:

@@ -123,7 +123,7 @@ def test_npz_with_splits_names_and_ids(tmp_path: Path) -> None:
     assert file.sample_ids[[0, 20, 24, 29]].tolist() == [
         "train/00000", "val/00000", "test/00000", "test/00005",
     ]  # fmt: skip
-    with pytest.raises(UserError, match="split of its own"):
+    with pytest.raises(UserError, match="has its own split"):
         import_file(src, tmp_path / "b.h5", group="labels")
     other = import_file(src, tmp_path / "b.h5", group="labels", split="0.5")
     assert set(other.labels[other.split == TEST].tolist()) in ({0}, {1})
