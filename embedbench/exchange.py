@@ -49,8 +49,7 @@ def import_file(
     group
         Key of the source that groups the samples, so that no group straddles train and test.
     split
-        A test fraction or a list file (see ``embedbench.split``); None: the source's own split,
-        or else a test fraction of 0.3.
+        A test fraction or a list file; None: the source's own split, else a fraction of 0.3.
     overwrite
         Replace a file that is there.
 
