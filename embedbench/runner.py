@@ -20,7 +20,7 @@ from embedbench.learner import Context, Learner, Seeds
 from embedbench.predictions import Answers, Predictions
 from embedbench.stream import Bools, Ints, Session, Stream, StreamSpec, View
 
-EVAL_BATCH = 8192
+EVAL_BATCH = 1024  # samples; larger ones fall out of a processor's caches
 
 
 @dataclass

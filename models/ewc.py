@@ -19,6 +19,7 @@ from ._sgd import Stop, fit, generator, make_optimiser, mlp_net, predict
 FISHERS = ("exact", "sampled", "empirical")
 MERGES = ("sum", "per_session", "online")
 SMALLEST_LAM = 1e-3
+FISHER_BATCH = 1024  # samples; larger ones fall out of a processor's caches
 
 
 @dataclass
@@ -212,28 +213,40 @@ def fisher_diagonal(
     no per-sample gradients are formed.
     """
     linears = [m for m in net.modules() if isinstance(m, nn.Linear)]
-    inputs = [x]  # a_l, the input of layer l
+    if kind == "exact" and linears[-1].out_features > most_classes:
+        kind = "sampled"
+    total = [torch.zeros_like(p) for m in linears for p in (m.weight, m.bias)]
+    u = torch.rand(len(x), 1, generator=draw).to(x.device)
+    for first in range(0, len(x), FISHER_BATCH):
+        part = slice(first, first + FISHER_BATCH)
+        squares, inputs = _squared_deltas(linears, x[part], y[part], u[part], kind)
+        for k, (square, a) in enumerate(zip(squares, inputs, strict=True)):
+            total[2 * k].addmm_(square.T, a.square())  # (out, b) @ (b, in) -> (out, in)
+            total[2 * k + 1].add_(square.sum(0))
+    return [t / len(x) for t in total]
+
+
+def _squared_deltas(
+    linears: list[nn.Linear], x: Tensor, y: Tensor, u: Tensor, kind: str
+) -> tuple[list[Tensor], list[Tensor]]:
+    """E_c[δ²] (b, out) and the input a (b, in) of every layer; u (b, 1) uniform, for a draw."""
+    inputs = [x]
     for layer in linears[:-1]:
         inputs.append(torch.relu(layer(inputs[-1])))
-    p = torch.softmax(linears[-1](inputs[-1]), dim=1)  # (n, C)
-    n, n_classes = p.shape
-    if kind == "exact" and n_classes <= most_classes:
-        labels = [(torch.full((n,), c, device=x.device), p[:, c : c + 1]) for c in range(n_classes)]
+    p = torch.softmax(linears[-1](inputs[-1]), dim=1)  # (b, C)
+    n_classes = p.shape[1]
+    one = torch.ones_like(u)
+    if kind == "exact":
+        labels = [(torch.full_like(y, c), p[:, c : c + 1]) for c in range(n_classes)]
     elif kind == "empirical":
-        labels = [(y, torch.ones_like(p[:, :1]))]
+        labels = [(y, one)]
     else:
-        u = torch.rand(n, 1, generator=draw).to(x.device)
-        drawn = (p.cumsum(1) < u).sum(1).clamp(max=n_classes - 1)
-        labels = [(drawn, torch.ones_like(p[:, :1]))]
-    squares = [torch.zeros(n, m.out_features, device=x.device) for m in linears]  # E_c[δ²]
+        labels = [((p.cumsum(1) < u).sum(1).clamp(max=n_classes - 1), one)]
+    squares = [p.new_zeros(len(x), m.out_features) for m in linears]
     for label, probability in labels:
-        delta = -p
-        delta = delta.scatter_add(1, label[:, None], torch.ones_like(p[:, :1]))  # e_c - p
+        delta = (-p).scatter_add(1, label[:, None], one)  # e_c - p
         for k in range(len(linears) - 1, -1, -1):
             squares[k].addcmul_(probability, delta.square())
             if k:
                 delta = (delta @ linears[k].weight) * (inputs[k] > 0)
-    out = []
-    for a, square in zip(inputs, squares, strict=True):
-        out += [square.T @ a.square() / n, square.mean(0)]
-    return out
+    return squares, inputs

@@ -1,0 +1,208 @@
+"""`mlp` and `ewc` against Avalanche's Naive and EWC: same network, optimiser, batches, epochs.
+
+    python benchmarks/run_vs_avalanche.py [mnist.h5] [--parts permuted classes]
+
+Needs an environment that holds both (see benchmarks/README.md). Avalanche is given what suits it:
+tensors in memory, cut (and permuted) before the clock starts, no worker processes, no loggers, one
+metric (accuracy per experience), the larger evaluation batch that it is fastest with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import platform
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from avalanche.benchmarks import benchmark_from_datasets
+from avalanche.benchmarks.utils import AvalancheDataset, DataAttribute
+from avalanche.evaluation.metrics import accuracy_metrics
+from avalanche.training.plugins import EvaluationPlugin
+from avalanche.training.supervised import EWC, Naive
+from synthetic import clusters, mnist_like
+from timing import gemm_rate, in_turn, mlp_flops, note
+from torch.utils.data import TensorDataset
+
+from embedbench.api import build_stream, make_learner
+from embedbench.learner import Seeds
+from embedbench.models._sgd import Stop, mlp_net
+from embedbench.runner import run_stream
+from embedbench.scoring import score_matrix
+from embedbench.stream import Stream, View
+
+SEED = 0
+LAM = 100.0  # λ/2 Σ F (θ - θ*)² here, λ' Σ F (θ - θ*)² there: λ' = λ/2
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One learner on both sides.
+
+    Parameters
+    ----------
+    learner : its name here
+    optimiser, lr, batch : of every session
+    ours : further settings here
+    """
+
+    learner: str
+    optimiser: str
+    lr: float
+    batch: int
+    ours: dict[str, Any]
+
+
+EVERY_SAMPLE = 10**9
+LEARNERS = {
+    "mlp": Settings("mlp", "nadam", 8e-4, 256, {}),
+    "ewc, Fisher from true labels, all samples": Settings(
+        "ewc",
+        "adam",
+        2e-4,
+        250,
+        {"lam": LAM, "fisher": "empirical", "fisher_samples": EVERY_SAMPLE},
+    ),
+    "ewc, our default Fisher": Settings("ewc", "adam", 2e-4, 250, {"lam": LAM}),
+}
+OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "nadam": torch.optim.NAdam,
+    "adam": partial(torch.optim.Adam, fused=True),  # as here; Avalanche's users would leave it out
+}
+
+
+def ours(stream: Stream, settings: Settings, epochs: int) -> Any:
+    """Run our side; returns its predictions."""
+    learner = make_learner(
+        settings.learner,
+        optimiser=settings.optimiser,
+        lr=settings.lr,
+        batch_size=settings.batch,
+        stop=asdict(Stop(rule="epochs", epochs=epochs)),
+        **settings.ours,
+    )
+    return run_stream(stream, learner, Seeds.of(SEED))[0]
+
+
+def scenario(stream: Stream) -> Any:
+    """The stream as an Avalanche benchmark: one data set of tensors an experience."""
+
+    def dataset(x: View, y: np.ndarray[Any, Any]) -> Any:
+        tensors = TensorDataset(x.tensor(), torch.from_numpy(y))
+        targets = DataAttribute(y.tolist(), "targets")
+        return AvalancheDataset([tensors], data_attributes=[targets])
+
+    return benchmark_from_datasets(
+        train=[dataset(s.x, s.y) for s in stream.sessions],
+        test=[dataset(e.x, e.y) for e in stream.eval_sets],
+    )
+
+
+def theirs(stream: Stream, data: Any, settings: Settings, epochs: int, eval_batch: int) -> float:
+    """Run Avalanche's side; returns the mean accuracy over the experiences at the end."""
+    spec = stream.spec
+    net = mlp_net(spec.input_shape[0], 400, 2, spec.n_classes, Seeds.of(SEED).init)
+    fresh = partial(OPTIMISERS[settings.optimiser], lr=settings.lr)
+    common: dict[str, Any] = {
+        "model": net,
+        "optimizer": fresh(net.parameters()),
+        "criterion": torch.nn.CrossEntropyLoss(),
+        "train_mb_size": settings.batch,
+        "train_epochs": epochs,
+        "eval_mb_size": eval_batch,
+        "evaluator": EvaluationPlugin(accuracy_metrics(experience=True), loggers=[]),
+    }
+    if settings.learner == "ewc":
+        strategy = EWC(**common, ewc_lambda=LAM / 2, mode="separate")
+    else:
+        strategy = Naive(**common)
+    for i, experience in enumerate(data.train_stream):
+        strategy.optimizer = fresh(net.parameters())
+        strategy.train(experience, num_workers=0)
+        seen = i + 1 if stream.sessions[-1].classes.size else len(stream.eval_sets)
+        result = strategy.eval(data.test_stream[:seen], num_workers=0)
+    reached = [v for k, v in result.items() if k.startswith("Top1_Acc_Exp")]
+    return float(np.mean(reached))
+
+
+def floor(stream: Stream, settings: Settings, epochs: int, *, all_sets: bool) -> float:
+    """Seconds of the matrix products of training and evaluation, at the rate measured.
+
+    `all_sets`: every eval set after every session, as here; else those of the sessions so far.
+    """
+    width, n_classes = stream.spec.input_shape[0], stream.spec.n_classes
+    forward, step = mlp_flops(width, 400, n_classes)
+    trained = epochs * sum(len(s.y) for s in stream.sessions)
+    sizes = np.cumsum([len(e.y) for e in stream.eval_sets])
+    answered = len(sizes) * int(sizes[-1]) if all_sets else int(sizes.sum())
+    return (trained * step + answered * forward) / gemm_rate(settings.batch, width, 400)
+
+
+def measure(title: str, stream: Stream, epochs: int, eval_batch: int, repeats: int) -> None:
+    """Print a table of all learners on one stream."""
+    permuted = not stream.sessions[-1].classes.size
+    print(f"\n**{title}**: {len(stream.sessions)} sessions, {epochs} epochs each\n")
+    print(
+        "| learner | here s | Avalanche s | times faster | floor s | here, Avalanche × floor "
+        "| mean accuracy | disturbed |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    data = scenario(stream)
+    for name, settings in LEARNERS.items():
+        note(f"{title}, {name}: warm-up")
+        reached = np.nanmean(score_matrix(ours(stream, settings, epochs), "accuracy").R[-1])
+        mean = theirs(stream, data, settings, epochs, eval_batch)
+        pairs = in_turn(
+            lambda s=settings: ours(stream, s, epochs),
+            lambda s=settings: theirs(stream, data, s, epochs, eval_batch),
+            repeats,
+        )
+        a, b = pairs.medians
+        least = [floor(stream, settings, epochs, all_sets=x) for x in (True, permuted)]
+        print(
+            f"| {name} | {a:.2f} | {b:.2f} | {1 / pairs.ratio:.2f} | {least[0]:.2f}, {least[1]:.2f}"
+            f" | {a / least[0]:.2f}, {b / least[1]:.2f} | {reached:.3f}, {mean:.3f} "
+            f"| {pairs.disturbed} of {repeats} |",
+            flush=True,
+        )
+
+
+def main() -> None:
+    """Measure and print Markdown tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("file", nargs="?", help="MNIST as an embedding file; default: synthetic")
+    parser.add_argument("--parts", nargs="+", default=["permuted", "classes"])
+    parser.add_argument("--sessions", type=int, default=3, help="of the permuted stream")
+    parser.add_argument("--epochs", type=int, nargs=2, default=(2, 30), help="of the two parts")
+    parser.add_argument("--eval-batch", type=int, default=1024, help="Avalanche's")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    args = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    torch.set_num_threads(args.threads)
+    version = importlib.metadata.version("avalanche-lib")
+    print(
+        f"avalanche-lib {version}, torch {torch.__version__}, {args.threads} threads, "
+        f"{platform.machine()}; {args.repeats} pairs"
+    )
+    with tempfile.TemporaryDirectory() as scratch:
+        if "permuted" in args.parts:
+            path = Path(args.file) if args.file else mnist_like(Path(scratch) / "mnist.h5")
+            stream = build_stream(path, "permutation", seed=SEED, sessions=args.sessions)
+            measure("Permuted MNIST", stream, args.epochs[0], args.eval_batch, args.repeats)
+        if "classes" in args.parts:
+            path = clusters(Path(scratch) / "classes.h5")
+            stream = build_stream(path, "incremental-class", seed=SEED, base=100)
+            title = "100 base classes + 50 of one class"
+            measure(title, stream, args.epochs[1], args.eval_batch, args.repeats)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+"""`run` against a bare PyTorch loop that does the same arithmetic on permuted MNIST.
+
+    python benchmarks/run_vs_bare.py [mnist.h5]
+
+The bare loop is what one writes for one experiment: permuted copies of the data, one `for` loop,
+no protocol, no records. Its weights start equal and its batches are the same, so that its answers
+must be those of `run`; the share that are is printed. Two comparisons, each under two rules:
+"loop": data in memory to answers in memory; "cell": file to files (`run` also verifies checksums,
+writes predictions.h5, scores it and writes record.json; the bare loop saves an npy file).
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import platform
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import torch
+from synthetic import mnist_like
+from timing import gemm_rate, in_turn, mlp_flops, note
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from embedbench.api import build_stream, make_learner
+from embedbench.cell import Cell, run_cell
+from embedbench.learner import Seeds
+from embedbench.models._sgd import Stop, generator, mlp_net
+from embedbench.runner import run_stream
+from embedbench.stream import Stream
+
+LR, BATCH = 8e-4, 256
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What both sides do.
+
+    Parameters
+    ----------
+    sessions, epochs : of the stream, per session
+    look : watch the validation loss after every epoch and go back to the best weights
+    """
+
+    sessions: int
+    epochs: int
+    look: bool
+
+    @property
+    def stop(self) -> Stop:
+        """The stopping rule that does exactly this."""
+        if not self.look:
+            return Stop(rule="epochs", epochs=self.epochs)
+        return Stop(rule="patience", epochs=self.epochs, patience=self.epochs, min_steps=0)
+
+
+@dataclass(frozen=True)
+class Data:
+    """The stream's data as a bare loop holds it: (n, D) float32 and (n,) int64."""
+
+    train: tuple[Tensor, Tensor]
+    val: tuple[Tensor, Tensor]
+    test: tuple[Tensor, Tensor]
+    permutations: list[Tensor | None]
+
+    @classmethod
+    def of(cls, stream: Stream, table: Tensor) -> Data:
+        """Cut the table into copies, as the protocol's split says."""
+        first, test = stream.sessions[0], stream.eval_sets[0]
+        parts = ((first.x, first.y), (first.val_x, first.val_y), (test.x, test.y))
+        columns = [s.x.columns for s in stream.sessions]
+        train, val, held = ((table[x.rows], torch.from_numpy(y)) for x, y in parts)
+        return cls(train, val, held, [None if c is None else torch.from_numpy(c) for c in columns])
+
+
+def bare(data: Data, plan: Plan) -> Tensor:
+    """The bare loop; returns the answers after every session, (T, T · n_test)."""
+    net = mlp_net(data.train[0].shape[1], 400, 2, 10, Seeds.of(SEED).init)
+    (x_train, y), (x_val, y_val), (x_test, _) = data.train, data.val, data.test
+    tests = [x_test if p is None else x_test[:, p] for p in data.permutations]
+    answers = []
+    for t, p in enumerate(data.permutations):
+        x = x_train if p is None else x_train[:, p]
+        xv = x_val if p is None else x_val[:, p]
+        optimiser = torch.optim.NAdam(net.parameters(), lr=LR)
+        draw = generator(Seeds.of(SEED).batches, t)  # only so that the batches are the same
+        best, kept = float("inf"), None
+        for _ in range(plan.epochs):
+            net.train()
+            for i in torch.randperm(len(x), generator=draw).split(BATCH):
+                optimiser.zero_grad()
+                loss = cross_entropy(net(x[i]), y[i])
+                loss.backward()
+                optimiser.step()
+            if plan.look:
+                net.eval()
+                with torch.inference_mode():
+                    value = float(cross_entropy(net(xv), y_val))
+                if value <= best:
+                    best, kept = value, copy.deepcopy(net.state_dict())
+        if kept is not None:
+            net.load_state_dict(kept)
+        net.eval()
+        with torch.inference_mode():
+            answers.append(torch.cat([net(x).argmax(1) for x in tests]))
+    return torch.stack(answers)
+
+
+def loops(path: Path, plan: Plan) -> tuple[Callable[[], Any], Callable[[], Tensor]]:
+    """Data in memory to answers in memory: ours, the bare loop's."""
+    stream = build_stream(path, "permutation", seed=SEED, sessions=plan.sessions)
+    data = Data.of(stream, stream.sessions[0].x.table.tensor("cpu"))
+    learner = make_learner("mlp", stop=asdict(plan.stop))
+    return lambda: run_stream(stream, learner, Seeds.of(SEED))[0], lambda: bare(data, plan)
+
+
+def cells(path: Path, plan: Plan, out: Path) -> tuple[Callable[[], Any], Callable[[], None]]:
+    """File to files: ours, the bare loop's."""
+    stream = build_stream(path, "permutation", seed=SEED, sessions=plan.sessions)
+    numbers: Iterator[int] = iter(range(10**6))
+
+    def ours() -> None:
+        link = out / f"{next(numbers)}.h5"  # a new name, so that nothing kept is used again
+        link.symlink_to(path.resolve())
+        cell = Cell(
+            files=(str(link),),
+            protocol="permutation",
+            protocol_params=json.dumps({"sessions": plan.sessions}),
+            learner="mlp",
+            learner_params=json.dumps({"stop": asdict(plan.stop)}),
+            seed=SEED,
+            references=0,
+        )
+        run_cell(cell, link.with_suffix(".runs"), torch.get_num_threads())
+
+    def theirs() -> None:
+        with h5py.File(path) as f:
+            table = torch.from_numpy(f["features"][:].astype(np.float32, copy=False))
+        np.save(out / "answers.npy", bare(Data.of(stream, table), plan).numpy())
+
+    return ours, theirs
+
+
+def floor(path: Path, plan: Plan) -> float:
+    """Seconds of the matrix products alone, at the rate measured on the largest of them."""
+    stream = build_stream(path, "permutation", seed=SEED, sessions=plan.sessions)
+    first = stream.sessions[0]
+    forward, step = mlp_flops(first.x.width, 400, 10)
+    looked = plan.epochs * len(first.val_y) if plan.look else 0
+    answered = plan.sessions * len(stream.eval_sets[0].y)
+    per_session = plan.epochs * len(first.y) * step + (looked + answered) * forward
+    return plan.sessions * per_session / gemm_rate(BATCH, first.x.width, 400)
+
+
+def main() -> None:
+    """Measure and print a Markdown table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("file", nargs="?", help="MNIST as an embedding file; default: synthetic")
+    parser.add_argument("--sessions", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    with tempfile.TemporaryDirectory() as scratch:
+        out = Path(scratch)
+        path = Path(args.file) if args.file else mnist_like(out / "mnist.h5")
+        print(
+            f"torch {torch.__version__}, {args.threads} threads, {platform.machine()}; "
+            f"{args.sessions} sessions, {args.epochs} epochs each, {args.repeats} pairs\n"
+        )
+        print(
+            "| from … to | rule | `run` s | bare s | ratio | floor s | same answers | disturbed |"
+        )
+        print("|---|---|---|---|---|---|---|---|")
+        for look in (False, True):
+            plan = Plan(args.sessions, args.epochs, look)
+            rule = "epochs" if not look else "validation every epoch, best weights kept"
+            a, b = loops(path, plan)
+            note("warm-up, and do both sides answer alike?")
+            same = float((torch.from_numpy(a().answer) == b()).double().mean())
+            least = floor(path, plan)
+            for name, sides in (
+                ("memory to memory", (a, b)),
+                ("file to files", cells(path, plan, out)),
+            ):
+                pairs = in_turn(*sides, args.repeats)
+                ours, theirs = pairs.medians
+                print(
+                    f"| {name} | {rule} | {ours:.2f} | {theirs:.2f} | {pairs.ratio:.2f} | "
+                    f"{least:.2f} | {100 * same:.2f} % | {pairs.disturbed} of {args.repeats} |",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Random embedding files of the right shape, for when the real data is not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.file import TEST, TRAIN, Samples
+from embedbench.writer import write_file
+
+
+def mnist_like(path: Path) -> Path:
+    """MNIST's shape: ten noisy prototypes of 784 values, 60,000 training, 10,000 test samples."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 10, 70_000)
+    x = rng.random((70_000, 784), dtype=np.float32) - 0.5
+    x += rng.random((10, 784), dtype=np.float32)[labels]
+    split = np.repeat([TRAIN, TEST], [60_000, 10_000])
+    return _write(path, np.clip(x, 0, 1), labels, split, "pixels")
+
+
+def clusters(path: Path, classes: int = 150, train: int = 30, test: int = 29) -> Path:
+    """CUB-200's shape with ResNet-50's features: Gaussian clusters in 2048 dimensions."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(classes), train + test)
+    x = 3 * rng.standard_normal((len(labels), 2048), dtype=np.float32)
+    x += rng.standard_normal((classes, 2048), dtype=np.float32)[labels]
+    split = np.tile(np.repeat([TRAIN, TEST], [train, test]), classes)
+    return _write(path, x, labels, split, "random")
+
+
+def _write(
+    path: Path, x: NDArray[np.float32], labels: NDArray[Any], split: NDArray[Any], backbone: str
+) -> Path:
+    n_classes = int(labels.max()) + 1
+    samples = Samples(
+        ids=np.array([f"sample/{i}" for i in range(len(labels))]),
+        labels=labels.astype(np.int64),
+        split=split.astype(np.uint8),
+        classes=tuple(f"class {c}" for c in range(n_classes)),
+        parents=np.full(n_classes, -1),
+    )
+    return write_file(path, samples, x, {"backbone": {"name": backbone}}).path
