@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench._disk import publish
 from embedbench._sources import read_source
 from embedbench.errors import UserError
 from embedbench.file import EmbeddingFile, Samples
 from embedbench.idx import is_idx, pixels, pixels_recipe, read_idx
 from embedbench.split import make_split, split_rule
-from embedbench.writer import check_target, publish, write_file
+from embedbench.writer import check_target, write_file
 
 __all__ = ["export_file", "import_file", "is_idx", "pixels", "pixels_recipe", "read_idx"]
 

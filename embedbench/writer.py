@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from embedbench import _layout
 from embedbench._assemble import assemble, check_rows
+from embedbench._disk import publish, write_safely
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.file import EmbeddingFile, Samples
 
@@ -110,14 +111,14 @@ class Partial:
     ) -> None:
         self.path = Path(path)
         check_target(self.path, overwrite=overwrite)
-        self.directory = self.path.with_name(f".{self.path.name}.partial")
+        self.directory = _directory(self.path)
         self._notes: dict[int, Any] = {}
         text = _layout.canonical_json(job)
         if self.directory.exists():
             self._check_job(json.loads(text), overwrite=overwrite)
         if not self.directory.exists():
             self.directory.mkdir()
-            _write_safely(self.directory / "job.json", text.encode())
+            write_safely(self.directory / "job.json", text.encode())
 
     def _check_job(self, job: dict[str, Any], *, overwrite: bool) -> None:
         """Keep the work of this job; drop the directory, or refuse it, where it is another's."""
@@ -189,7 +190,7 @@ class Partial:
             for rows in arrays.values()
         )
         digest = hashlib.sha256(body).hexdigest().encode()
-        _write_safely(self.directory / f"block-{block:06d}.bin", digest + b"\n" + body)
+        write_safely(self.directory / f"block-{block:06d}.bin", digest + b"\n" + body)
         self._notes[block] = note
 
     def finish(
@@ -235,6 +236,7 @@ class Partial:
 
 def check_target(path: Path, *, overwrite: bool) -> None:
     """Raise UserError where ``path`` cannot be written."""
+    _drop_leftover(path)
     if path.is_dir():
         raise UserError(f"{path} is a directory; give a file name, such as {path / 'features.h5'}.")
     if path.exists() and not overwrite:
@@ -243,35 +245,20 @@ def check_target(path: Path, *, overwrite: bool) -> None:
         raise UserError(f"there is no directory {path.parent}; make it first (mkdir -p).")
 
 
-def publish(temporary: Path, path: Path) -> None:
-    """Bring a finished file to the disk and then to its name."""
-    with temporary.open("rb") as file:
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    sync_directory(path.parent)
+def _directory(path: Path) -> Path:
+    return path.with_name(f".{path.name}.partial")
 
 
-def sync_directory(directory: Path) -> None:
-    """Bring renames inside a directory to the disk."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _drop_leftover(path: Path) -> None:
+    """Remove the directory of work that was killed between its last two steps.
 
-
-def _write_safely(path: Path, data: bytes) -> None:
-    """Write a file so that after a crash it is there whole or not at all."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        sync_directory(path.parent)
-    except OSError as error:
-        raise UserError(f"could not write {path} ({error}); is the disk full?") from error
+    The file is there then, and nothing in the directory is newer than it.
+    """
+    directory = _directory(path)
+    if path.is_file() and directory.is_dir():
+        newest = max((file.stat().st_mtime_ns for file in directory.iterdir()), default=0)
+        if newest <= path.stat().st_mtime_ns:
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def _read_block(path: Path) -> tuple[dict[str, NDArray[Any]], Any]:

@@ -218,6 +218,33 @@ def test_work_that_did_not_note_its_job_starts_anew(tmp_path: Path) -> None:
     assert Partial(path, JOB).done() == set()
 
 
+def test_what_finished_work_left_behind_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed after the file had its name, but before the directory was gone."""
+    path = tmp_path / "a.h5"
+    work = Partial(path, JOB)
+    for number, part in enumerate(blocks()):
+        work.write(number, part)
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.rmtree", lambda *_: None)
+        work.finish(make_samples(), PROVENANCE)
+    assert work.directory.exists()
+    with pytest.raises(UserError, match="exists"):
+        Partial(path, JOB)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_interrupted_overwrite_is_not_taken_for_finished_work(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    whole(path)
+    os.utime(path, (1e9, 1e9))
+    Partial(path, JOB, overwrite=True).write(0, blocks()[0])
+    with pytest.raises(UserError, match="exists"):
+        Partial(path, JOB)
+    assert Partial(path, JOB, overwrite=True).done() == {0}
+
+
 WORKER = textwrap.dedent(
     """
     import sys, time
