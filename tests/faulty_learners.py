@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 import torch
-from honest_learners import Good, Neighbours
+from faults import caught_by
+from honest_learners import Good
 from torch import Tensor
 
 from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
 from embedbench.stream import Session, StreamSpec
-
-MUTANTS: list[tuple[type[Learner], set[str]]] = []
-
-
-def caught_by(*checks: str) -> Callable[[type[Learner]], type[Learner]]:
-    """Register a mutant with the names of the checks that it must fail."""
-
-    def register(cls: type[Learner]) -> type[Learner]:
-        cls = dataclass(cls)
-        MUTANTS.append((cls, set(checks)))
-        return cls
-
-    return register
 
 
 @caught_by("hyperparameters survive json")
@@ -270,107 +257,3 @@ class NeedsValidation(Good):
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         log = super().learn(session, ctx)
         return log | {"validation": int(100 * ctx.validate(self.scores))}  # no int of NaN
-
-
-@caught_by("no sample is kept in secret")
-class KeepsTheLastBatch(Good):
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        self.last = session.x.tensor()[:1]
-        return super().learn(session, ctx)
-
-
-@caught_by("no sample is kept in secret")
-class KeepsHalfPrecision(Good):
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        self.last = {"x": [session.x.tensor()[:2].flatten().half()]}
-        return super().learn(session, ctx)
-
-
-@caught_by("no sample is kept in secret")
-class KeepsTheSession(Good):
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        self.last = session
-        return super().learn(session, ctx)
-
-
-@caught_by("no sample is kept in secret")
-class KeepsItInAClosure(Good):
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        self.again = lambda: session.x
-        return super().learn(session, ctx)
-
-
-@caught_by("no sample is kept in secret")
-class KeepsItInDisguise(Good):
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        self.last = session.x.tensor() * 2 + 1
-        return super().learn(session, ctx)
-
-
-@caught_by("no sample is kept in secret")
-class ForgetsToCountSamples(Neighbours):
-    def footprint(self) -> Footprint:
-        return Footprint(memory=tensor_bytes(self.x, self.y))
-
-
-@caught_by("no sample is kept in secret")
-class CountsSamplesWithoutTag(Good):
-    def footprint(self) -> Footprint:
-        return Footprint(samples=tensor_bytes(self.sums, self.counts))
-
-
-@caught_by("footprint counts the state")
-class WeighsNothing(Good):
-    def footprint(self) -> Footprint:
-        return Footprint()
-
-
-@caught_by("footprint counts the state")
-class WeighsTenfold(Good):
-    def footprint(self) -> Footprint:
-        return Footprint(means=10 * tensor_bytes(self.sums, self.counts))
-
-
-@caught_by("tags are true")
-class ObservesToo(Good):
-    def observe(self, x: Tensor, y: Tensor) -> None:
-        raise AssertionError("never called")
-
-
-@caught_by("tags are true")
-class SaysItDoesNotLearn(Good):
-    tags: ClassVar[Tags] = Tags(learns=False)
-
-
-@caught_by("tags are true")
-class SaysItNeedsIds(Good):
-    tags: ClassVar[Tags] = Tags(needs_session_id=True)
-
-
-@caught_by("tags are true")
-class SaysItNeedsLayers(Good):
-    tags: ClassVar[Tags] = Tags(needs_layers=True)
-
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        log = super().learn(session, ctx)
-        self.sums[:, 12:] = 0
-        return log
-
-    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
-        return super().scores(torch.cat([x[:, :12], torch.zeros_like(x[:, 12:])], dim=1))
-
-
-@caught_by("tags are true")
-class SaysItTakesManyLabels(Good):
-    tags: ClassVar[Tags] = Tags(multilabel=True)
-
-
-@caught_by("tags are true")
-class TakesTheFirstOfManyLabels(Good):
-    tags: ClassVar[Tags] = Tags(multilabel=True)
-
-    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        y = session.y if session.y.ndim == 1 else session.y.argmax(1)
-        self.sums.index_add_(0, torch.from_numpy(y), session.x.tensor())
-        self.counts.index_add_(0, torch.from_numpy(y), torch.ones(len(y)))
-        return {}

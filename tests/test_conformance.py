@@ -7,10 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import faulty_learners  # noqa: F401  (fills MUTANTS)
+import faulty_promises  # noqa: F401  (likewise)
 import numpy as np
 import pytest
 import torch
-from faulty_learners import MUTANTS
+from faults import MUTANTS
 from honest_learners import HONEST, Good
 
 from embedbench import check, registry, runner

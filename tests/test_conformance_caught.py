@@ -192,28 +192,23 @@ class _ForgetsParameters(IncrementalClass):
         return '{"protocol": "incremental-class"}'
 
 
-@pytest.mark.parametrize(
-    ("cls", "checks"),
-    [
-        (_Dice, {"same seed same stream"}),
-        (_SeededValidation, {"validation is carved per class", "recipe is the parameters"}),
-        (_KeepsUntested, {"small classes are borne"}),
-        (_ForgetsParameters, {"parameters survive json", "recipe is the parameters"}),
-    ],
-    ids=_name,
-)
+FAULTY: list[tuple[type[Any], set[str]]] = [
+    (_Dice, {"same seed same stream"}),
+    (_SeededValidation, {"validation is carved per class", "recipe is the parameters"}),
+    (_KeepsUntested, {"small classes are borne"}),
+    (_ForgetsParameters, {"parameters survive json", "recipe is the parameters"}),
+]
+
+
+@pytest.mark.parametrize(("cls", "checks"), FAULTY, ids=_name)
 def test_a_faulty_protocol_is_caught_by_its_checks(cls: type[Any], checks: set[str]) -> None:
     failures = _failures(check.check_protocol(cls))
     assert checks <= set(failures), failures
 
 
 def test_every_check_of_protocols_catches_something() -> None:
-    spoiled = {name for _, _, names in SPOILED.values() for name in names}
-    faulty = {
-        "same seed same stream", "validation is carved per class", "small classes are borne",
-        "parameters survive json",
-    }  # fmt: skip
-    assert spoiled | faulty == {c.__name__.replace("_", " ") for c in PROTOCOL_CHECKS}
+    caught = {name for case in (*SPOILED.values(), *FAULTY) for name in case[-1]}
+    assert caught == {c.__name__.replace("_", " ") for c in PROTOCOL_CHECKS}
 
 
 # --- metrics: each fault and the checks that must catch it ---

@@ -2,49 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from protocol_files import WIDTH, make_file
 
 from embedbench.errors import UserError
-from embedbench.file import TEST, TRAIN, VAL, EmbeddingFile, Samples
-from embedbench.protocol import split_rows
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.permutation import Permutation
-from embedbench.writer import write_file
-
-WIDTH = 4
-
-
-def make(
-    folder: Path,
-    train: Sequence[int] = (4, 4, 4, 4),
-    val: Sequence[int] = (0, 0, 0, 0),
-    test: Sequence[int] = (2, 2, 2, 2),
-    *,
-    backbone: str = "made up",
-    name: str = "file.h5",
-) -> EmbeddingFile:
-    """A file with these numbers of samples per class: class by class train, val, test."""
-    labels, split = [], []
-    for c, counts in enumerate(zip(train, val, test, strict=True)):
-        for role, n in zip((TRAIN, VAL, TEST), counts, strict=True):
-            labels += [c] * n
-            split += [role] * n
-    samples = Samples(
-        ids=np.array([f"{i}.png" for i in range(len(labels))]),
-        labels=np.array(labels),
-        split=np.array(split, dtype=np.uint8),
-        classes=tuple("abcdefgh"[: len(train)]),
-        parents=np.full(len(train), -1),
-    )
-    features = np.random.default_rng(0).normal(1, 2, (len(labels), WIDTH)).astype(np.float32)
-    return write_file(folder / name, samples, features, {"backbone": {"name": backbone}})
-
 
 # --- incremental-class ---
 
@@ -62,7 +29,7 @@ def make(
 def test_classes_of_the_sessions(
     settings: dict[str, Any], expected: list[list[int]], tmp_path: Path
 ) -> None:
-    stream = IncrementalClass(**settings).build([make(tmp_path)], seed=0)
+    stream = IncrementalClass(**settings).build([make_file(tmp_path)], seed=0)
     assert [s.classes.tolist() for s in stream.sessions] == expected
     assert [np.flatnonzero(e.classes).tolist() for e in stream.eval_sets] == expected
     assert [sorted(set(s.y.tolist())) for s in stream.sessions] == expected
@@ -73,7 +40,7 @@ def test_classes_of_the_sessions(
 
 
 def test_rows_of_the_sessions(tmp_path: Path) -> None:
-    file = make(tmp_path, train=(3, 2, 1, 2), val=(1, 1, 1, 1), test=(1, 2, 1, 1))
+    file = make_file(tmp_path, train=(3, 2, 1, 2), val=(1, 1, 1, 1), test=(1, 2, 1, 1))
     # a: 0-2 train, 3 val, 4 test; b: 5-6, 7, 8-9; c: 10, 11, 12; d: 13-14, 15, 16
     stream = IncrementalClass().build([file], seed=0)
     assert [s.x.rows.tolist() for s in stream.sessions] == [[0, 1, 2, 5, 6], [10], [13, 14]]
@@ -95,12 +62,12 @@ def test_rows_of_the_sessions(tmp_path: Path) -> None:
 )
 def test_parameters_out_of_range(settings: dict[str, Any], sentence: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
-        IncrementalClass(**settings).build([make(tmp_path)], seed=0)
+        IncrementalClass(**settings).build([make_file(tmp_path)], seed=0)
     assert sentence in str(error.value)
 
 
 def test_a_random_order_is_the_seeds(tmp_path: Path) -> None:
-    file = make(tmp_path, train=[3] * 8, val=[0] * 8, test=[1] * 8)
+    file = make_file(tmp_path, train=[3] * 8, val=[0] * 8, test=[1] * 8)
     protocol = IncrementalClass(order="random")
     orders = []
     for seed in range(8):
@@ -125,7 +92,7 @@ def test_a_random_order_is_the_seeds(tmp_path: Path) -> None:
 def test_an_order_file(name: str, text: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8")
     protocol = IncrementalClass(order=str(tmp_path / name))
-    stream = protocol.build([make(tmp_path)], seed=0)
+    stream = protocol.build([make_file(tmp_path)], seed=0)
     assert [s.classes.tolist() for s in stream.sessions] == [[3, 1], [0], [2]]
 
 
@@ -144,7 +111,7 @@ def test_a_bad_order_file(text: str, sentence: str, tmp_path: Path) -> None:
     path = tmp_path / "order.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UserError) as error:
-        IncrementalClass(order=str(path)).build([make(tmp_path)], seed=0)
+        IncrementalClass(order=str(path)).build([make_file(tmp_path)], seed=0)
     assert sentence in str(error.value)
 
 
@@ -160,15 +127,15 @@ def test_an_order_file_counts_by_its_content(tmp_path: Path) -> None:
 
 
 def test_untested_classes_join_the_base_session(tmp_path: Path) -> None:
-    file = make(tmp_path, test=(1, 2, 0, 2))
+    file = make_file(tmp_path, test=(1, 2, 0, 2))
     stream = IncrementalClass().build([file], seed=0)
     assert [s.classes.tolist() for s in stream.sessions] == [[2, 0], [1], [3]]
     assert stream.notes == ("classes without test samples moved to the base session: c",)
-    assert IncrementalClass().build([make(tmp_path, name="all.h5")], seed=0).notes == ()
+    assert IncrementalClass().build([make_file(tmp_path, name="all.h5")], seed=0).notes == ()
 
 
 def test_a_class_without_training_samples_cannot_be_a_session(tmp_path: Path) -> None:
-    file = make(tmp_path, train=(4, 4, 0, 4))
+    file = make_file(tmp_path, train=(4, 4, 0, 4))
     with pytest.raises(UserError, match="no training samples for the session of c"):
         IncrementalClass().build([file], seed=0)
 
@@ -177,7 +144,7 @@ def test_a_class_without_training_samples_cannot_be_a_session(tmp_path: Path) ->
 
 
 def test_session_0_is_unpermuted_and_the_others_differ(tmp_path: Path) -> None:
-    file = make(tmp_path)
+    file = make_file(tmp_path)
     stream = Permutation(sessions=5, scale="none").build([file], seed=1)
     values = file.read()
     assert stream.sessions[0].x.columns is None
@@ -194,7 +161,7 @@ def test_session_0_is_unpermuted_and_the_others_differ(tmp_path: Path) -> None:
 
 
 def test_every_session_shows_everything(tmp_path: Path) -> None:
-    stream = Permutation(sessions=3).build([make(tmp_path)], seed=0)
+    stream = Permutation(sessions=3).build([make_file(tmp_path)], seed=0)
     assert len(stream.sessions) == len(stream.eval_sets) == 3
     for session, test in zip(stream.sessions, stream.eval_sets, strict=True):
         np.testing.assert_array_equal(session.x.rows, stream.sessions[0].x.rows)
@@ -206,13 +173,13 @@ def test_every_session_shows_everything(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", [False, True])
 def test_the_session_id_is_given_when_asked_for(given: bool, tmp_path: Path) -> None:
-    stream = Permutation(sessions=3, session_id=given).build([make(tmp_path)], seed=0)
+    stream = Permutation(sessions=3, session_id=given).build([make_file(tmp_path)], seed=0)
     assert [s.session_id for s in stream.sessions] == ([0, 1, 2] if given else [None] * 3)
     assert stream.spec.reveals_session_id == given
 
 
 def test_permutations_are_the_seeds_and_do_not_depend_on_their_number(tmp_path: Path) -> None:
-    file = make(tmp_path)
+    file = make_file(tmp_path)
 
     def columns(seed: int, sessions: int) -> list[list[int]]:
         stream = Permutation(sessions=sessions).build([file], seed=seed)
@@ -224,137 +191,4 @@ def test_permutations_are_the_seeds_and_do_not_depend_on_their_number(tmp_path: 
 
 def test_one_session_is_no_permutation_experiment(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="at least 2 sessions, got 1"):
-        Permutation(sessions=1).build([make(tmp_path)], seed=0)
-
-
-# --- what both share: validation, scaling, errors ---
-
-
-@pytest.mark.parametrize(
-    ("n", "fraction", "expected"),
-    [
-        (1, 0.1, 0),  # the only sample is for training
-        (2, 0.1, 1),  # at least one
-        (5, 0.1, 1),
-        (10, 0.1, 1),
-        (14, 0.1, 1),
-        (16, 0.1, 2),  # rounded
-        (100, 0.1, 10),
-        (2, 0.9, 1),  # and at least one stays
-        (10, 0.5, 5),
-    ],
-)
-def test_how_many_samples_a_class_gives(
-    n: int, fraction: float, expected: int, tmp_path: Path
-) -> None:
-    file = make(tmp_path, train=(n, 20), val=(0, 0), test=(1, 1))
-    split = split_rows(file, "train", fraction)
-    assert (file.labels[split.val] == 0).sum() == expected
-    assert (file.labels[split.train] == 0).sum() == n - expected
-    both = np.sort(np.concatenate([split.train, split.val]))
-    np.testing.assert_array_equal(both, np.flatnonzero(file.split == TRAIN))
-
-
-def test_a_file_keeps_the_validation_split_that_it_brings(tmp_path: Path) -> None:
-    file = make(tmp_path, val=(1, 0, 0, 2))
-    split = split_rows(file, "train", 0.5)
-    np.testing.assert_array_equal(split.val, np.flatnonzero(file.split == VAL))
-    np.testing.assert_array_equal(split.train, np.flatnonzero(file.split == TRAIN))
-
-
-@pytest.mark.parametrize("cls", [IncrementalClass, Permutation])
-def test_validation_on_test_data_is_said_aloud(cls: type[Any], tmp_path: Path) -> None:
-    file = make(tmp_path, val=(1, 0, 0, 1))
-    stream = cls(validation="test").build([file], seed=0)
-    assert stream.validation == "test"
-    trained = np.unique(np.concatenate([s.ids for s in stream.sessions]))
-    np.testing.assert_array_equal(trained, np.flatnonzero(file.split != TEST))
-    for session, test in zip(stream.sessions, stream.eval_sets, strict=True):
-        np.testing.assert_array_equal(session.val_x.rows, test.x.rows)
-    ordinary = cls().build([file], seed=0)
-    assert ordinary.validation == "train"
-    assert ordinary.digests["recipe"] != stream.digests["recipe"]
-
-
-def test_scalings_by_hand(tmp_path: Path) -> None:
-    file = make(tmp_path)
-    raw = file.read().astype(np.float64)
-    length = np.sqrt((raw**2).sum(1, keepdims=True))
-    stream = IncrementalClass(scale="none").build([file], seed=0)
-    base = raw[stream.sessions[0].x.rows]  # training rows of session 0: no validation, no test
-    assert len(base) == 6
-    expected = {
-        "none": raw,
-        "l2": raw / length,
-        "rms": raw / length * 2,  # √D = 2
-        "standard": np.clip((raw - base.mean(0)) / base.std(0), -5, 5),
-    }
-    digests = set()
-    for scale, values in expected.items():
-        stream = IncrementalClass(scale=scale).build([file], seed=0)
-        np.testing.assert_allclose(stream.sessions[0].x.table.values, values, rtol=2e-6, atol=1e-6)
-        digests.add(stream.digests["features"])
-    assert len(digests) == 4
-
-
-def test_auto_leaves_pixels_alone_and_standardises_embeddings(tmp_path: Path) -> None:
-    pixels = make(tmp_path, backbone="pixels", name="pixels.h5")
-    stream = Permutation().build([pixels], seed=0)
-    np.testing.assert_array_equal(stream.sessions[0].x.table.values, pixels.read())
-    assert stream.fitted == ""
-    stream = Permutation().build([make(tmp_path)], seed=0)
-    train = stream.sessions[0].x.numpy()
-    np.testing.assert_allclose(train.mean(0), 0, atol=1e-6)
-    np.testing.assert_allclose(train.std(0), 1, rtol=1e-5)
-
-
-def test_a_fitted_scaling_is_recorded_by_the_rows_it_saw(tmp_path: Path) -> None:
-    file = make(tmp_path)
-    fitted = {
-        tuple(s.classes.tolist()): stream.fitted
-        for seed in range(30)
-        for stream in [IncrementalClass(order="random", base=1).build([file], seed=seed)]
-        for s in stream.sessions[:1]
-    }
-    assert len(fitted) == len(set(fitted.values())) == 4  # one for each base class
-    assert IncrementalClass(scale="l2").build([file], seed=0).fitted == ""
-
-
-def test_a_constant_column_stays_finite(tmp_path: Path) -> None:
-    file = make(tmp_path)
-    features = file.read()
-    features[:, 1] = 3
-    flat = write_file(tmp_path / "flat.h5", file.samples, features, file.provenance)
-    values = IncrementalClass(scale="standard").build([flat], seed=0).sessions[0].x.table.values
-    assert np.isfinite(values).all()
-    assert (values[:, 1] == 0).all()
-
-
-@pytest.mark.parametrize("cls", [IncrementalClass, Permutation])
-def test_errors_that_both_share(cls: type[Any], tmp_path: Path) -> None:
-    file = make(tmp_path)
-    untested = make(tmp_path, test=(0, 0, 0, 0), name="untested.h5")
-    untaught = make(tmp_path, train=(0, 0, 0, 0), val=(1, 1, 1, 1), name="untaught.h5")
-    for sentence, attempt in {
-        "takes one embedding file, got 2": lambda: cls().build([file, file], seed=0),
-        "untested.h5 has no test samples": lambda: cls().build([untested], seed=0),
-        "untaught.h5 has no training samples": lambda: cls().build([untaught], seed=0),
-        "unknown scale 'rsm'. Did you mean 'rms'?": lambda: cls(scale="rsm"),
-        "unknown validation 'tset'. Did you mean 'test'?": lambda: cls(validation="tset"),
-        "val_fraction must lie in (0, 1), got 1.0": lambda: cls(val_fraction=1.0),
-        "val_fraction must lie in (0, 1), got 0": lambda: cls(val_fraction=0),
-    }.items():
-        with pytest.raises(UserError) as error:
-            attempt()
-        assert sentence in str(error.value)
-
-
-def test_the_recipe_is_readable(tmp_path: Path) -> None:
-    assert json.loads(Permutation(sessions=4).recipe()) == {
-        "protocol": "permutation",
-        "sessions": 4,
-        "session_id": False,
-        "validation": "train",
-        "val_fraction": 0.1,
-        "scale": "auto",
-    }
+        Permutation(sessions=1).build([make_file(tmp_path)], seed=0)
