@@ -69,8 +69,7 @@ def parse_settings(items: Sequence[str], learners: Sequence[str], given: str | N
         key, equals, value = item.partition("=")
         if not equals or not key:
             raise UserError(f"--set takes name=value, such as ewc.lam=100; got {item!r}")
-        head, dot, rest = key.partition(".")
-        name = _name(head)
+        head, dot, rest = _cut(key)
         if head == "protocol" and dot:
             settings.protocol[rest] = value
         elif head == "seeds" and dot:
@@ -81,8 +80,8 @@ def parse_settings(items: Sequence[str], learners: Sequence[str], given: str | N
             settings.omega = value
         elif key == "references":
             settings.references = _seed("references", value)
-        elif name in learners or name in _REFERENCES:
-            settings.learners.setdefault(name, {})[rest] = value
+        elif head in learners or head in _REFERENCES:
+            settings.learners.setdefault(head, {})[rest] = value
         else:
             settings.common[key] = value
     return settings
@@ -138,26 +137,12 @@ def _command(start: str, items: Sequence[str], learner: str, seed: int) -> str:
     def words(chosen: Sequence[str]) -> list[str]:
         return [word for item in chosen for word in ("--set", item)]
 
-    heads = {item: item.partition("=")[0] for item in items}
     shared = ("protocol", "seeds", "omega", "references", *_REFERENCES)
-    common = [i for i in items if _name(heads[i].partition(".")[0]) in shared]
-    mine = [
-        i
-        for i in items
-        if i not in common
-        and (_name(heads[i].partition(".")[0]) == learner or _head(heads[i]) in _fields(learner))
-    ]
-    return shlex.join(
-        [
-            *shlex.split(start),
-            *words(common),
-            "--learner",
-            learner,
-            "--seed",
-            str(seed),
-            *words(mine),
-        ]
-    )
+    heads = [(item, _cut(item.partition("=")[0])[0]) for item in items]
+    common = [item for item, head in heads if head in shared]
+    mine = [i for i, h in heads if h == learner or h.replace("-", "_") in _fields(learner)]
+    cell = ["--learner", learner, "--seed", str(seed)]
+    return f"{start} {shlex.join([*words(common), *cell, *words(mine)])}"
 
 
 def _learner_params(name: str, settings: Settings, learners: Sequence[str]) -> str:
@@ -175,8 +160,19 @@ def _fields(learner: str) -> set[str]:
     return set(learner_class(learner).__dataclass_fields__)
 
 
-def _name(head: str) -> str:
-    return head if ":" in head else head.replace("_", "-")
+def _cut(key: str) -> tuple[str, bool, str]:
+    """A key at its first dot; dots in `package.module:Class` do not count.
+
+    >>> _cut("mlp.stop.epochs"), _cut("my.mod:Mine.floor"), _cut("lam")
+    (('mlp', True, 'stop.epochs'), ('my.mod:Mine', True, 'floor'), ('lam', False, ''))
+    """
+    at = key.find(".", key.find(":") + 1)
+    head = key if at < 0 else key[:at]
+    return (
+        head if ":" in head else head.replace("_", "-"),
+        at >= 0,
+        key[at + 1 :] if at >= 0 else "",
+    )
 
 
 def _head(key: str) -> str:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from embedbench.errors import UserError, unknown
+from embedbench.learner import tensor_bytes
 from embedbench.stream import Session
 
 RULES = ("patience", "epochs", "trained")
@@ -214,6 +215,12 @@ def make_optimiser(
     if name not in OPTIMISERS:
         raise unknown("optimiser", name, OPTIMISERS)
     return OPTIMISERS[name](net.parameters(), lr=lr, weight_decay=weight_decay)
+
+
+def optimiser_bytes(optimiser: torch.optim.Optimizer) -> int:
+    """Bytes of an optimiser's moments, where it is kept from session to session."""
+    moments = (v for s in optimiser.state.values() for v in s.values() if isinstance(v, Tensor))
+    return tensor_bytes(*moments)
 
 
 def generator(seed: int, counter: int) -> torch.Generator:

@@ -14,7 +14,7 @@ from embedbench.errors import UserError, unknown
 from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
 from embedbench.stream import Session, StreamSpec
 
-from ._sgd import Stop, fit, generator, make_optimiser, mlp_net, predict
+from ._sgd import Stop, fit, generator, make_optimiser, mlp_net, optimiser_bytes, predict
 
 FISHERS = ("exact", "sampled", "empirical")
 MERGES = ("sum", "per_session", "online")
@@ -194,11 +194,14 @@ class EWC(Learner):
         return predict(self.net, x)
 
     def footprint(self) -> Footprint:
-        return Footprint(
+        held = Footprint(
             parameters=tensor_bytes(*self.net.parameters()),
             fisher=tensor_bytes(*self.weight),
             anchor=tensor_bytes(*self.anchor),
         )
+        if self.optimiser_state == "kept":
+            held["optimiser"] = optimiser_bytes(self.optimiser_)
+        return held
 
 
 @torch.no_grad()

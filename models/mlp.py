@@ -11,7 +11,7 @@ from embedbench.errors import unknown
 from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
 from embedbench.stream import Session, StreamSpec
 
-from ._sgd import Stop, fit, generator, make_optimiser, mlp_net, predict
+from ._sgd import Stop, fit, generator, make_optimiser, mlp_net, optimiser_bytes, predict
 
 
 @dataclass
@@ -79,4 +79,7 @@ class MLP(Learner):
         return predict(self.net, x)
 
     def footprint(self) -> Footprint:
-        return Footprint(parameters=tensor_bytes(*self.net.parameters()))
+        held = Footprint(parameters=tensor_bytes(*self.net.parameters()))
+        if self.optimiser_state == "kept":
+            held["optimiser"] = optimiser_bytes(self.optimiser_)
+        return held

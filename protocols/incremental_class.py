@@ -48,9 +48,10 @@ class IncrementalClass(Protocol):
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         file = one_file(files, self.name)
-        order, note = self._order(file, seed)
-        cuts = self._cuts(len(order))
         split = split_rows(file, self.validation, self.val_fraction)
+        order, untested = self._order(file, seed)
+        cuts = self._cuts(len(order), len(untested))
+        names = ", ".join(file.classes[c] for c in untested)
         base_rows = split.train[np.isin(file.labels[split.train], order[: cuts[0]])]
         table, features, fitted = load_table(file, self.scale, base_rows)
         pairs = [
@@ -58,8 +59,8 @@ class IncrementalClass(Protocol):
         ]
         for session, _ in pairs:
             if len(session.y) == 0:
-                names = ", ".join(file.classes[c] for c in session.classes[:3])
-                raise UserError(f"no training samples for the session of {names}")
+                which = ", ".join(file.classes[c] for c in session.classes[:3])
+                raise UserError(f"no training samples for the session of {which}")
         return Stream(
             spec=flat_spec(table, file),
             sessions=tuple(s for s, _ in pairs),
@@ -70,7 +71,7 @@ class IncrementalClass(Protocol):
             normalise_new=self.normalise_new,
             fitted=fitted,
             validation=self.validation,
-            notes=note,
+            notes=(f"classes without test samples, in the base session: {names}",) if names else (),
         )
 
     def recipe(self) -> str:
@@ -80,21 +81,22 @@ class IncrementalClass(Protocol):
         with open(self.order, encoding="utf-8") as f:
             return json.dumps({**json.loads(super().recipe()), "order": f.read()}, sort_keys=True)
 
-    def _order(self, file: EmbeddingFile, seed: int) -> tuple[Ints, tuple[str, ...]]:
-        """The class order with untested classes moved to the front, and a note if there are any."""
+    def _order(self, file: EmbeddingFile, seed: int) -> tuple[Ints, Ints]:
+        """The class order with the classes that have no test samples in front; and those."""
         order = class_order(self.order, file, seed)
         tested = np.isin(order, file.labels[file.split == TEST])
-        if tested.all():
-            return order, ()
-        names = ", ".join(file.classes[c] for c in order[~tested])
-        note = f"classes without test samples moved to the base session: {names}"
-        return np.concatenate([order[~tested], order[tested]]), (note,)
+        return np.concatenate([order[~tested], order[tested]]), order[~tested]
 
-    def _cuts(self, n: int) -> list[int]:
+    def _cuts(self, n: int, untested: int) -> list[int]:
         """Positions in the order at which sessions 1, 2, … begin."""
         base = self.base or n // 2
         if not 0 < base < n:
             raise UserError(f"base must be between 1 and {n - 1} of the {n} classes, got {base}")
+        if untested >= base:
+            raise UserError(
+                f"{untested} of the {n} classes have no test samples and belong to the base "
+                f"session, which would hold {base} and could not be scored; enlarge protocol.base"
+            )
         if self.step < 1:
             raise UserError(f"step must be at least 1 class, got {self.step}")
         return list(range(base, n, self.step))

@@ -130,7 +130,7 @@ def test_untested_classes_join_the_base_session(tmp_path: Path) -> None:
     file = make_file(tmp_path, test=(1, 2, 0, 2))
     stream = IncrementalClass().build([file], seed=0)
     assert [s.classes.tolist() for s in stream.sessions] == [[2, 0], [1], [3]]
-    assert stream.notes == ("classes without test samples moved to the base session: c",)
+    assert stream.notes == ("classes without test samples, in the base session: c",)
     assert IncrementalClass().build([make_file(tmp_path, name="all.h5")], seed=0).notes == ()
 
 
@@ -192,3 +192,11 @@ def test_permutations_are_the_seeds_and_do_not_depend_on_their_number(tmp_path: 
 def test_one_session_is_no_permutation_experiment(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="at least 2 sessions, got 1"):
         Permutation(sessions=1).build([make_file(tmp_path)], seed=0)
+
+
+def test_more_untested_classes_than_the_base_holds_are_refused(tmp_path: Path) -> None:
+    file = make_file(tmp_path, test=(1, 0, 0, 2))
+    with pytest.raises(UserError, match="2 of the 4 classes have no test samples"):
+        IncrementalClass(base=2).build([file], seed=0)
+    sizes = [len(e.x) for e in IncrementalClass(base=3).build([file], seed=0).eval_sets]
+    assert sizes == [1, 2]
