@@ -57,7 +57,7 @@ def plain_loop(folder: Path, name: str, workers: int) -> dict[str, Any]:
         for batch, _ in loader:
             rows.append(model(batch))
         seconds = time.perf_counter() - start
-    torch.save(torch.cat(rows), folder / f"{name}.pt")
+    torch.save((data.filenames(), torch.cat(rows)), folder / f"{name}.pt")
     return {"rate": len(data) / seconds}
 
 
@@ -81,7 +81,9 @@ def ours(folder: Path, name: str, dtype: str) -> dict[str, Any]:
     )
     warm = next(i for i, (_, done) in enumerate(seen) if done >= 64)  # as the loop has one, too
     seconds, count = seen[-1][0] - seen[warm][0], seen[-1][1] - seen[warm][1]
-    theirs = torch.load(folder / f"{name}.pt").numpy()
+    names, found = torch.load(folder / f"{name}.pt")
+    row_of = {path: row for row, path in enumerate(names)}
+    theirs = found[[row_of[id_] for id_ in file.sample_ids.tolist()]].numpy()
     rows = file.read()
     norms = np.linalg.norm(rows, axis=1) * np.linalg.norm(theirs, axis=1)
     return {"rate": count / seconds, "cosine": float(((rows * theirs).sum(1) / norms).min())}

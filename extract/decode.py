@@ -1,4 +1,4 @@
-"""Reading and decoding ahead, in threads, while the backbone is at work."""
+"""Reading, decoding and running batches in threads, in order."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import struct
 import zipfile
 import zlib
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
@@ -21,7 +22,7 @@ from embedbench.errors import UserError
 from .backbones import Backbone
 from .sources import Content, Source
 
-AHEAD = 4  # batches that are decoded or being decoded beside the one in use: bounds the memory
+AHEAD = 2  # batches that wait beside those being worked on: bounds the memory
 
 # What Pillow, zipfile and zlib raise over damaged bytes.
 _BAD = (
@@ -84,20 +85,60 @@ def _told(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def decoded(
+@dataclass(frozen=True)
+class Batch:
+    """Consecutive samples, as they were read and as the backbone takes them.
+
+    Parameters
+    ----------
+    rows
+        Their numbers in the source.
+    images
+        What was read of each, the bytes left out.
+    tables
+        The backbone's output for those that could be decoded; empty where none could.
+    """
+
+    rows: range
+    images: tuple[Decoded, ...]
+    tables: dict[str, torch.Tensor]
+
+
+def computed(
     source: Source, batches: Sequence[range], backbone: Backbone, workers: int
-) -> Iterator[tuple[range, list[Decoded]]]:
-    """Yield each batch of sample numbers with its images, decoded by ``workers`` threads."""
-    waiting: deque[tuple[range, list[Future[Decoded]]]] = deque()
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="decode")
+) -> Iterator[Batch]:
+    """Yield each batch with its tables, in order.
+
+    ``workers`` threads read and decode, each a batch at a time. On a CPU they run the backbone,
+    too: threads with a batch each beat threads that share one. On a card this thread launches the
+    forward passes while the others decode.
+    """
+    here = backbone.device.type != "cpu"
+
+    def read(rows: range) -> tuple[tuple[Decoded, ...], NDArray[np.uint8] | None]:
+        images = [decode(source, i, backbone) for i in rows]
+        good = [image.pixels for image in images if image.pixels is not None]
+        infos = tuple(replace(image, pixels=None) for image in images)
+        return infos, np.stack(good) if good else None
+
+    def run(pixels: NDArray[np.uint8] | None) -> dict[str, torch.Tensor]:
+        return {} if pixels is None else backbone.forward(pixels)
+
+    def work(rows: range) -> Callable[[], Batch]:
+        images, pixels = read(rows)
+        if here:
+            return lambda: Batch(rows, images, run(pixels))
+        batch = Batch(rows, images, run(pixels))
+        return lambda: batch
+
+    waiting: deque[Future[Callable[[], Batch]]] = deque()
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="extract")
     try:
-        for batch in batches:
-            waiting.append((batch, [pool.submit(decode, source, i, backbone) for i in batch]))
-            if len(waiting) > AHEAD:
-                ready, futures = waiting.popleft()
-                yield ready, [future.result() for future in futures]
+        for rows in batches:
+            waiting.append(pool.submit(work, rows))
+            if len(waiting) > workers + AHEAD:
+                yield waiting.popleft().result()()
         while waiting:
-            ready, futures = waiting.popleft()
-            yield ready, [future.result() for future in futures]
+            yield waiting.popleft().result()()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from embedbench.file import EmbeddingFile, Samples
 from embedbench.writer import Partial, check_target
 
 from .backbones import DTYPES, Backbone, choose_device, open_backbone
-from .decode import Decoded, decode, decoded, first_image
+from .decode import Batch, computed, decode, first_image
 from .sources import Source, open_source
 from .splits import across, choose_split, told
 from .weights import DEMO_BACKBONE, demo_weights
@@ -31,7 +32,8 @@ from .weights import DEMO_BACKBONE, demo_weights
 Progress = Callable[[int, int], None]
 Notify = Callable[[str], None]
 
-CPU_BATCH, CUDA_BATCH = 8, 128  # on a CPU the activations of 8 images still fit the caches
+CPU_BATCH, CUDA_BATCH = 4, 128  # on a CPU the activations of 4 images still fit the caches
+CPU_LANES, CUDA_LANES = 8, 16  # threads at most: beyond, they wait for Python's lock
 COMPARED = 32  # rows on which half precision is compared with float32
 
 
@@ -91,9 +93,10 @@ def extract(
     notify
         Called with each sentence that the user should read; warns by default.
     workers
-        Decoding threads; by default the cores, at most 16.
+        Threads that decode, and on a CPU run the backbone; by default the cores, at most 8 (16
+        beside a card).
     batch_size
-        Images in a forward pass; by default 8 on a CPU and 128 on a card.
+        Images in a forward pass; by default 4 on a CPU and 128 on a card.
 
     Raises
     ------
@@ -122,24 +125,38 @@ def extract(
     batch = batch_size or (CUDA_BATCH if where.type == "cuda" else CPU_BATCH)
     if batch < 1 or Partial.BLOCK % batch:
         raise UserError(f"the batch size must divide {Partial.BLOCK}, not be {batch}.")
-    threads = 1 if opened.in_order else workers or min(os.cpu_count() or 1, 16)
-    work = _Work(opened, model, batch, threads, skip_bad)
+    cores = torch.get_num_threads()
+    most = min(os.cpu_count() or 1, CUDA_LANES) if where.type == "cuda" else min(cores, CPU_LANES)
+    lanes = 1 if opened.in_order else workers or most
+    work = _Work(opened, model, batch, lanes, max(1, cores // lanes), skip_bad)
     partial = Partial(out, work.job(), overwrite=overwrite)
-    # one card's files should be another's: no TF32, no algorithm chosen by timing
-    exact = {"enabled": True, "benchmark": False, "deterministic": True, "allow_tf32": False}
-    with torch.backends.cudnn.flags(**exact), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Palette images with Transparency")
+    with _arithmetic_settings(work.threads):
         work.fill(partial, progress)
         return _finish(work, partial, parts, rule, notify)
 
 
+@contextmanager
+def _arithmetic_settings(threads: int) -> Iterator[None]:
+    """Set what makes one machine's bits another's: no TF32, no algorithm chosen by timing."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)  # of one operation, in each of the threads to come
+    exact = {"enabled": True, "benchmark": False, "deterministic": True, "allow_tf32": False}
+    try:
+        with torch.backends.cudnn.flags(**exact), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Palette images with Transparency")
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
 @dataclass(frozen=True)
 class _Work:
-    """What decides the rows: images, backbone, how the batches are cut."""
+    """What decides the rows: images, backbone, how the batches are cut, threads of an operation."""
 
     source: Source
     backbone: Backbone
     batch: int
+    workers: int
     threads: int
     skip_bad: bool
 
@@ -154,7 +171,7 @@ class _Work:
             "dtype": self.backbone.dtype,
             "device": str(self.backbone.device),
             "batch size": self.batch,
-            "threads": torch.get_num_threads(),
+            "threads": self.threads,
             "torch": torch.__version__,
             "skip-bad": self.skip_bad,
         }
@@ -169,39 +186,32 @@ class _Work:
             for at in range(start, min(start + Partial.BLOCK, n), self.batch)
         ]
         finished = n - sum(len(batch) for batch in batches)
-        tables: list[dict[str, torch.Tensor]] = []
-        images: list[Decoded] = []
-        for rows, ready in decoded(self.source, batches, self.backbone, self.threads):
+        block: list[Batch] = []
+        for batch in computed(self.source, batches, self.backbone, self.workers):
             if progress is not None:
                 progress(finished, n)
-            self._refuse(rows, ready)
-            good = [image.pixels for image in ready if image.pixels is not None]
-            if good:
-                tables.append(self.backbone.forward(np.stack(good)))
-            images += ready
-            finished += len(rows)
-            if rows.stop == n or rows.stop % Partial.BLOCK == 0:
-                self._store(partial, rows.stop - len(images), tables, images)
-                tables, images = [], []
+            self._refuse(batch)
+            block.append(batch)
+            finished += len(batch.rows)
+            if batch.rows.stop == n or batch.rows.stop % Partial.BLOCK == 0:
+                self._store(partial, block)
+                block = []
         if progress is not None:
             progress(n, n)
 
-    def _refuse(self, rows: range, ready: Sequence[Decoded]) -> None:
+    def _refuse(self, batch: Batch) -> None:
         """Raise UserError over an image that cannot be decoded, unless such are to be skipped."""
-        for i, image in zip(rows, ready, strict=True):
+        for i, image in zip(batch.rows, batch.images, strict=True):
             if image.problem and not self.skip_bad:
                 raise UserError(
                     f"{self.source.ids[i]} of {self.source.name} cannot be used "
                     f"({image.problem}); repair or remove it, or leave it out with --skip-bad."
                 )
 
-    def _store(
-        self,
-        partial: Partial,
-        first: int,
-        tables: Sequence[dict[str, torch.Tensor]],
-        images: Sequence[Decoded],
-    ) -> None:
+    def _store(self, partial: Partial, block: Sequence[Batch]) -> None:
+        first = block[0].rows.start
+        images = [image for batch in block for image in batch.images]
+        tables = [batch.tables for batch in block if batch.tables]
         if not tables:
             raise UserError(
                 f"none of the {len(images)} images from {self.source.ids[first]} on can be "
