@@ -135,6 +135,16 @@ def test_above_most_classes_exact_means_sampled() -> None:
     assert not torch.equal(exact[0], sampled[0])
 
 
+@pytest.mark.parametrize("kind", ["exact", "sampled", "empirical"])
+def test_fisher_does_not_depend_on_how_it_is_batched(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net, x, y = small_net(5)
+    whole = fisher_diagonal(net, x, y, kind, generator(1, 0))
+    monkeypatch.setattr(ewc, "FISHER_BATCH", 4)  # 4 + 4 + 1 samples
+    assert close(fisher_diagonal(net, x, y, kind, generator(1, 0)), whole, rtol=1e-5)
+
+
 def test_fisher_does_not_depend_on_the_number_of_samples_by_scale() -> None:
     net, x, y = small_net(3)
     once = fisher_diagonal(net, x, y, "exact", generator(0, 0))
