@@ -58,7 +58,7 @@ def main() -> None:
         finish(start(args.source, whole, args.size))
         seconds = time.perf_counter() - began
         expected = EmbeddingFile.open(whole)
-        print(f"uninterrupted: {expected.shape[0]} rows in {seconds:.1f} s")
+        print(f"uninterrupted: {expected.shape[0]} rows in {seconds:.1f} s", flush=True)
         for number in range(args.kills):
             moment = rng.uniform(0, seconds)
             process = start(args.source, out, args.size)
