@@ -18,9 +18,11 @@ from embedbench.errors import UserError, unknown
 from embedbench.learner import tensor_bytes
 from embedbench.stream import Session
 
+from ._nadam import NAdam
+
 RULES = ("patience", "epochs", "trained")
 OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
-    "nadam": torch.optim.NAdam,
+    "nadam": NAdam,
     "adam": lambda params, **kw: torch.optim.Adam(params, fused=True, **kw),
     "sgd": lambda params, **kw: torch.optim.SGD(params, momentum=0.9, **kw),
 }

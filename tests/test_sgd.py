@@ -16,6 +16,7 @@ from toy import blobs, class_stream, context, session
 from embedbench.errors import UserError
 from embedbench.learner import Seeds
 from embedbench.models import _sgd
+from embedbench.models._nadam import NAdam
 from embedbench.models._sgd import Stop, fit, generator, make_optimiser, mlp_net
 from embedbench.models.mlp import MLP
 from embedbench.stream import Session, StreamSpec
@@ -313,7 +314,7 @@ def test_the_loop_is_the_plain_loop(name: str, seed: int) -> None:
         device="cpu",
     )
     if name == "nadam":
-        optimiser: Any = torch.optim.NAdam(plain.parameters(), lr=0.01, weight_decay=0.1)
+        optimiser: Any = NAdam(plain.parameters(), lr=0.01, weight_decay=0.1)  # see test_nadam.py
     elif name == "adam":
         optimiser = torch.optim.Adam(plain.parameters(), lr=0.01, weight_decay=0.1, fused=True)
     else:
