@@ -63,7 +63,7 @@ def _command(line: str) -> None:
 
 
 def _photos(root: Path) -> None:
-    """Twenty images of each of six classes."""
+    """Ten images of each of six classes."""
     with zipfile.ZipFile(Path(str(files("embedbench"))) / "assets" / "emoji-noto.zip") as archive:
         by_class: dict[str, list[str]] = {}
         for name in archive.namelist():
@@ -71,7 +71,7 @@ def _photos(root: Path) -> None:
         large = [c for c, names in sorted(by_class.items()) if len(names) >= 20][:6]
         for c in large:
             (root / c).mkdir(parents=True)
-            for name in by_class[c][:20]:
+            for name in by_class[c][:10]:
                 (root / c / name.split("/")[-1]).write_bytes(archive.read(name))
 
 
