@@ -95,10 +95,10 @@ def bare(data: Data, plan: Plan) -> Tensor:
         best, kept = float("inf"), None
         for _ in range(plan.epochs):
             net.train()
-            for i in torch.randperm(len(x), generator=draw).split(BATCH):
+            for i in torch.split(torch.randperm(len(x), generator=draw), BATCH):
                 optimiser.zero_grad()
                 loss = cross_entropy(net(x[i]), y[i])
-                loss.backward()
+                loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
                 optimiser.step()
             if plan.look:
                 net.eval()
@@ -110,7 +110,9 @@ def bare(data: Data, plan: Plan) -> Tensor:
             net.load_state_dict(kept)
         net.eval()
         with torch.inference_mode():
-            answers.append(torch.cat([net(b).argmax(1) for x in tests for b in x.split(1024)]))
+            answers.append(
+                torch.cat([net(b).argmax(1) for x in tests for b in torch.split(x, 1024)])
+            )
     return torch.stack(answers)
 
 
@@ -174,7 +176,7 @@ def main() -> None:
         path = Path(args.file) if args.file else mnist_like(out / "mnist.h5")
         print(
             f"torch {torch.__version__}, {args.threads} threads, {platform.machine()}; "
-            f"{args.sessions} sessions, {args.epochs} epochs each, {args.repeats} pairs\n"
+            f"{args.sessions} sessions, {args.epochs} epochs each, {args.repeats} rounds\n"
         )
         print(
             "| from … to | rule | `run` s | bare s | ratio | floor s | same answers | disturbed |"
@@ -191,11 +193,11 @@ def main() -> None:
                 ("memory to memory", (a, b)),
                 ("file to files", cells(path, plan, out)),
             ):
-                pairs = in_turn(*sides, args.repeats)
-                ours, theirs = pairs.medians
+                rounds = in_turn(sides, args.repeats)
                 print(
-                    f"| {name} | {rule} | {ours:.2f} | {theirs:.2f} | {pairs.ratio:.2f} | "
-                    f"{least:.2f} | {100 * same:.2f} % | {pairs.disturbed} of {args.repeats} |",
+                    f"| {name} | {rule} | {rounds.median(0):.2f} | {rounds.median(1):.2f} | "
+                    f"{rounds.ratio(0, 1):.2f} | {least:.2f} | {100 * same:.2f} % | "
+                    f"{rounds.disturbed} of {args.repeats} |",
                     flush=True,
                 )
 

@@ -6,59 +6,60 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-BUSY = 0.15  # cores; a pair of runs during which other processes used more is measured again
-TRIES = 4  # per pair
+BUSY = 0.15  # cores; a round during which other processes used more is measured again
+TRIES = 3  # per round
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """Seconds of side A and side B, run in turn: A B, B A, A B, …
+class Rounds:
+    """Seconds of several sides that were run in turn.
 
     Parameters
     ----------
-    a, b : seconds, one a pair
-    disturbed : pairs that were kept although other processes were busy
+    times : seconds, one list a side, one entry a round
+    disturbed : rounds that were kept although other processes were busy
     """
 
-    a: list[float]
-    b: list[float]
+    times: list[list[float]]
     disturbed: int
 
-    @property
-    def medians(self) -> tuple[float, float]:
-        """Median seconds of A and of B."""
-        return statistics.median(self.a), statistics.median(self.b)
+    def median(self, side: int) -> float:
+        """Median seconds of a side."""
+        return statistics.median(self.times[side])
 
-    @property
-    def ratio(self) -> float:
-        """Median over the pairs of A's time divided by B's."""
-        return statistics.median(a / b for a, b in zip(self.a, self.b, strict=True))
+    def ratio(self, side: int, other: int) -> float:
+        """Median over the rounds of a side's time divided by another's."""
+        pairs = zip(self.times[side], self.times[other], strict=True)
+        return statistics.median(a / b for a, b in pairs)
 
 
-def in_turn(a: Callable[[], object], b: Callable[[], object], repeats: int) -> Pairs:
-    """Time both sides `repeats` times in turn, each pair in the other order than the one before."""
-    made = Pairs([], [], 0)
-    disturbed = 0
+def in_turn(sides: Sequence[Callable[[], object]], repeats: int) -> Rounds:
+    """Time all sides in turn, `repeats` times, each round in the opposite order of the one before.
+
+    A round during which other processes used more than `BUSY` cores is measured again, at most
+    `TRIES` times in all; of these the quietest counts.
+    """
+    kept, disturbed = [], 0
     for i in range(repeats):
-        for _attempt in range(TRIES):
+        tries = []
+        for _ in range(TRIES):
             began, others = time.perf_counter(), _others()
-            if i % 2 == 0:
-                times = _seconds(a), _seconds(b)
-            else:
-                times = _seconds(b), _seconds(a)
-                times = times[1], times[0]
+            order = range(len(sides)) if i % 2 == 0 else reversed(range(len(sides)))
+            times = {side: _seconds(sides[side]) for side in order}
             share = (_others() - others) / (time.perf_counter() - began)
-            note(f"pair {i + 1}: {times[0]:.2f} s, {times[1]:.2f} s, others used {share:.2f} cores")
+            tries.append((share, [times[side] for side in range(len(sides))]))
+            seconds = ", ".join(f"{t:.2f} s" for t in tries[-1][1])
+            note(f"round {i + 1}: {seconds}; others used {share:.2f} cores")
             if share <= BUSY:
                 break
+        share, best = min(tries)
         disturbed += share > BUSY
-        made.a.append(times[0])
-        made.b.append(times[1])
-    return Pairs(made.a, made.b, disturbed)
+        kept.append(best)
+    return Rounds([list(side) for side in zip(*kept, strict=True)], disturbed)
 
 
 def _seconds(f: Callable[[], object]) -> float:
