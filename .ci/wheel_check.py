@@ -29,12 +29,13 @@ print(f"{len(sys.argv) - 1} modules and {len(assets)} assets")
 
 
 def modules() -> list[str]:
-    """Every module of the project by its import name."""
+    """Every module of the project by its import name; `__main__` is run instead."""
     found = []
     for room, prefix in ROOMS.items():
         for path in sorted((ROOT / room).glob("*.py")):
             stem = "" if path.stem == "__init__" else path.stem
-            found.append(f"embedbench.{prefix}{stem}".rstrip("."))
+            if stem != "__main__":
+                found.append(f"embedbench.{prefix}{stem}".rstrip("."))
     return found
 
 
@@ -52,6 +53,7 @@ def main() -> None:
         _run(str(bin_ / "python"), "-m", "pip", "install", "--quiet", str(wheel))
         _run(str(bin_ / "python"), "-c", CHECK, *modules(), cwd=empty)
         _run(str(bin_ / "embedbench"), "--help", cwd=empty)
+        _run(str(bin_ / "python"), "-m", "embedbench", "list", cwd=empty)
         left = [p.name for p in empty.iterdir()]
         if left:
             sys.exit(f"importing and --help left files behind: {left}")

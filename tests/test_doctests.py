@@ -11,7 +11,9 @@ import pytest
 import embedbench
 
 MODULES = sorted(
-    m.name for m in pkgutil.walk_packages(embedbench.__path__, "embedbench.") if not m.ispkg
+    m.name
+    for m in pkgutil.walk_packages(embedbench.__path__, "embedbench.")
+    if not m.ispkg and not m.name.endswith("__main__")
 )
 
 
