@@ -19,7 +19,7 @@ demo: $(VENV)/.installed
 	$(BIN)/embedbench demo
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

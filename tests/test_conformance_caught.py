@@ -200,7 +200,7 @@ FAULTY: list[tuple[type[Any], set[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("cls", "checks"), FAULTY, ids=_name)
+@pytest.mark.parametrize(("cls", "checks"), FAULTY, ids=[_name(f[0]) for f in FAULTY])
 def test_a_faulty_protocol_is_caught_by_its_checks(cls: type[Any], checks: set[str]) -> None:
     failures = _failures(check.check_protocol(cls))
     assert checks <= set(failures), failures
