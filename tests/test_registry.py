@@ -147,6 +147,7 @@ class Outer:
     flag: bool = False
     text: str = "x"
     either: int | str = 0
+    number: int | float = 0
     inner: Inner = field(default_factory=Inner)
 
     constant: ClassVar[int] = 7
@@ -179,6 +180,9 @@ class Outer:
         ("text", "none", "none"),
         ("either", "7", 7),
         ("either", "seven", "seven"),
+        ("number", 3, 3),
+        ("number", "3", 3),
+        ("number", "2.5", 2.5),
     ],
 )
 def test_values_are_read_as_the_fields_type(key: str, value: Any, expected: Any) -> None:
@@ -222,6 +226,7 @@ def test_nested_settings_by_dots_by_dicts_and_as_a_value() -> None:
     assert make(Outer, {"inner.depth": "2", "inner.name": "b"}, name="outer") == expected
     assert make(Outer, {"inner": {"depth": 2, "name": "b"}}, name="outer") == expected
     assert make(Outer, {"inner": {"depth": 2}, "inner.name": "b"}, name="outer") == expected
+    assert make(Outer, {"inner.name": "b", "inner": {"depth": 2}}, name="outer") == expected
     assert make(Outer, {"inner": Inner(2, "b")}, name="outer") == expected
 
 
