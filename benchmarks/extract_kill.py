@@ -59,7 +59,8 @@ def main() -> None:
         seconds = time.perf_counter() - began
         expected = EmbeddingFile.open(whole)
         print(f"uninterrupted: {expected.shape[0]} rows in {seconds:.1f} s", flush=True)
-        for number in range(args.kills):
+        number = 0
+        while number < args.kills:
             moment = rng.uniform(0, seconds)
             process = start(args.source, out, args.size)
             try:
@@ -67,15 +68,16 @@ def main() -> None:
             except subprocess.TimeoutExpired:
                 process.kill()
             process.communicate()
-            if out.exists():  # it was faster than the first time
-                found, state = expected.shape[0], "had finished"
-            else:
-                found, state = finish(start(args.source, out, args.size)), "resumed"
-            equal = EmbeddingFile.open(out).digests == expected.digests
-            equal = equal and not EmbeddingFile.open(out).damaged_rows()
+            if out.exists():  # it was faster than the first time: no kill
+                out.unlink()
+                continue
+            number += 1
+            found = finish(start(args.source, out, args.size))
+            file = EmbeddingFile.open(out)
+            equal = file.digests == expected.digests and not file.damaged_rows()
             same += equal
             print(
-                f"{number + 1:2d}. killed after {moment:5.1f} s, {state} at image {found}: "
+                f"{number:2d}. killed after {moment:5.1f} s, resumed at image {found}: "
                 f"content {'identical' if equal else 'DIFFERS'}",
                 flush=True,
             )
