@@ -1,5 +1,17 @@
 """One thread: the tests' matrices are small, and threads that wait for each other take longer."""
 
 import os
+import sys
+
+import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch and NumPy are imported
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """Undo what a run in an earlier test has set."""
+    if "torch" in sys.modules:
+        import torch
+
+        torch.set_num_threads(1)
