@@ -65,6 +65,8 @@ def score(
     score : base score, one of `embedbench.scoring.SCORES`
     normalise_new : `stream.normalise_new`, for Ω_new
     """
-    ideal = float("nan") if offline is None else float(score_matrix(offline, score).pooled[-1])
+    ideal = float("nan")
+    if offline is not None and not score.startswith("within_"):  # Ω is over all classes
+        ideal = float(score_matrix(offline, score).pooled[-1])
     reference = Reference(ideal=ideal, normalise_new=normalise_new)
     return compute(score_matrix(predictions, score), reference)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench.errors import unknown
+
 if TYPE_CHECKING:
     import torch
 
@@ -68,8 +70,11 @@ class Seeds:
         >>> Seeds.of(0) == Seeds.of(0), Seeds.of(0, order=7).order
         (True, 7)
         """
-        drawn = np.random.SeedSequence(seed).generate_state(4, dtype=np.uint32)
         names = [f.name for f in dataclasses.fields(cls)]
+        for name in fixed:
+            if name not in names:
+                raise unknown("seed", name, names)
+        drawn = np.random.SeedSequence(seed).generate_state(4, dtype=np.uint32)
         return cls(**{n: fixed.get(n, int(v)) for n, v in zip(names, drawn, strict=True)})
 
 

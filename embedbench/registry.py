@@ -21,6 +21,7 @@ from embedbench.learner import Learner
 from embedbench.protocol import Protocol
 
 ENTRY_POINTS = "embedbench.learners"
+_UNIONS = (typing.Union, types.UnionType)
 
 
 def _stems(room: str) -> dict[str, str]:
@@ -82,11 +83,12 @@ def _outside(name: str, base: type) -> type:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        found = getattr(importlib.import_module(module_name), class_name)
-    except ImportError as e:
+        module = importlib.import_module(module_name)
+    except (ImportError, ValueError, TypeError) as e:
         raise UserError(f"cannot import {module_name!r} for {name!r}: {e}") from e
-    except AttributeError as e:
-        raise UserError(f"module {module_name!r} has no {class_name!r}") from e
+    found = getattr(module, class_name, None)
+    if found is None:
+        raise UserError(f"module {module_name!r} has no {class_name!r}")
     if not (inspect.isclass(found) and issubclass(found, base)):
         raise UserError(f"{name!r} is not a subclass of embedbench's {base.__name__}")
     return found
@@ -100,6 +102,8 @@ def make(cls: type, settings: dict[str, Any], *, name: str) -> Any:
     settings : field → value; dots or nested dicts reach into nested dataclasses
     name : the prefix that errors show, as in `ewc.lam`
     """
+    if not dataclasses.is_dataclass(cls):
+        raise UserError(f"{name} must be a dataclass; put @dataclass above its class")
     hints = typing.get_type_hints(cls)
     names = [f.name for f in dataclasses.fields(cls) if f.init]
     nested: dict[str, dict[str, Any]] = {}
@@ -121,12 +125,15 @@ def make(cls: type, settings: dict[str, Any], *, name: str) -> Any:
                 f"{name}.{head} is a single value; it has no setting {next(iter(inner))!r}"
             )
         values[head] = make(cast(type, hints[head]), inner, name=f"{name}.{head}")
-    return cls(**values)
+    try:
+        return cls(**values)
+    except TypeError as e:  # a field without a default that was not given
+        raise UserError(f"{name} cannot be made: {e}; give it with --set {name}.…") from e
 
 
 def _read(value: Any, hint: Any, name: str) -> Any:
     """Read a text value as `hint`; other values must fit it already."""
-    options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    options = typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
     if isinstance(value, str):
         if type(None) in options and value.lower() in ("none", "null"):
             return None

@@ -204,7 +204,8 @@ def _same_view(a: View, b: View) -> bool:
 
 def _argmax(scores: Tensor, candidates: Tensor) -> Tensor:
     """(n,) best candidate class; -1 where a score is NaN."""
-    best = scores.masked_fill(~candidates, -torch.inf).argmax(dim=1).int()
+    lowest = torch.finfo(scores.dtype).min  # a candidate at -inf stays above what is masked
+    best = scores.clamp(min=lowest).masked_fill(~candidates, -torch.inf).argmax(dim=1).int()
     return best.masked_fill_(scores.isnan().any(dim=1), -1)
 
 

@@ -218,9 +218,10 @@ class Stream:
         train: list[Any] = [*self.samples]
         for s in self.sessions:
             train += [s.ids, s.y, s.val_x.rows, s.val_y, s.classes, _columns(s.x)]
+            train.append(_mask(s.loss_classes))
         test: list[Any] = [*self.samples]
         for e in self.eval_sets:
-            test += [e.split, e.ids, e.y, e.classes, _columns(e.x)]
+            test += [e.split, e.ids, e.y, e.classes, _columns(e.x), _mask(e.candidates)]
         return {
             "recipe": digest(self.recipe),
             "train": digest("train", *train),
@@ -260,6 +261,10 @@ class Stream:
 
 def _columns(view: View) -> Ints:
     return np.zeros(0, dtype=np.int64) if view.columns is None else view.columns
+
+
+def _mask(mask: Bools | None) -> Bools:
+    return np.zeros(0, dtype=np.bool_) if mask is None else mask
 
 
 def _merge(parts: Sequence[tuple[View, Ints, Ints]]) -> tuple[View, Ints, Ints]:

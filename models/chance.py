@@ -34,7 +34,7 @@ class Chance(Learner):
         bits = x.contiguous().view(torch.int32).long()  # (n, D)
         key = (bits * self.column).sum(1, keepdim=True)  # wraps modulo 2^64
         mixed = _mix(_mix(key) + self.class_)  # (n, C)
-        return (mixed >> 40).float() / 2**23  # the upper 24 bits, in [-1, 1)
+        return (mixed >> 40).float() / 2**23  # the upper 24 bits, in [0, 1)
 
     def footprint(self) -> Footprint:
         return Footprint()
