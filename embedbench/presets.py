@@ -28,7 +28,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "learners": {
             "mlp": {"stop": _KEMKER_STOP},
             "offline": {"mlp": {"stop": _KEMKER_STOP}},
-            # The paper prints no λ, and a search needs validation data of its own. 15 is ours, after
+            # No λ is printed, and a search needs validation data of its own. 15 is ours, after
             # public code of that time on permuted MNIST (as remembered, not checked).
             "ewc": {"stop": _KEMKER_STOP, "lam": 15.0},
         },
