@@ -17,6 +17,7 @@ LEFT_OUT = ("nan", "diverged")  # flags of runs that no mean includes
 OUTLIER_METRIC = "final_accuracy"
 OUTLIER_MADS = 5.0
 OUTLIER_RUNS = 4
+OUTLIER_LEAST = 0.02  # seeds that all but agree have a MAD near nothing
 
 # flag → mark in a table, what it means
 FLAGS = {
@@ -28,7 +29,10 @@ FLAGS = {
     ),
     "chance-level": ("C", "the final score is under 1.5 times chance"),
     "test-validation": ("T", "test data could stop training"),
-    "outlier": ("O", "final score more than 5 scaled MADs from the median over seeds"),
+    "outlier": (
+        "O",
+        "final score more than 5 scaled MADs and two points from the median over seeds",
+    ),
 }
 
 
@@ -249,7 +253,9 @@ def number(value: Any) -> float:
 
 
 def outliers(values: Sequence[float]) -> list[int]:
-    """Positions of values more than 5 scaled MADs from the median; none under four values.
+    """Positions of values more than 5 scaled MADs and two points from the median.
+
+    There are none among fewer than four values.
 
     MAD is the median of the distances from the median, times 1.4826 (the standard deviation of a
     normal distribution).
@@ -258,4 +264,5 @@ def outliers(values: Sequence[float]) -> list[int]:
         return []
     distance = np.abs(np.array(values) - np.median(values))
     scaled = 1.4826 * np.median(distance)
-    return [int(i) for i in np.flatnonzero(distance > OUTLIER_MADS * scaled + 1e-12)]
+    bound = max(OUTLIER_MADS * scaled, OUTLIER_LEAST)
+    return [int(i) for i in np.flatnonzero(distance > bound)]

@@ -47,6 +47,7 @@ def test_outlier_rule_by_hand() -> None:
     assert outliers([0.5, 0.5, 0.9]) == []  # three runs cannot tell
     assert outliers([0.5, 0.5, 0.5, 0.5]) == []
     assert outliers([0.5, 0.5, 0.5, 0.1]) == [3]
+    assert outliers([0.1, 0.1, 0.1, 0.1001]) == []  # under two points
 
 
 def test_rows_hold_means_costs_and_commands(tmp_path: Path) -> None:
