@@ -38,7 +38,9 @@ def extract(
     source: Annotated[str, typer.Argument(help="Folder, zip, data set name, or 'demo'.")],
     out: Annotated[Path, typer.Option(help="The embedding file to write.")],
     backbone: Annotated[str | None, typer.Option(help="A timm model, or 'pixels'.")] = None,
-    weights: Annotated[Path | None, typer.Option(help=".safetensors or .pth file.")] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help=".safetensors or .pth file, or 'shipped'.")
+    ] = None,
     layers: Annotated[str, typer.Option(help="Intermediate embeddings: 7,8,9 or last4.")] = "",
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
     size: Annotated[int | None, typer.Option(help="Input size in pixels.")] = None,
