@@ -185,9 +185,10 @@ def main() -> None:
             f"{args.sessions} sessions, {args.epochs} epochs each, {args.repeats} rounds\n"
         )
         print(
-            "| from … to | rule | `run` s | bare s | ratio | floor s | same answers | disturbed |"
+            "| from … to | rule | `run` s | bare s | ratio | best `run`, bare s | floor s "
+            "| same answers | disturbed |"
         )
-        print("|---|---|---|---|---|---|---|---|")
+        print("|---|---|---|---|---|---|---|---|---|")
         for look in (False, True):
             plan = Plan(args.sessions, args.epochs, look)
             rule = "epochs" if not look else "validation every epoch, best weights kept"
@@ -202,7 +203,8 @@ def main() -> None:
                 rounds = in_turn(sides, args.repeats)
                 print(
                     f"| {name} | {rule} | {rounds.median(0):.2f} | {rounds.median(1):.2f} | "
-                    f"{rounds.ratio(0, 1):.2f} | {least:.2f} | {100 * same:.2f} % | "
+                    f"{rounds.ratio(0, 1):.2f} | {rounds.best(0):.2f}, {rounds.best(1):.2f} | "
+                    f"{least:.2f} | {100 * same:.2f} % | "
                     f"{rounds.disturbed} of {args.repeats} |",
                     flush=True,
                 )

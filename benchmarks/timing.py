@@ -31,6 +31,10 @@ class Rounds:
         """Median seconds of a side."""
         return statistics.median(self.times[side])
 
+    def best(self, side: int) -> float:
+        """Seconds of a side's fastest round: what disturbs only ever adds."""
+        return min(self.times[side])
+
     def ratio(self, side: int, other: int) -> float:
         """Median over the rounds of a side's time divided by another's."""
         pairs = zip(self.times[side], self.times[other], strict=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
 from collections.abc import Callable
@@ -21,6 +20,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # an error is a sentence, not a box
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -55,7 +55,7 @@ def extract(
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run images through a pretrained backbone and cache the embeddings."""
+    """Cache the embeddings of images by a pretrained backbone."""
     from embedbench.extract import extract as run_extraction
     from embedbench.progress import bar
 
@@ -123,7 +123,7 @@ def inspect(
 def verify(
     file: Annotated[Path, typer.Argument(help="An embedding file.")], as_json: Json = False
 ) -> None:
-    """Check every checksum of an embedding file; exit 1 and name the rows if any fails."""
+    """Check every checksum of an embedding file. Exit 1 and name the rows if any fails."""
     from embedbench.compare import verify as verify_file
 
     damage = verify_file(file)
@@ -138,7 +138,7 @@ def diff(
     b: Annotated[Path, typer.Argument(metavar="B")],
     as_json: Json = False,
 ) -> None:
-    """Compare two embedding files: samples, bits, directions, neighbours, scores."""
+    """Compare two embedding files. Samples, bits, directions, neighbours, scores."""
     from embedbench.compare import diff as diff_files
     from embedbench.compare import diff_text
 
@@ -164,8 +164,9 @@ def run(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Teach learners a stream and keep what they answered; finished cells are skipped."""
+    """Teach learners a stream and keep what they answered. Finished cells are skipped."""
     from embedbench import grid
+    from embedbench.cores import cores
     from embedbench.progress import bar
     from embedbench.settings import parse_seeds, parse_settings, plan
 
@@ -182,7 +183,7 @@ def run(
         device=_device(device),
         command=_command(files, protocol, preset, out),
     )
-    wanted = jobs or min(len(cells), os.cpu_count() or 1)
+    wanted = jobs or min(len(cells), cores())
     with bar("cells", quiet) as advance:
         outcome = grid.run_grid(cells, out, jobs=wanted, overwrite=overwrite, progress=advance)
     for cell, reason in outcome.failed:
@@ -197,7 +198,7 @@ def run(
 
 @app.command()
 def score(runs: Annotated[Path, typer.Argument(metavar="RUNS")], as_json: Json = False) -> None:
-    """Recompute every metric from the stored predictions, without training."""
+    """Recompute every metric from the stored predictions."""
     from embedbench import grid, record
 
     found = [
@@ -261,7 +262,7 @@ def check(
     ],
     as_json: Json = False,
 ) -> None:
-    """Hold a learner, a protocol or the metrics to the contract; exit 1 if a check fails."""
+    """Hold a learner, a protocol or the metrics to the contract. Exit 1 if a check fails."""
     from embedbench.check import check as run_checks
     from embedbench.check import check_text
 
@@ -278,7 +279,7 @@ def demo(
     ),
     quiet: Quiet = False,
 ) -> None:
-    """Shipped images to embeddings, streams, learners and a report, in under three minutes."""
+    """Shipped images to embeddings, streams, learners, report. Takes under three minutes."""
     from embedbench.demo import run_demo
 
     run_demo(out, quiet=quiet)
@@ -338,6 +339,7 @@ def main() -> None:
         what = f"{e.filename}: " if e.filename else ""
         print(f"embedbench: {what}{e.strerror or e}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        _note("embedbench: interrupted; what is finished is kept, run again to go on")
-        sys.exit(130)
+    except SystemExit as e:
+        if e.code == 130:  # typer's answer to Ctrl-C
+            _note("embedbench: interrupted; what is finished is kept, run again to go on")
+        raise

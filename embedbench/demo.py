@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 import time
 from pathlib import Path
 
 from embedbench import grid
+from embedbench.cores import cores
 from embedbench.progress import bar
 from embedbench.report import print_report
 from embedbench.report_html import write_html
@@ -54,7 +54,7 @@ def run_demo(out: Path, *, quiet: bool) -> None:
             command=command,
         )
         with bar(protocol, quiet) as advance:
-            grid.run_grid(cells, out / "runs", jobs=os.cpu_count() or 1, progress=advance)
+            grid.run_grid(cells, out / "runs", jobs=cores(), progress=advance)
     _say("3/3  predictions to scores", quiet)
     print_report(out / "runs", as_json=False)
     page = out / "report.html"

@@ -62,6 +62,11 @@ def import_file(
     src, out = Path(src), Path(out)
     check_target(out, overwrite=overwrite)
     source = read_source(src, None if labels is None else Path(labels), group)
+    if len(source.features) != len(source.labels):
+        raise UserError(
+            f"{src} has {len(source.features)} rows of features and {len(source.labels)} labels; "
+            "give one label per row."
+        )
     if split is None and source.split is not None:
         if group is not None:
             raise UserError(

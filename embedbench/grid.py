@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from embedbench import record
 from embedbench.cell import Cell, run_cell
+from embedbench.cores import cores
 from embedbench.errors import UserError
 from embedbench.registry import learner_class
 
@@ -71,6 +71,9 @@ def run_grid(
     A cell that fails does not stop the others. Metrics that had to wait for a reference are filled
     in at the end. `overwrite` runs finished cells again, but not their references.
     """
+    if root.exists() and not root.is_dir():
+        raise UserError(f"{root} is a file; --out takes a directory for the run records")
+    root.mkdir(parents=True, exist_ok=True)  # refused here rather than after hours of training
     outcome = Outcome()
     places: dict[Path, Cell] = {}
     for cell in with_references(cells):
@@ -83,7 +86,7 @@ def run_grid(
     ]
     outcome.skipped = len(places) - len(todo)
     jobs = max(1, min(jobs, len(todo)))
-    threads = max(1, (os.cpu_count() or 1) // jobs)
+    threads = max(1, cores() // jobs)
     if jobs == 1:
         _run_here(todo, root, threads, outcome, progress)
     else:

@@ -107,6 +107,8 @@ def plan(
     command: str = "embedbench run",
 ) -> list[Cell]:
     """All cells of a run, learner by learner; wrong names and values are refused here."""
+    if not learners:
+        raise UserError("--learner names no learner; give one or more, with commas")
     made = make(protocol_class(protocol), settings.protocol, name="protocol")
     protocol_params = json.dumps(dataclasses.asdict(made), sort_keys=True)
     params = {name: _learner_params(name, settings, learners) for name in learners}

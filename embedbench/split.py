@@ -80,8 +80,9 @@ def hash_split(
     ranked = sorted(set(names), key=lambda name: hashlib.sha256(name.encode()).digest())
     if len(ranked) < 2:
         raise UserError(
-            f"{len(ranked)} group cannot be split into train and test; "
-            "group by another key, or give the splits in a list file (--split FILE)."
+            f"all {len(names)} samples are of one {'id' if groups is None else 'group'}, and a "
+            "split into train and test needs two; group by another key, or give the splits in a "
+            "list file (--split FILE)."
         )
     count = min(max(int(test_fraction * len(ranked) + 0.5), 1), len(ranked) - 1)
     test = set(ranked[:count])

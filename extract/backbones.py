@@ -146,7 +146,7 @@ class TimmBackbone(Backbone):
             "weights_id": weights_id,
             "weights_sha256": digest,
             "layer": "final embedding, before the classifier",
-            "pooling": str(getattr(model, "global_pool", "") or "the model's own"),
+            "pooling": _pooling(model),
             "layers": self.taken.described(),
         }
         self.preprocessing = {
@@ -211,6 +211,12 @@ def create_model(name: str, size: int | None) -> Any:
         at = f" at --size {size}" if size else ""
         raise UserError(f"{name} cannot be built{at} ({type(error).__name__}: {error}).") from error
     return model.eval()
+
+
+def _pooling(model: Any) -> str:
+    """timm's short name of a model's pooling (avg, token, …), whatever module does it."""
+    pool = getattr(model, "global_pool", None)
+    return str(getattr(pool, "pool_type", pool) or "the model's own")
 
 
 def open_backbone(

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from embedbench.cores import cores
 from embedbench.errors import UserError
 from embedbench.file import EmbeddingFile, Samples
 from embedbench.writer import Partial, check_target
@@ -125,10 +126,9 @@ def extract(
     batch = batch_size or (CUDA_BATCH if where.type == "cuda" else CPU_BATCH)
     if batch < 1 or Partial.BLOCK % batch:
         raise UserError(f"the batch size must divide {Partial.BLOCK}, not be {batch}.")
-    cores = torch.get_num_threads()
-    most = min(os.cpu_count() or 1, CUDA_LANES) if where.type == "cuda" else min(cores, CPU_LANES)
+    most = min(cores(), CUDA_LANES if where.type == "cuda" else CPU_LANES)
     lanes = 1 if opened.in_order else workers or most
-    work = _Work(opened, model, batch, lanes, max(1, cores // lanes), skip_bad)
+    work = _Work(opened, model, batch, lanes, max(1, cores() // lanes), skip_bad)
     partial = Partial(out, work.job(), overwrite=overwrite)
     with _arithmetic_settings(work.threads):
         work.fill(partial, progress)

@@ -124,7 +124,7 @@ def _read(path: Path) -> dict[str, torch.Tensor]:
         }
     except Exception as error:  # pickle, zip, safetensors: each has its own
         raise UserError(
-            f"{path} cannot be read as weights ({type(error).__name__}); expected a .safetensors "
+            f"{path} cannot be read as weights; expected a .safetensors "
             "file, or a .pth that holds tensors only."
         ) from error
 

@@ -214,9 +214,29 @@ def make_optimiser(
     name: str, net: nn.Module, *, lr: float, weight_decay: float
 ) -> torch.optim.Optimizer:
     """An optimiser by name: "nadam", "adam", "sgd" (momentum 0.9)."""
-    if name not in OPTIMISERS:
-        raise unknown("optimiser", name, OPTIMISERS)
     return OPTIMISERS[name](net.parameters(), lr=lr, weight_decay=weight_decay)
+
+
+def check_training(learner: Any) -> None:
+    """Refuse values of the settings that gradient learners share which no training goes on with.
+
+    Raises `UserError` for the first of units, layers, batch_size, lr, weight_decay, optimiser and
+    optimiser_state that does not fit.
+    """
+    name = type(learner).__module__.rpartition(".")[2].replace("_", "-")
+    for setting, known in (("optimiser", OPTIMISERS), ("optimiser_state", ("fresh", "kept"))):
+        if getattr(learner, setting) not in known:
+            raise unknown(f"{name}.{setting}", getattr(learner, setting), known)
+    for setting, fits, expected in (
+        ("units", learner.units >= 1, "at least 1"),
+        ("layers", learner.layers >= 0, "at least 0"),
+        ("batch_size", learner.batch_size >= 1, "at least 1"),
+        ("lr", 0 < learner.lr < math.inf, "finite and above 0"),
+        ("weight_decay", 0 <= learner.weight_decay < math.inf, "finite and at least 0"),
+    ):
+        if not fits:
+            got = getattr(learner, setting)
+            raise UserError(f"{name}.{setting} must be {expected}, got {got}")
 
 
 def optimiser_bytes(optimiser: torch.optim.Optimizer) -> int:

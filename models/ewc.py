@@ -14,7 +14,16 @@ from embedbench.errors import UserError, unknown
 from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
 from embedbench.stream import Session, StreamSpec
 
-from ._sgd import Stop, fit, generator, make_optimiser, mlp_net, optimiser_bytes, predict
+from ._sgd import (
+    Stop,
+    check_training,
+    fit,
+    generator,
+    make_optimiser,
+    mlp_net,
+    optimiser_bytes,
+    predict,
+)
 
 FISHERS = ("exact", "sampled", "empirical")
 MERGES = ("sum", "per_session", "online")
@@ -75,11 +84,8 @@ class EWC(Learner):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        for what, value, known in (
-            ("fisher", self.fisher, FISHERS),
-            ("merge", self.merge, MERGES),
-            ("optimiser_state", self.optimiser_state, ("fresh", "kept")),
-        ):
+        check_training(self)
+        for what, value, known in (("fisher", self.fisher, FISHERS), ("merge", self.merge, MERGES)):
             if value not in known:
                 raise unknown(what, value, known)
         for setting, fits, expected in (

@@ -7,11 +7,19 @@ from typing import Any, ClassVar
 
 import torch
 
-from embedbench.errors import unknown
 from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
 from embedbench.stream import Session, StreamSpec
 
-from ._sgd import Stop, fit, generator, make_optimiser, mlp_net, optimiser_bytes, predict
+from ._sgd import (
+    Stop,
+    check_training,
+    fit,
+    generator,
+    make_optimiser,
+    mlp_net,
+    optimiser_bytes,
+    predict,
+)
 
 
 @dataclass
@@ -47,8 +55,7 @@ class MLP(Learner):
     state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "learned")
 
     def __post_init__(self) -> None:
-        if self.optimiser_state not in ("fresh", "kept"):
-            raise unknown("optimiser_state", self.optimiser_state, ("fresh", "kept"))
+        check_training(self)
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device = seeds, device

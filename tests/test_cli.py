@@ -173,6 +173,15 @@ BAD_INPUT: dict[str, tuple[list[str], str]] = {
         "ewc.lam must be float | None, got 'much'",
     ),
     "setting without a value": (_run("--set", "lam"), "--set takes name=value"),
+    "runs kept in a file": (
+        ["run", "toy.h5", "--out", "taken.npz", "--learner", "ncm", "--protocol", "permutation"],
+        "taken.npz is a file; --out takes a directory",
+    ),
+    "no learner named": (_run(learner=","), "--learner names no learner"),
+    "setting out of range": (
+        _run("--set", "ewc.units=0", learner="ewc"),
+        "ewc.units must be at least 1, got 0",
+    ),
     "misspelt preset": (_run("--preset", "kemkr"), "Did you mean 'kemker'?"),
     "seeds upside down": (_run("--seeds", "4-0"), "give the lower number first"),
     "two kinds of seeds": (_run("--seed", "1", "--seeds", "0-4"), "not both"),
@@ -300,7 +309,8 @@ def test_wrong_usage_is_exit_code_2_on_stderr(words: list[str], call: Call) -> N
     assert done.code == 2
     assert done.out == ""
     assert "Traceback" not in done.err
-    assert done.err
+    assert done.err.startswith("Usage: ")
+    assert "─" not in done.err  # a sentence, not a box
 
 
 # The command line of the first release, on which scripts rely.
@@ -430,4 +440,5 @@ def test_interruption_is_exit_code_130_without_a_traceback(
     done = call("verify", "toy.h5")
     assert done.code == 130
     assert done.out == ""
+    assert done.err == "embedbench: interrupted; what is finished is kept, run again to go on\n"
     assert "Traceback" not in done.err

@@ -464,8 +464,20 @@ def test_refused_rules(settings: dict[str, Any], message: str) -> None:
     assert message in str(caught.value)
 
 
-def test_refused_optimisers() -> None:
-    with pytest.raises(UserError, match="Did you mean 'nadam'"):
-        make_optimiser("nadamm", mlp_net(2, 2, 1, 2, seed=0), lr=0.1, weight_decay=0.0)
-    with pytest.raises(UserError, match="unknown optimiser_state 'keep'"):
-        MLP(optimiser_state="keep")
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"optimiser": "nadamm"}, "unknown mlp.optimiser 'nadamm'. Did you mean 'nadam'?"),
+        ({"optimiser_state": "keep"}, "unknown mlp.optimiser_state 'keep'"),
+        ({"units": 0}, "mlp.units must be at least 1, got 0"),
+        ({"layers": -1}, "mlp.layers must be at least 0, got -1"),
+        ({"batch_size": 0}, "mlp.batch_size must be at least 1, got 0"),
+        ({"lr": -1.0}, "mlp.lr must be finite and above 0, got -1.0"),
+        ({"lr": float("nan")}, "mlp.lr must be finite and above 0, got nan"),
+        ({"weight_decay": -0.1}, "mlp.weight_decay must be finite and at least 0, got -0.1"),
+    ],
+)
+def test_refused_hyperparameters(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        MLP(**settings)
+    assert message in str(caught.value)

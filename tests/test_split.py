@@ -48,7 +48,7 @@ def test_fractions_outside_zero_and_one_are_refused(fraction: float) -> None:
 
 
 def test_groups_that_cannot_be_split_are_refused() -> None:
-    with pytest.raises(UserError, match="1 group cannot be split"):
+    with pytest.raises(UserError, match="of one group"):
         hash_split(["x", "x"], 0.3, ["a", "b"])
     with pytest.raises(UserError, match="1 groups for 2 samples"):
         hash_split(["x"], 0.3, ["a", "b"])
