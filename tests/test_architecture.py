@@ -15,7 +15,7 @@ ROOMS = ("extract", "models", "protocols")
 
 # What a room may import from the core.
 CORE_FOR = {
-    "extract": {"errors", "exchange", "file", "idx", "samples", "split", "writer"},
+    "extract": {"cores", "errors", "exchange", "file", "idx", "samples", "split", "writer"},
     "models": {"errors", "learner", "scoring", "stream"},
     "protocols": {"errors", "file", "protocol", "samples", "stream"},
 }

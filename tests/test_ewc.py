@@ -470,7 +470,7 @@ def test_sizes(inputs: int, classes: int, megabytes: float) -> None:
         ({"fisher_samples": 0}, "ewc.fisher_samples must be at least 1, got 0"),
         ({"fisher": "exakt"}, "Did you mean 'exact'"),
         ({"merge": "per_task"}, "unknown merge 'per_task'"),
-        ({"optimiser_state": "keep"}, "unknown optimiser_state 'keep'"),
+        ({"optimiser_state": "keep"}, "unknown ewc.optimiser_state 'keep'"),
     ],
 )
 def test_refused_settings(settings: dict[str, Any], message: str) -> None:
