@@ -1,0 +1,143 @@
+"""The runs behind the tables of Kemker et al. (2018)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from embedbench import grid, record
+from embedbench.cell import Cell
+from embedbench.kemker2018_data import NAMES, Data
+from embedbench.kemker2018_sizes import FEL_UNITS
+from embedbench.record import Record
+from embedbench.report_rows import LEFT_OUT, Stat
+from embedbench.settings import parse_settings, plan
+
+LEARNERS = {
+    "mlp": "MLP",
+    "ewc": "EWC",
+    "pathnet": "PathNet",
+    "geppnet": "GeppNet",
+    "geppnet-stm": "GeppNet+STM",
+    "fel": "FEL",
+}
+PROTOCOLS = ("permutation", "incremental-class", "multi-modal")
+SOM_SIDE = 30  # of Table S6: the original's 90 units a class
+
+Run = tuple[str, str, tuple[str, ...]]  # learner, protocol, names of the data sets
+
+
+@dataclass
+class Runs:
+    """The runs of a reproduction: planned once each, kept under `out/runs`.
+
+    Parameters
+    ----------
+    data : what is at hand, by the paper's names
+    seeds : of every run
+    """
+
+    data: dict[str, Data]
+    out: Path
+    seeds: Sequence[int]
+    device: str = "cpu"
+    items: Sequence[str] = ()
+    failed: list[str] = field(default_factory=list)
+
+    def table2(self, protocols: Iterable[str] = PROTOCOLS) -> list[Run]:
+        """All runs of Table 2 that the data at hand allow."""
+        pairs = list(itertools.permutations([n for n in self.data if n != "mnist"], 2))
+        return [
+            (learner, protocol, names)
+            for protocol in protocols
+            for learner in LEARNERS
+            for names in (pairs if protocol == "multi-modal" else [(n,) for n in self.data])
+            if (learner, protocol) != ("pathnet", "incremental-class")
+        ]
+
+    def cells(self, run: Run) -> list[Cell]:
+        """One cell a seed."""
+        learner, protocol, names = run
+        items = [f"fel.fel_units={fel_units(names)}"] if learner == "fel" else []
+        return self._plan(learner, protocol, [self.data[n] for n in names], [*items, *self.items])
+
+    def inc_cells(self, learner: str, x: int) -> list[Cell]:
+        """Table S6, Inc-x: all digits but x, then x; a 30 x 30 map."""
+        orders = self.out / "orders"
+        orders.mkdir(exist_ok=True)
+        path = orders / f"inc-{x}.txt"
+        path.write_text("".join(f"{c}\n" for c in [*(c for c in range(10) if c != x), x]))
+        items = ["protocol.base=9", f"protocol.order={path}", f"{learner}.som.side={SOM_SIDE}"]
+        return self._plan(learner, "incremental-class", [self.data["mnist"]], items)
+
+    def _plan(
+        self, learner: str, protocol: str, data: list[Data], items: Sequence[str]
+    ) -> list[Cell]:
+        files = [str(d.file) for d in data]
+        command = f"embedbench run {' '.join(files)} --protocol {protocol} --preset kemker"
+        return plan(
+            files,
+            protocol,
+            [learner],
+            self.seeds,
+            settings=parse_settings(items, [learner], "kemker"),
+            device=self.device,
+            command=f"{command} --out {self.out / 'runs'}",
+        )
+
+    def run(
+        self,
+        cells: Sequence[Cell],
+        jobs: int,
+        progress: Callable[[str, int, int], None] = lambda *_: None,
+    ) -> None:
+        """Run what is not there yet; failures are kept as sentences."""
+        outcome = grid.run_grid(list(cells), self.out / "runs", jobs=jobs, progress=progress)
+        self.failed += [f"{c.learner} on {c.protocol}: {why}" for c, why in outcome.failed]
+
+    def records(self, cells: Iterable[Cell]) -> list[Record]:
+        """The finished ones that a mean may include."""
+        places = [cell.place(self.out / "runs") for cell in cells]
+        found = [record.load(p) for p in places if (p / "record.json").is_file()]
+        return [r for r in found if not any(f in LEFT_OUT for f in r["flags"])]
+
+    def stat(self, run: Run, value: Callable[[Record], float]) -> Stat | None:
+        """A number of each of a run's records, over the seeds."""
+        records = self.records(self.cells(run)) if self.has(run) else []
+        return Stat.of(value(r) for r in records) if records else None
+
+    def has(self, run: Run) -> bool:
+        """The data of a run are at hand."""
+        return all(name in self.data for name in run[2])
+
+    def stands_in(self, names: Iterable[str]) -> bool:
+        return any(self.data[n].stands_in for n in names if n in self.data)
+
+    def label(self, names: Sequence[str]) -> str:
+        """Names of the data sets, first the one learned first."""
+        return " / ".join(self.data[n].label if n in self.data else NAMES[n] for n in names)
+
+
+def fel_units(names: Sequence[str]) -> int:
+    """Units of the fixed expansion layer (Table S5), 1200 in the multi-modal experiment."""
+    return FEL_UNITS[names[0]] if len(names) == 1 else 1200
+
+
+def metric(name: str) -> Callable[[Record], float]:
+    def value(r: Record) -> float:
+        found = r["metrics"][name]
+        return float("nan") if found is None else float(found)
+
+    return value
+
+
+def seconds(r: Record) -> float:
+    return float(r["seconds"]["learn"] + r["seconds"]["evaluate"])
+
+
+def modalities(name: str, protocol: str) -> tuple[str, ...]:
+    """Names of the data of a row of Table 2: the first modality names the row."""
+    others = {"cub": "audioset", "audioset": "cub"}
+    return (name, others[name]) if protocol == "multi-modal" else (name,)
