@@ -171,7 +171,9 @@ def diff(
 
 @app.command()
 def run(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Embedding files.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Embedding files, in order.")
+    ],
     protocol: Annotated[str, typer.Option(help="See: embedbench list protocols.")],
     learner: Annotated[str, typer.Option(help="One or more, with commas.")],
     out: Annotated[Path, typer.Option(metavar="RUNS", help="Directory of the run records.")],

@@ -89,12 +89,11 @@ def su_between(a: Coded, b: Coded) -> Floats:
 
     Joint counts come from products of one-hot codes, exact in float32 up to 2^24 samples.
     """
-    n = a.values.shape[1]
     parts = [slice(i, i + COLUMNS) for i in range(0, len(b.bins), COLUMNS)]
     joint = [_joint_entropies(a, b.take(part)) for part in parts]
     both = a.entropies[:, None] + b.entropies  # (A, B)
     gain = both - np.concatenate(joint, axis=1) if joint else both
-    return 2 * np.divide(gain, both, out=np.zeros_like(both), where=both > math.ulp(n))
+    return 2 * np.divide(gain, both, out=np.zeros_like(both), where=both > SLACK)
 
 
 def _joint_entropies(a: Coded, b: Coded) -> Floats:

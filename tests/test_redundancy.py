@@ -171,7 +171,7 @@ def test_a_feature_that_is_removed_removes_none() -> None:
         codes = coded([np.where(rng.random(24) < 0.3, rng.integers(0, 2, 24), y) for _ in "pqr"])
         relevance, su = class_su(codes, y), su_matrix(codes)
         p, q, r = np.argsort(-relevance, kind="stable")
-        if su[p, q] >= relevance[q] and su[q, r] >= relevance[r] > max(su[p, r], 1e-6):
+        if su[p, q] >= relevance[q] and su[q, r] >= relevance[r] > su[p, r] + 1e-6:
             assert fcbf(codes, relevance).tolist() == [p, r]
             found += 1
     assert found > 3
