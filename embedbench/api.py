@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from embedbench.file import EmbeddingFile
 from embedbench.learner import Learner, Seeds
 from embedbench.metrics import Reference, compute
 from embedbench.predictions import Predictions
 from embedbench.protocol import Protocol
 from embedbench.registry import learner_class, make, protocol_class
-from embedbench.scoring import score_matrix
+from embedbench.scoring import Floats, score_matrix
 from embedbench.stream import Stream
 
 
@@ -53,7 +55,7 @@ def run(
 def score(
     predictions: Predictions,
     *,
-    offline: Predictions | None = None,
+    offline: Predictions | Sequence[Predictions] | None = None,
     score: str = "class_accuracy",
     normalise_new: bool = False,
 ) -> dict[str, float]:
@@ -61,12 +63,16 @@ def score(
 
     Parameters
     ----------
-    offline : answers of the `offline` learner on the same stream; without it Ω is NaN
+    offline : answers of the `offline` learner on the same stream, or on each of its `references`
+        where there are several (multi-modal); without it Ω is NaN
     score : base score, one of `embedbench.scoring.SCORES`
     normalise_new : `stream.normalise_new`, for Ω_new
     """
-    ideal = float("nan")
+    ideal: float | Floats = float("nan")
     if offline is not None and not score.startswith("within_"):  # Ω is over all classes
-        ideal = float(score_matrix(offline, score).pooled[-1])
+        if isinstance(offline, Predictions):
+            ideal = float(score_matrix(offline, score).pooled[-1])
+        else:
+            ideal = np.array([score_matrix(p, score).pooled[-1] for p in offline])
     reference = Reference(ideal=ideal, normalise_new=normalise_new)
     return compute(score_matrix(predictions, score), reference)

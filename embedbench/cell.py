@@ -30,7 +30,8 @@ class Cell:
     protocol_params, learner_params : settings as JSON text (hashable), already complete
     seed : one seed, from which four are drawn; `fixed` overrides single ones
     offline_params : settings of the reference learner, as JSON text
-    references : number of offline reference runs behind α_ideal
+    references : number of offline reference runs behind an α_ideal
+    part : of an offline run, which of the stream's references it learns
     """
 
     files: tuple[str, ...]
@@ -45,6 +46,7 @@ class Cell:
     preset: str = "kemker_table"
     device: str = "cpu"
     command: str = ""
+    part: int = 0
 
     @property
     def seeds(self) -> Seeds:
@@ -53,6 +55,26 @@ class Cell:
     def stream(self) -> Stream:
         """The cell's stream; the last one built is kept, since cells of one seed share it."""
         return _built(self.files, self.protocol, self.protocol_params, self.seeds.order)
+
+    def shown(self) -> Stream:
+        """What the learner is given: the stream, or one of its references if it is offline."""
+        stream = self.stream()
+        return stream.references[self.part] if self._offline else stream
+
+    @property
+    def shown_files(self) -> tuple[str, ...]:
+        """The files behind what the learner is given."""
+        alone = self._offline and self.stream().alone
+        return (self.files[self.part],) if alone else self.files
+
+    @property
+    def _offline(self) -> bool:
+        return learner_class(self.learner).tags.offline
+
+    def parts(self) -> list[Cell]:
+        """The cell itself; for an offline learner one a reference of the stream."""
+        n = len(self.stream().references) if self._offline else 1
+        return [dataclasses.replace(self, part=k) for k in range(n)]
 
     def make_protocol(self) -> Protocol:
         made: Protocol = make(
@@ -69,18 +91,24 @@ class Cell:
     def place(self, root: Path) -> Path:
         """Where the cell is kept; the same cell, the same place."""
         learner = f"{_file_name(self.learner)}-{digest(self.learner_params)[:8]}"
-        if learner_class(self.learner).tags.offline:
-            key = reference_key(self.stream())
+        if self._offline:
+            key = reference_key(self.shown())
             return root / "references" / f"{learner}-{key[:8]}" / f"seed-{self.seed}"
         seed = "-".join([f"seed-{self.seed}", *(f"{k}{v}" for k, v in self.fixed)])
         contents = [_open(f).digests["content"] + _open(f).digests["samples"] for f in self.files]
         stream = digest(self.make_protocol().recipe(), *contents)
         return root / f"{self.protocol}-{stream[:8]}" / learner / seed
 
-    def offline(self, seed: int) -> Cell:
-        """The reference run of α_ideal with this seed; the stream is this cell's."""
+    def offline(self) -> list[list[Cell]]:
+        """The runs behind α_ideal on this cell's stream: one list a reference, one run a seed."""
         order = (("order", self.seeds.order),)
-        return self._other("offline", self.offline_params, seed=seed, fixed=order)
+        return [
+            [
+                self._other("offline", self.offline_params, seed=seed, fixed=order, part=part)
+                for seed in range(self.references)
+            ]
+            for part in range(len(self.stream().references))
+        ]
 
     def chance(self) -> Cell:
         """The chance run on the same stream."""
@@ -99,14 +127,17 @@ class Cell:
 
     def reference(self, root: Path) -> dict[str, Any]:
         """Where the runs lie that this cell's metrics refer to, and how Ω is computed."""
-        offline, chance = [], None
-        if not learner_class(self.learner).tags.offline:
-            offline = [self.offline(s).place(root) for s in range(self.references)]
+        offline: list[list[str]] = [[]]
+        chance = None
+        if not self._offline:
+            offline = [
+                [str(run.place(root).relative_to(root)) for run in part] for part in self.offline()
+            ]
             chance = str(self.chance().place(root).relative_to(root))
         return {
             "preset": self.preset,
             "normalise_new": self.stream().normalise_new,
-            "offline_runs": [str(p.relative_to(root)) for p in offline],
+            "offline_runs": offline if len(offline) > 1 else offline[0],
             "chance_run": chance,
         }
 
@@ -116,8 +147,8 @@ def _file_name(learner: str) -> str:
 
 
 def reference_key(stream: Stream) -> str:
-    """Digest of the merged stream: data by content, without the order of the sessions."""
-    d = stream.merged().digests
+    """Digest of a reference stream: data by content, without the order of the sessions."""
+    d = stream.digests
     return digest(d["train"], d["eval"], d["features"], stream.fitted)
 
 
@@ -140,7 +171,7 @@ def run_cell(cell: Cell, root: Path, threads: int) -> Path:
 
     torch.set_num_threads(threads)
     place = cell.place(root)
-    stream = cell.stream()
+    stream = cell.shown()
     learner = cell.make_learner()
     predictions, sessions = run_stream(stream, learner, cell.seeds, cell.device)
     if place.exists():
@@ -162,7 +193,7 @@ def run_cell(cell: Cell, root: Path, threads: int) -> Path:
 
 def _describe(cell: Cell, stream: Stream, learner: Learner, root: Path) -> dict[str, Any]:
     """The part of a record that is known before the run."""
-    shown = stream.merged() if learner.tags.offline else stream
+    files = [_open(f) for f in cell.shown_files]
     return {
         "schema": record.SCHEMA,
         "protocol": cell.protocol,
@@ -172,13 +203,16 @@ def _describe(cell: Cell, stream: Stream, learner: Learner, root: Path) -> dict[
         "learns": learner.tags.learns,
         "seed": cell.seed,
         "seeds": dataclasses.asdict(cell.seeds),
-        "files": [{"name": Path(f).name, "digests": _open(f).digests} for f in cell.files],
-        "digests": shown.digests,
+        "files": [{"name": f.path.name, "digests": f.digests} for f in files],
+        "digests": stream.digests,
         "validation": stream.validation,
         "notes": list(stream.notes),
-        "n_train": [len(s.x) for s in shown.sessions],
-        "n_classes": [len(s.classes) for s in shown.sessions],
-        "classes": [list(_open(f).classes[: _open(f).samples.n_leaves]) for f in cell.files],
+        "n_train": [len(s.x) for s in stream.sessions],
+        "n_classes": [len(s.classes) for s in stream.sessions],
+        "n_candidates": [
+            None if e.candidates is None else int(e.candidates.sum()) for e in stream.eval_sets
+        ],
+        "classes": [list(f.classes[: f.samples.n_leaves]) for f in files],
         "reference": cell.reference(root),
         "environment": {
             "embedbench": __version__,

@@ -5,42 +5,26 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from embedbench import registry
 from embedbench.check import demand
-from embedbench.check_files import KINDS, small_file
-from embedbench.file import TEST, TRAIN, VAL, EmbeddingFile
+from embedbench.check_files import KINDS, SEEDS, build, each_case
+from embedbench.file import TEST, TRAIN, VAL
 from embedbench.protocol import Protocol
-from embedbench.stream import EvalSet, Ints, Session, Stream, View
+from embedbench.stream import EvalSet, Session, Stream
 
 ProtocolCheck = Callable[[type[Protocol]], None]
 PROTOCOL_CHECKS: list[ProtocolCheck] = []
-SEEDS = (0, 1, 2)
 
 
 def protocol_check(check: ProtocolCheck) -> ProtocolCheck:
     """Add a check to the suite."""
     PROTOCOL_CHECKS.append(check)
     return check
-
-
-def build(cls: type[Protocol], file: EmbeddingFile, seed: int, **settings: Any) -> Stream:
-    """The stream of a file under default parameters, with a seeded class order if there is one."""
-    if any(f.name == "order" for f in dataclasses.fields(cls)):
-        settings = {"order": "random", **settings}
-    return cls(**settings).build([file], seed=seed)
-
-
-def each_stream(cls: type[Protocol]) -> Iterator[tuple[str, EmbeddingFile, Stream]]:
-    """Streams of every small file and seed, with a name for messages."""
-    for kind in KINDS:
-        file = small_file(kind)
-        for seed in SEEDS:
-            yield f"file {kind!r}, seed {seed}", file, build(cls, file, seed)
 
 
 @protocol_check
@@ -58,42 +42,40 @@ def parameters_survive_json(cls: type[Protocol]) -> None:
 @protocol_check
 def train_and_test_are_disjoint(cls: type[Protocol]) -> None:
     """No sample is in two of training, validation and test data of a stream, by id."""
-    for where, _, stream in each_stream(cls):
+    for case in each_case(cls):
+        where, stream = case.where, case.stream
         taught = {i for s in stream.sessions for i in s.ids.tolist()}
         tested = {i for e in stream.eval_sets for i in e.ids.tolist()}
         both = sorted(taught & tested)[:3]
         demand(not both, f"{where}: samples with ids {both} are in training and in test data")
         roles = {
-            "training": _rows([s.x for s in stream.sessions]),
-            "validation": _rows([s.val_x for s in stream.sessions]),
-            "test": _rows([e.x for e in stream.eval_sets]),
+            "training": case.rows(*(s.x for s in stream.sessions)),
+            "validation": case.rows(*(s.val_x for s in stream.sessions)),
+            "test": case.rows(*(e.x for e in stream.eval_sets)),
         }
         for a, b in itertools.combinations(roles, 2):
-            both = sorted(roles[a] & roles[b])[:3]
+            both = np.intersect1d(roles[a], roles[b])[:3].tolist()
             demand(not both, f"{where}: rows {both} are in {a} and in {b} data")
-
-
-def _rows(views: list[View]) -> set[int]:
-    return {row for v in views for row in v.rows.tolist()}
 
 
 @protocol_check
 def counts_are_exact(cls: type[Protocol]) -> None:
     """Every sample of the file comes, and each as often as the others: in one session or in all."""
-    for where, file, stream in each_stream(cls):
-        brought = (file.split == VAL).any()
+    for case in each_case(cls):
+        where, stream = case.where, case.stream
+        brought = (case.split == VAL).any()
         roles = {
             "training": (
                 [v for s in stream.sessions for v in ((s.x,) if brought else (s.x, s.val_x))],
-                file.split == TRAIN,
+                case.split == TRAIN,
             ),
-            "validation": ([s.val_x for s in stream.sessions], file.split == VAL),
-            "test": ([e.x for e in stream.eval_sets], file.split == TEST),
+            "validation": ([s.val_x for s in stream.sessions], case.split == VAL),
+            "test": ([e.x for e in stream.eval_sets], case.split == TEST),
         }
         if not brought:
             del roles["validation"]
         for role, (views, mine) in roles.items():
-            count = _times_shown(views, len(file.labels))
+            count = np.bincount(case.rows(*views), minlength=len(case.labels))
             expected = {1 if count.max() == 1 else len(stream.sessions)}
             got = set(count[mine].tolist())
             demand(
@@ -103,26 +85,23 @@ def counts_are_exact(cls: type[Protocol]) -> None:
             demand(not strange, f"{where}: rows {strange} are no {role} samples of the file")
 
 
-def _times_shown(views: list[View], n: int) -> Ints:
-    """(N,) how often each row of the file is shown."""
-    return np.bincount(np.concatenate([v.rows for v in views]), minlength=n)
-
-
 @protocol_check
 def samples_are_the_files(cls: type[Protocol]) -> None:
     """Features and labels are those of the file's rows, and every sample has one id."""
     for kind in KINDS:
-        file = small_file(kind)
-        stream, values = build(cls, file, 0, scale="none"), file.read()
+        case = build(cls, kind, 0, scale="none")
+        values = [file.read() for file in case.files]
         names: dict[int, int] = {}
-        parts: list[Session | EvalSet] = [*stream.sessions, *stream.eval_sets]
+        parts: list[Session | EvalSet] = [*case.stream.sessions, *case.stream.eval_sets]
         shown = [(part.x, part.y, part.ids) for part in parts]
-        shown += [(s.val_x, s.val_y, s.val_x.rows) for s in stream.sessions]
+        shown += [(s.val_x, s.val_y, case.rows(s.val_x)) for s in case.stream.sessions]
         for view, y, ids in shown:
-            x = values[view.rows] if view.columns is None else values[view.rows][:, view.columns]
+            rows, x = case.rows(view), values[case.file(view)][view.rows]
+            x = x if view.columns is None else x[:, view.columns]
+            x = np.pad(x, ((0, 0), (0, view.width - x.shape[1])))
             demand(np.array_equal(view.numpy(), x), f"file {kind!r}: the features are others")
-            demand(np.array_equal(y, file.labels[view.rows]), f"file {kind!r}: wrong labels")
-            for row, name in zip(view.rows.tolist(), ids.tolist(), strict=True):
+            demand(np.array_equal(y, case.labels[rows]), f"file {kind!r}: wrong labels")
+            for row, name in zip(rows.tolist(), ids.tolist(), strict=True):
                 demand(names.setdefault(name, row) == row, f"id {name} names two samples")
         demand(len({*names.values()}) == len(names), f"file {kind!r}: a sample has two ids")
 
@@ -131,8 +110,7 @@ def samples_are_the_files(cls: type[Protocol]) -> None:
 def same_seed_same_stream(cls: type[Protocol]) -> None:
     """The same file, parameters and seed give the same stream, digests and all."""
     for kind in KINDS:
-        file = small_file(kind)
-        a, b = build(cls, file, 3), build(cls, file, 3)
+        a, b = build(cls, kind, 3).stream, build(cls, kind, 3).stream
         demand(a.digests == b.digests, f"file {kind!r}: expected the same digests, got others")
         demand(_taught(a) == _taught(b), f"file {kind!r}: expected the same sessions, got others")
 
@@ -140,8 +118,7 @@ def same_seed_same_stream(cls: type[Protocol]) -> None:
 @protocol_check
 def train_digest_tells_streams_apart(cls: type[Protocol]) -> None:
     """Under other seeds the train digest changes exactly when what is taught changes."""
-    file = small_file("plain")
-    streams = [build(cls, file, seed) for seed in range(6)]
+    streams = [build(cls, "plain", seed).stream for seed in range(6)]
     for a in streams:
         for b in streams:
             alike, told = _taught(a) == _taught(b), a.digests["train"] == b.digests["train"]
@@ -164,21 +141,21 @@ def _taught(stream: Stream) -> list[list[Any]]:
 @protocol_check
 def recipe_is_the_parameters(cls: type[Protocol]) -> None:
     """Recipe and features digests do not depend on the seed; other parameters, another recipe."""
-    file = small_file("plain")
-    first, *others = [build(cls, file, seed).digests for seed in SEEDS]
+    first, *others = [build(cls, "plain", seed).stream.digests for seed in SEEDS]
     for digests in others:
         for key in ("recipe", "features"):
             demand(digests[key] == first[key], f"expected one {key} digest for all seeds")
-    other = build(cls, file, 0, val_fraction=0.3).digests["recipe"]
+    other = build(cls, "plain", 0, val_fraction=0.3).stream.digests["recipe"]
     demand(other != first["recipe"], "expected another recipe digest for another val_fraction")
-    other = build(cls, file, 0, scale="l2").digests["features"]
+    other = build(cls, "plain", 0, scale="l2").stream.digests["features"]
     demand(other != first["features"], "expected another features digest for another scale")
 
 
 @protocol_check
 def labels_never_reveal_the_future(cls: type[Protocol]) -> None:
     """A session introduces just the new classes that it teaches, and has labels of its own only."""
-    for where, file, stream in each_stream(cls):
+    for case in each_case(cls):
+        where, stream = case.where, case.stream
         seen: set[int] = set()
         for i, (session, test) in enumerate(zip(stream.sessions, stream.eval_sets, strict=True)):
             new, got = set(session.y.tolist()) - seen, set(session.classes.tolist())
@@ -190,14 +167,26 @@ def labels_never_reveal_the_future(cls: type[Protocol]) -> None:
             demand(
                 labels <= own, f"{where}: session {i} has labels {labels - own} of other classes"
             )
-        missing = set(range(file.samples.n_leaves)) - seen
+        missing = set(range(sum(f.samples.n_leaves for f in case.files))) - seen
         demand(not missing, f"{where}: classes {missing} are never introduced")
+
+
+@protocol_check
+def masks_admit_the_labels(cls: type[Protocol]) -> None:
+    """What a session's loss and a set's answers are restricted to holds all their labels."""
+    for case in each_case(cls):
+        parts = [(s.loss_classes, {*s.y.tolist(), *s.val_y.tolist()}) for s in case.stream.sessions]
+        parts += [(e.candidates, {*e.y.tolist()}) for e in case.stream.eval_sets]
+        for mask, labels in parts:
+            shut = set() if mask is None else labels - {*np.flatnonzero(mask).tolist()}
+            demand(not shut, f"{case.where}: labels {shut} are masked where they are the truth")
 
 
 @protocol_check
 def session_ids_are_as_announced(cls: type[Protocol]) -> None:
     """Session ids are the sessions' numbers where the spec reveals them, and None elsewhere."""
-    for where, _, stream in each_stream(cls):
+    for case in each_case(cls):
+        where, stream = case.where, case.stream
         for i, session in enumerate(stream.sessions):
             expected = i if stream.spec.reveals_session_id else None
             got = session.session_id
@@ -206,45 +195,47 @@ def session_ids_are_as_announced(cls: type[Protocol]) -> None:
 
 @protocol_check
 def one_table_for_all(cls: type[Protocol]) -> None:
-    """All views share one table: nothing is copied."""
-    for where, file, stream in each_stream(cls):
-        views = [v for s in stream.sessions for v in (s.x, s.val_x)]
-        views += [e.x for e in stream.eval_sets]
-        tables = {id(v.table) for v in views}
-        demand(len(tables) == 1, f"{where}: expected one table, got {len(tables)}")
-        shape = views[0].table.values.shape
-        demand(shape == file.shape, f"{where}: expected a table of {file.shape}, got {shape}")
+    """All views of a file share one table: nothing is copied."""
+    for case in each_case(cls):
+        shapes, expected = [t.values.shape for t in case.tables], [f.shape for f in case.files]
+        demand(
+            shapes == expected, f"{case.where}: expected tables of shapes {expected}, got {shapes}"
+        )
 
 
 @protocol_check
 def merged_ignores_the_order(cls: type[Protocol]) -> None:
-    """The reference stream `merged()` is the same for every seed and holds every sample once."""
+    """The reference streams are the same for every seed, and together hold every sample once."""
     for kind in KINDS:
-        file = small_file(kind)
         # unscaled: a scaling that is fitted to session 0 depends on the order by right
-        merged = [build(cls, file, seed, scale="none").merged() for seed in SEEDS]
-        for key in ("recipe", "train", "eval", "features"):
-            found = {m.digests[key] for m in merged}
-            demand(len(found) == 1, f"file {kind!r}: {key} digest of merged() varies with the seed")
-        session, test = merged[0].sessions[0], merged[0].eval_sets[0]
-        shown = np.sort(np.concatenate([session.x.rows, session.val_x.rows]))
-        mine = np.flatnonzero(file.split != TEST)
-        demand(np.array_equal(shown, mine), f"file {kind!r}: merged() must teach every sample once")
-        mine = np.flatnonzero(file.split == TEST)
-        demand(np.array_equal(test.x.rows, mine), f"file {kind!r}: merged() must test every sample")
+        cases = [build(cls, kind, seed, scale="none") for seed in SEEDS]
+        for references in zip(*(case.stream.references for case in cases), strict=True):
+            for key in ("recipe", "train", "eval", "features"):
+                found = {r.digests[key] for r in references}
+                demand(len(found) == 1, f"file {kind!r}: {key} digest of merged() varies with seed")
+        case = cases[0]
+        streams = case.stream.references
+        shown = case.rows(*(v for r in streams for s in r.sessions for v in (s.x, s.val_x)))
+        mine = np.flatnonzero(case.split != TEST)
+        demand(
+            np.array_equal(np.sort(shown), mine),
+            f"file {kind!r}: merged() must teach every sample once",
+        )
+        shown = case.rows(*(e.x for r in streams for e in r.eval_sets))
+        mine = np.flatnonzero(case.split == TEST)
+        demand(np.array_equal(shown, mine), f"file {kind!r}: merged() must test every sample")
 
 
 @protocol_check
 def validation_is_carved_per_class(cls: type[Protocol]) -> None:
     """Each class of two or more samples gives validation samples, the same for every seed."""
-    file = small_file("uneven")
     held = []
     for seed in SEEDS:
-        sessions = build(cls, file, seed).sessions
-        held.append({r for s in sessions for r in s.val_x.rows.tolist()})
-        kept = {r for s in sessions for r in s.x.rows.tolist()}
-        for c in range(file.samples.n_leaves):
-            mine = set(np.flatnonzero((file.labels == c) & (file.split == TRAIN)).tolist())
+        case = build(cls, "uneven", seed)
+        held.append({*case.rows(*(s.val_x for s in case.stream.sessions)).tolist()})
+        kept = {*case.rows(*(s.x for s in case.stream.sessions)).tolist()}
+        for c in np.unique(case.labels):
+            mine = {*np.flatnonzero((case.labels == c) & (case.split == TRAIN)).tolist()}
             demand(mine & kept, f"class {c} with {len(mine)} samples keeps none for training")
             gives = len(mine & held[-1])
             demand(
@@ -257,7 +248,8 @@ def validation_is_carved_per_class(cls: type[Protocol]) -> None:
 @protocol_check
 def small_classes_are_borne(cls: type[Protocol]) -> None:
     """Classes of one to five samples, and classes without test samples, leave no session empty."""
-    for where, _, stream in each_stream(cls):
+    for case in each_case(cls):
+        where, stream = case.where, case.stream
         for i, (session, test) in enumerate(zip(stream.sessions, stream.eval_sets, strict=True)):
             demand(len(session.x), f"{where}: session {i} has no training sample")
             demand(len(test.x), f"{where}: eval set {i} has no sample, its scores are undefined")

@@ -110,13 +110,37 @@ def export(
 
 @app.command()
 def inspect(
-    file: Annotated[Path, typer.Argument(help="An embedding file.")], as_json: Json = False
+    file: Annotated[Path, typer.Argument(help="An embedding file.")],
+    redundancy: Annotated[
+        bool, typer.Option("--redundancy", help="Count the features that are not redundant.")
+    ] = False,
+    discretise: Annotated[
+        str | None, typer.Option(help="Intervals for that: mdlp (default) or frequency.")
+    ] = None,
+    heatmap: Annotated[
+        Path | None, typer.Option(metavar="PNG", help="Draw what any two features share.")
+    ] = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Show what an embedding file holds and what made it."""
     from embedbench.compare import card, card_text
     from embedbench.file import EmbeddingFile
 
-    _show(card(EmbeddingFile.open(file)), card_text, as_json)
+    opened = EmbeddingFile.open(file)
+    found = card(opened)
+    if redundancy or discretise or heatmap:
+        from embedbench.progress import bar
+        from embedbench.redundancy import redundancy as analyse
+
+        if heatmap is not None and heatmap.exists() and not overwrite:
+            raise UserError(f"{heatmap} is there already; name another file or add --overwrite")
+        with bar("features", quiet) as advance:
+            found["redundancy"] = analyse(
+                opened, discretise or "mdlp", heatmap=heatmap, progress=advance
+            )
+    _show(found, card_text, as_json)
 
 
 @app.command()
@@ -147,7 +171,9 @@ def diff(
 
 @app.command()
 def run(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Embedding files.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Embedding files, in order.")
+    ],
     protocol: Annotated[str, typer.Option(help="See: embedbench list protocols.")],
     learner: Annotated[str, typer.Option(help="One or more, with commas.")],
     out: Annotated[Path, typer.Option(metavar="RUNS", help="Directory of the run records.")],

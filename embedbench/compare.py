@@ -108,7 +108,26 @@ def card_text(found: Mapping[str, Any]) -> str:
         ("made", f"{made.get('date_utc', 'at an unknown date')} by {made_by or 'unknown'}")
     )
     lines += [(f"{key} digest", value) for key, value in sorted(found["digests"].items())]
-    return _table(lines)
+    return _table(lines + _redundancy_lines(found.get("redundancy")))
+
+
+def _redundancy_lines(found: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Return what ``redundancy`` found, where it was asked for."""
+    if found is None:
+        return []
+    cut = found["intervals"]
+    return [
+        (
+            "redundancy",
+            f"{found['kept']} of {found['features']:,} features are not redundant "
+            f"({100 * found['share']:.1f} %; FCBF, {found['relevant']} bear on the class)",
+        ),
+        (
+            "intervals",
+            f"{found['discretisation']}, {cut['min']} to {cut['max']} a feature, median "
+            f"{cut['median']:g}; {found['samples']:,} samples, {found['seconds']:.1f} s",
+        ),
+    ]
 
 
 def verify(path: str | Path) -> list[str]:

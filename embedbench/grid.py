@@ -51,8 +51,7 @@ def with_references(cells: list[Cell]) -> list[Cell]:
         needed[cell.chance()] = None
         stream = (cell.files, cell.protocol, cell.protocol_params, cell.offline_params)
         if stream not in shared:
-            for seed in range(cell.references):
-                needed[cell.offline(seed)] = None
+            needed |= dict.fromkeys(run for part in cell.offline() for run in part)
             if not cell.stream().fitted:
                 shared.add(stream)
     return [*needed, *(c for c in cells if c not in needed)]
@@ -75,6 +74,7 @@ def run_grid(
         raise UserError(f"{root} is a file; --out takes a directory for the run records")
     root.mkdir(parents=True, exist_ok=True)  # refused here rather than after hours of training
     outcome = Outcome()
+    cells = [part for cell in cells for part in cell.parts()]
     places: dict[Path, Cell] = {}
     for cell in with_references(cells):
         places.setdefault(cell.place(root), cell)

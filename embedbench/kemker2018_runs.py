@@ -82,7 +82,7 @@ class Runs:
             protocol,
             [learner],
             self.seeds,
-            settings=parse_settings(items, [learner], "kemker"),
+            settings=parse_settings(items, list(LEARNERS), "kemker"),
             device=self.device,
             command=f"{command} --out {self.out / 'runs'}",
         )

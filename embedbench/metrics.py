@@ -23,13 +23,14 @@ class Reference:
 
     Parameters
     ----------
-    ideal : α_ideal, score of the offline learner trained on all data at once (NaN if not measured)
+    ideal : α_ideal, score of the offline learner trained on all data at once (NaN if not measured);
+        or (E,) one for each eval set, of the offline learner trained on its session's data alone
     chance : (E,) b_j, score of the chance learner on eval set j just before session j; or None
     normalise_new : the protocol's Ω_new is divided by α_ideal in the `kemker_table` preset
     preset : "kemker_table" (what the paper's tables imply) or "kemker_eq" (Eq. 2-4 to the letter)
     """
 
-    ideal: float = float("nan")
+    ideal: float | Floats = float("nan")
     chance: Floats | None = None
     normalise_new: bool = False
     preset: str = "kemker_table"
@@ -41,12 +42,12 @@ Metric = Callable[[ScoreMatrix, Reference], float]
 def omega_base(scores: ScoreMatrix, reference: Reference) -> float:
     """Ω_base: mean over later sessions of the score on session 0, as a share of α_ideal.
 
-    Ω_base = 1/(T-1) Σ_{i=1..T-1} R[i, 0] / α_ideal. Never clipped: above 1 where the base set alone
-    is easier than all the data.
+    Ω_base = 1/(T-1) Σ_{i=1..T-1} R[i, 0] / α_ideal; where every session has an α_ideal of its own,
+    session 0's. Never clipped: above 1 where the base set alone is easier than all the data.
 
     **Source**: Kemker et al. (2018), Eq. 2.
     """
-    return _mean(_share(scores.R[1:, 0], reference.ideal))
+    return _mean(scores.R[1:, 0] / _ideals(scores, reference)[0])
 
 
 def omega_new(scores: ScoreMatrix, reference: Reference) -> float:
@@ -60,18 +61,24 @@ def omega_new(scores: ScoreMatrix, reference: Reference) -> float:
     """
     divide = reference.normalise_new and reference.preset == "kemker_table"
     new = np.diagonal(scores.R)[1:]
-    return _mean(_share(new, reference.ideal) if divide else new)
+    return _mean(new / _ideals(scores, reference)[1 : len(new) + 1] if divide else new)
 
 
 def omega_all(scores: ScoreMatrix, reference: Reference) -> float:
     """Ω_all: mean over later sessions of the score on all sessions so far, as a share of α_ideal.
 
-    Ω_all = 1/(T-1) Σ_{i=1..T-1} α_i / α_ideal, α_i pooled over the test data of sessions 0…i. It
-    rewards not learning: read it beside Ω_new.
+    Ω_all = 1/(T-1) Σ_{i=1..T-1} α_i / α_ideal, α_i pooled over the test data of sessions 0…i. Where
+    every session has an α_ideal of its own (multi-modal streams), the share after session i is
+    1/(i+1) Σ_{j≤i} R[i, j] / α_ideal,j. It rewards not learning: read it beside Ω_new.
 
-    **Source**: Kemker et al. (2018), Eq. 4.
+    **Source**: Kemker et al. (2018), Eq. 4. **Departs**: Eq. 4 has one α_ideal; the multi-modal
+    columns of Table 2 are the mean of two shares, each of its modality's own.
     """
-    return _mean(_share(scores.pooled[scores.ends][1:], reference.ideal))
+    ideals = _ideals(scores, reference)
+    if np.ndim(reference.ideal) == 0:
+        return _mean(scores.pooled[scores.ends][1:] / ideals[0])
+    shares = scores.R / ideals  # (T, E)
+    return _mean(np.array([_mean(shares[i, : i + 1]) for i in range(1, len(shares))]))
 
 
 def final_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
@@ -160,9 +167,10 @@ def compute(scores: ScoreMatrix, reference: Reference) -> dict[str, float]:
         return {name: float(f(scores, reference)) for name, f in all_metrics().items()}
 
 
-def _share(values: Floats, ideal: float) -> Floats:
-    """Values divided by α_ideal; NaN where that was not measured or is 0."""
-    return values / ideal if ideal > 0 else np.full(len(values), np.nan)
+def _ideals(scores: ScoreMatrix, reference: Reference) -> Floats:
+    """(E,) α_ideal of each eval set; NaN where it was not measured or is 0."""
+    ideal = np.asarray(reference.ideal, dtype=np.float64)
+    return np.broadcast_to(np.where(ideal > 0, ideal, np.nan), scores.n_samples.shape)
 
 
 def _mean(values: Floats) -> float:

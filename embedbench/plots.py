@@ -1,5 +1,7 @@
 """Figures of the HTML report as inline SVG: colours are CSS variables, nothing is loaded.
 
+`save_map` alone writes a file of its own.
+
 matplotlib is imported here only, without pyplot: a figure is drawn, turned to text, forgotten.
 """
 
@@ -10,6 +12,7 @@ import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -170,6 +173,22 @@ def heat_map(matrix: Floats, label: str) -> str:
         if max(rows, columns) <= NUMBERED:
             _write_numbers(axes, matrix, colours)
         return _svg(figure, label)
+
+
+def save_map(matrix: Floats, path: Path, axis: str, value: str) -> None:
+    """Write a square matrix of values from 0 to 1 as a PNG with a colour scale.
+
+    Parameters
+    ----------
+    axis, value : what rows and columns are, and what the values are
+    """
+    figure = Figure(figsize=(7, 6), layout="constrained")
+    axes = figure.add_subplot()
+    image = axes.imshow(matrix, cmap=matplotlib.colormaps[COLOUR_MAP], vmin=0, vmax=1)
+    axes.set_xlabel(axis)
+    axes.set_ylabel(axis)
+    figure.colorbar(image, label=value)
+    figure.savefig(path, format="png", dpi=200)
 
 
 def _write_numbers(axes: Axes, matrix: Floats, colours: Colormap) -> None:

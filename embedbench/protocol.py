@@ -40,6 +40,7 @@ class Protocol(ABC):
 
     name: ClassVar[str]
     normalise_new: ClassVar[bool] = False
+    several_files: ClassVar[bool] = False  # takes two files or more instead of one
 
     def __post_init__(self) -> None:
         if self.validation not in ("train", "test"):

@@ -107,23 +107,25 @@ def evaluate(record: Record, directory: Path, root: Path) -> Record:
 def _measure_references(reference: Record, root: Path) -> Record:
     """Fill in α_ideal and the chance level, per base score, from the reference runs'
     predictions."""
-    offline = [root / p for p in reference["offline_runs"]]
-    chance = reference["chance_run"]
-    found = all((p / "predictions.h5").is_file() for p in offline) and (
+    listed, chance = reference["offline_runs"], reference["chance_run"]
+    own = bool(listed) and isinstance(listed[0], list)  # an α_ideal for each session
+    groups = listed if own else [listed]
+    offline = [[root / p / "predictions.h5" for p in runs] for runs in groups]
+    found = all(p.is_file() for runs in offline for p in runs) and (
         chance is None or (root / chance / "predictions.h5").is_file()
     )
     if not found:
         reference["source"] = "record" if "ideal" in reference else "missing"
         return reference
-    runs = [Predictions.load(p / "predictions.h5") for p in offline]
+    loaded = [[Predictions.load(p) for p in runs] for runs in offline]
     drawn = None if chance is None else Predictions.load(root / chance / "predictions.h5")
     reference["source"] = "runs"
     reference["ideal"], reference["chance"] = {}, {}
     for name in SCORES:
-        each = [float(score_matrix(p, name).pooled[-1]) for p in runs]
         # Kemker normalises the answer over all classes; within-session answers have no α_ideal.
-        answered = bool(each) and not name.startswith("within_")
-        reference["ideal"][name] = float(np.mean(each)) if answered else None
+        within = name.startswith("within_")
+        ideals = [None if within else _ideal(runs, name) for runs in loaded]
+        reference["ideal"][name] = ideals if own else ideals[0]
         level = np.full(1, np.nan)
         if drawn is not None:
             level = np.diagonal(score_matrix(drawn, name).R, offset=1)
@@ -132,12 +134,18 @@ def _measure_references(reference: Record, root: Path) -> Record:
     return result
 
 
+def _ideal(runs: list[Predictions], score: str) -> float | None:
+    """Mean score of offline runs; None where there is none."""
+    each = [float(score_matrix(p, score).pooled[-1]) for p in runs]
+    return float(np.mean(each)) if each else None
+
+
 def _reference(reference: Record, score: str) -> Reference:
     """What the metrics of one base score compare with."""
-    ideal = (reference.get("ideal") or {}).get(score)
+    ideal = np.array((reference.get("ideal") or {}).get(score), dtype=np.float64)  # null is NaN
     chance = (reference.get("chance") or {}).get(score)
     return Reference(
-        ideal=float("nan") if ideal is None else ideal,
+        ideal=ideal,
         chance=None if chance is None else np.array(chance, dtype=np.float64),
         normalise_new=reference["normalise_new"],
         preset=reference["preset"],
@@ -160,13 +168,16 @@ def _flags(record: Record, p: Predictions, scores: ScoreMatrix) -> list[str]:
     if record["validation"] == "test":
         flags.append("test-validation")
     if record["learns"]:
-        chance = 1.0 / scores.classes_seen[scores.ends]
+        limits = record.get("n_candidates") or [None] * len(scores.n_classes)
+        most = np.array([np.inf if n is None else n for n in limits])
+        # (T, E): an answer is one of the classes seen, or of the set's own candidates
+        chance = 1.0 / np.minimum(scores.classes_seen[scores.ends][:, None], most)
         new = np.diagonal(scores.R)
         if len(new) > 1:
-            level = np.mean(chance[1:])
+            level = np.mean(np.diagonal(chance)[1:])
             # with two classes twice chance would be all right: half way to it, then
             if np.mean(new[1:]) < min(2 * level, (1 + level) / 2):
                 flags.append("not-learned")
-        if scores.pooled[-1] < 1.5 * chance[-1]:
+        if scores.pooled[-1] < 1.5 * np.average(chance[-1], weights=scores.n_classes):
             flags.append("chance-level")
     return flags

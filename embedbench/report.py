@@ -201,7 +201,7 @@ def to_json(rows: Sequence[Row]) -> dict[str, Any]:
             "score": group.first["score"],
             "validation": group.first["validation"],
             "digests": {k: group.first["digests"][k] for k in ("recipe", "features")},
-            "ideal": group.ideal.mean,
+            "ideal": group.ideals[0] if len(group.ideals) == 1 else group.ideals or None,
             "notes": group.notes,
             "rows": [_row_json(r) for r in rows if r.group is group],
         }

@@ -158,7 +158,8 @@ def _figures(group: Group, rows: Sequence[Row], styles: dict[str, int]) -> list[
     shown = [r for r in rows if r.used]
     if group.sessions < 2 or not shown:
         return []
-    ideal = group.ideal.mean
+    base_ideal, *others = group.ideals or [math.nan]
+    ideal = math.nan if others else base_ideal  # that of all sessions together
     pooled = [(_stack(r, "pooled"), styles.get(r.label)) for r in shown]
     plots = [("All sessions so far", pooled, ideal, 0)]
     matrices = [(_stack(r, "R"), styles.get(r.label)) for r in shown]
@@ -166,7 +167,7 @@ def _figures(group: Group, rows: Sequence[Row], styles: dict[str, int]) -> list[
         base = [(m[:, :, 0], s) for m, s in matrices]
         new = [(np.diagonal(m, axis1=1, axis2=2)[:, 1:], s) for m, s in matrices]
         shared = ideal if group.first["reference"]["normalise_new"] else math.nan
-        plots += [("Session 0", base, ideal, 0), ("The newest session", new, shared, 1)]
+        plots += [("Session 0", base, base_ideal, 0), ("The newest session", new, shared, 1)]
     return [
         (title, curve_plot([Curve(v, s) for v, s in curves], level, first, f"{title}: accuracy"))
         for title, curves, level, first in plots

@@ -109,21 +109,22 @@ class Group:
             notes[
                 "Ω_all above 1: a learner beats the offline reference; see how that was trained"
             ] = None
-        ideals: dict[int, set[float]] = {}
+        found: dict[int, set[tuple[float, ...]]] = {}
         for r in self.records:
-            if not math.isnan(ideal(r)):
-                ideals.setdefault(r["seeds"]["order"], set()).add(ideal(r))
-        if any(len(values) > 1 for values in ideals.values()):
+            if ideals(r):
+                found.setdefault(r["seeds"]["order"], set()).add(ideals(r))
+        if any(len(values) > 1 for values in found.values()):
             notes["Ω of these rows are shares of different offline references; not comparable"] = (
                 None
             )
         return list(notes)
 
     @cached_property
-    def ideal(self) -> Stat:
-        """α_ideal over the streams of the table (one where it does not depend on the order)."""
-        values = (ideal(r) for r in self.records)
-        return Stat.of(dict.fromkeys(v for v in values if not math.isnan(v)))
+    def ideals(self) -> list[float]:
+        """α_ideal, or that of each session: mean over the streams of the table (one where it does
+        not depend on the order); empty where it was not measured."""
+        found = dict.fromkeys(ideals(r) for r in self.records if ideals(r))
+        return [float(np.mean(values)) for values in zip(*found, strict=True)]
 
     def describe(self) -> list[str]:
         """The stream in a few short phrases."""
@@ -135,8 +136,8 @@ class Group:
         source = {"train": "training data", "test": "TEST data"}[self.first["validation"]]
         phrases = [f"{classes} classes", f"{self.sessions} sessions", train]
         phrases += [f"validation from {source}", SCORE_NAMES.get(self.first["score"], "")]
-        if not math.isnan(self.ideal.mean):
-            phrases.append(f"α_ideal {100 * self.ideal.mean:.1f} %")
+        if self.ideals:
+            phrases.append(f"α_ideal {', '.join(f'{100 * v:.1f} %' for v in self.ideals)}")
         return [p for p in phrases if p]
 
 
@@ -144,9 +145,11 @@ _PARTS = (slice(0, 1), slice(1, None))
 SCORE_NAMES = {"class_accuracy": "mean-per-class accuracy", "accuracy": "accuracy per sample"}
 
 
-def ideal(record: Record) -> float:
-    """α_ideal that the record's Ω are shares of."""
-    return number((record["reference"].get("ideal") or {}).get(record["score"]))
+def ideals(record: Record) -> tuple[float, ...]:
+    """α_ideal that the record's Ω are shares of: one, or one a session; empty if not measured."""
+    kept = (record["reference"].get("ideal") or {}).get(record["score"])
+    values = kept if isinstance(kept, list) else [kept]
+    return () if None in values else tuple(map(float, values))
 
 
 def _range(values: Sequence[int]) -> str:

@@ -142,11 +142,12 @@ def _learn(
 def _validation_accuracy(
     scores: Callable[[Tensor], Tensor], session: Session, seen: Bools, device: str
 ) -> float:
-    """Validation accuracy over the classes seen so far; NaN where there is no such data."""
+    """Validation accuracy over the classes seen that the loss may see; NaN without such data."""
     if len(session.val_x) == 0:
         return float("nan")
     out = torch.as_tensor(scores(session.val_x.tensor(device)))
-    out = out.masked_fill(~torch.from_numpy(seen).to(out.device), -torch.inf)
+    allowed = seen if session.loss_classes is None else seen & session.loss_classes
+    out = out.masked_fill(~torch.from_numpy(allowed).to(out.device), -torch.inf)
     return float((out.argmax(1).cpu() == torch.from_numpy(session.val_y)).double().mean())
 
 

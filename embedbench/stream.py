@@ -198,6 +198,8 @@ class Stream:
     observe_batch : samples in the batches that the runner cuts for online learners
     fitted : digest of the rows that the features' scaling was fitted to; empty where none were
     notes : what the protocol had to decide for this file, in words
+    alone : one stream a session, of its data alone, where every session has an α_ideal of its own
+        (session k holds file k); empty where the merged stream's is everyone's
     """
 
     spec: StreamSpec
@@ -211,6 +213,7 @@ class Stream:
     observe_batch: int = 256
     fitted: str = ""
     notes: tuple[str, ...] = ()
+    alone: tuple[Stream, ...] = ()
 
     @cached_property
     def digests(self) -> dict[str, str]:
@@ -228,6 +231,11 @@ class Stream:
             "eval": digest("eval", *test),
             "features": self.features,
         }
+
+    @cached_property
+    def references(self) -> tuple[Stream, ...]:
+        """What the offline learner is given for α_ideal: `alone`, or everything merged."""
+        return self.alone or (self.merged(),)
 
     def merged(self) -> Stream:
         """All sessions as one: every sample once, as the stream first shows it.
@@ -256,6 +264,7 @@ class Stream:
             samples=self.samples,
             validation=self.validation,
             observe_batch=self.observe_batch,
+            fitted=self.fitted,
         )
 
 
@@ -271,7 +280,7 @@ def _merge(parts: Sequence[tuple[View, Ints, Ints]]) -> tuple[View, Ints, Ints]:
     """Join views of one table; each sample id once, at its first appearance; sorted by id."""
     first = parts[0][0]
     if any(v.table is not first.table for v, _, _ in parts):
-        raise ValueError("merged() joins views of one table only")
+        raise ValueError("merged() joins views of one table only; take `references` one by one")
     taken = np.zeros(0, dtype=np.int64)
     keep = []
     for view, ids, y in parts:

@@ -19,6 +19,7 @@ from ._sgd import (
     check_training,
     fit,
     generator,
+    loss_mask,
     make_optimiser,
     mlp_net,
     optimiser_bytes,
@@ -184,7 +185,8 @@ class EWC(Learner):
         chosen = torch.randperm(len(session.x), generator=draw)[: self.fisher_samples]
         x = session.x.batch(chosen.to(self.device), self.device)
         y = torch.from_numpy(session.y)[chosen].to(self.device)
-        new = fisher_diagonal(self.net, x, y, self.fisher, draw)
+        mask = loss_mask(session, self.device)
+        new = fisher_diagonal(self.net, x, y, self.fisher, draw, mask=mask)
         keep = self.gamma if self.merge == "online" else 1.0
         for p, f, weight, anchor in zip(
             self.net.parameters(), new, self.weight, self.anchor, strict=True
@@ -212,14 +214,22 @@ class EWC(Learner):
 
 @torch.no_grad()
 def fisher_diagonal(
-    net: nn.Module, x: Tensor, y: Tensor, kind: str, draw: torch.Generator, most_classes: int = 50
+    net: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    kind: str,
+    draw: torch.Generator,
+    *,
+    most_classes: int = 50,
+    mask: Tensor | None = None,
 ) -> list[Tensor]:
     """Diagonal Fisher information of a ReLU MLP at x (n, D), y (n,): one tensor per parameter.
 
     F_i = 1/n Σ_x E_c[(∂ log p(c|x) / ∂θ_i)²], c over all classes ("exact", up to `most_classes`),
-    one draw from p ("sampled") or the true class ("empirical"). In a layer a → a Wᵀ + b the
-    gradient of one sample is the outer product of δ and a, so Σ_x E_c[δ²] a² is one matrix product:
-    no per-sample gradients are formed.
+    one draw from p ("sampled") or the true class ("empirical"). `mask`, (C,), is added to the
+    logits, as the loss does where a session restricts it. In a layer a → a Wᵀ + b the gradient of
+    one sample is the outer product of δ and a, so Σ_x E_c[δ²] a² is one matrix product: no
+    per-sample gradients are formed.
     """
     linears = [m for m in net.modules() if isinstance(m, nn.Linear)]
     if kind == "exact" and linears[-1].out_features > most_classes:
@@ -228,7 +238,7 @@ def fisher_diagonal(
     u = torch.rand(len(x), 1, generator=draw).to(x.device)
     for first in range(0, len(x), FISHER_BATCH):
         part = slice(first, first + FISHER_BATCH)
-        squares, inputs = _squared_deltas(linears, x[part], y[part], u[part], kind)
+        squares, inputs = _squared_deltas(linears, x[part], y[part], u[part], kind, mask)
         for k, (square, a) in enumerate(zip(squares, inputs, strict=True)):
             total[2 * k].addmm_(square.T, a.square())  # (out, b) @ (b, in) -> (out, in)
             total[2 * k + 1].add_(square.sum(0))
@@ -236,13 +246,14 @@ def fisher_diagonal(
 
 
 def _squared_deltas(
-    linears: list[nn.Linear], x: Tensor, y: Tensor, u: Tensor, kind: str
+    linears: list[nn.Linear], x: Tensor, y: Tensor, u: Tensor, kind: str, mask: Tensor | None
 ) -> tuple[list[Tensor], list[Tensor]]:
     """E_c[δ²] (b, out) and the input a (b, in) of every layer; u (b, 1) uniform, for a draw."""
     inputs = [x]
     for layer in linears[:-1]:
         inputs.append(torch.relu(layer(inputs[-1])))
-    p = torch.softmax(linears[-1](inputs[-1]), dim=1)  # (b, C)
+    logits = linears[-1](inputs[-1])
+    p = torch.softmax(logits if mask is None else logits + mask, dim=1)  # (b, C)
     n_classes = p.shape[1]
     one = torch.ones_like(u)
     if kind == "exact":

@@ -21,6 +21,7 @@ def make_file(
     *,
     backbone: str = "made up",
     name: str = "file.h5",
+    width: int = WIDTH,
 ) -> EmbeddingFile:
     """A file with these numbers of samples per class: class by class train, val, test."""
     labels, split = [], []
@@ -35,5 +36,5 @@ def make_file(
         classes=tuple("abcdefgh"[: len(train)]),
         parents=np.full(len(train), -1),
     )
-    features = np.random.default_rng(0).normal(1, 2, (len(labels), WIDTH)).astype(np.float32)
+    features = np.random.default_rng(0).normal(1, 2, (len(labels), width)).astype(np.float32)
     return write_file(folder / name, samples, features, {"backbone": {"name": backbone}})

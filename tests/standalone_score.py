@@ -7,10 +7,8 @@ import h5py
 import numpy as np
 
 RUN = sys.argv[1]
-with open(f"{RUN}/record.json", encoding="utf-8") as file:
-    record = json.load(file)
-with h5py.File(f"{RUN}/predictions.h5") as file:
-    p = {name: file[name][()] for name in file}
+with open(f"{RUN}/record.json", encoding="utf-8") as text, h5py.File(f"{RUN}/predictions.h5") as h5:
+    record, p = json.load(text), {name: h5[name][()] for name in h5}
 ends = np.flatnonzero(np.append(np.diff(p["session"]) > 0, True))  # last moment of each session
 reference, T, E = record["reference"], len(ends), len(p["set_classes"])
 for name, kept in record["by_score"].items():
@@ -23,13 +21,16 @@ for name, kept in record["by_score"].items():
             _, which, counts = np.unique(p["y"][part], return_inverse=True, return_counts=True)
             by_class = np.bincount(which, right[part]) / counts
             place[0] = (by_class if name.endswith("class_accuracy") else right[part]).mean()
-    ideal, new = reference["ideal"][name] or np.nan, np.diagonal(R)
+    ideal, chance = (np.array(reference[k][name], dtype=float) for k in ("ideal", "chance"))
+    ideals = np.broadcast_to(np.where(ideal > 0, ideal, np.nan), E)  # one for all, or one a set
     divide = reference["normalise_new"] and reference["preset"] == "kemker_table"
-    before, chance = np.diagonal(R, 1), np.array(reference["chance"][name], dtype=float)
+    new, before = np.diagonal(R), np.diagonal(R, 1)
     drops = [R[j:-1, j].max() - R[-1, j] for j in range(T - 1)]
-    parts = {"omega_base": R[1:, 0] / ideal, "omega_new": new[1:] / (ideal if divide else 1.0)}
-    parts |= {"omega_all": alpha[1:] / ideal, "final_accuracy": alpha[-1:]}
-    parts |= {"average_incremental_accuracy": alpha, "average_accuracy": R[-1]}
+    own = [np.mean(R[i, : i + 1] / ideals[: i + 1]) for i in range(1, T)]
+    parts = {"omega_base": R[1:, 0] / ideals[0], "omega_new": new[1:]}
+    parts |= {"omega_new": new[1:] / ideals[1:T]} if divide else {}
+    parts |= {"omega_all": own if ideal.ndim else alpha[1:] / ideals[0], "average_accuracy": R[-1]}
+    parts |= {"average_incremental_accuracy": alpha, "final_accuracy": alpha[-1:]}
     parts |= {"average_forgetting": drops, "learning_accuracy": new, "bwt": R[-1, :-1] - new[:-1]}
     parts |= {"fwt": before - chance[1 : len(before) + 1]}
     found = {key: np.mean(values) if len(values) else np.nan for key, values in parts.items()}

@@ -136,6 +136,11 @@ SPOILED: dict[str, tuple[type[Any], Callable[[Stream], Stream], set[str]]] = {
         lambda s: _sessions(s, session_id=lambda _: 1),
         {"session ids are as announced"},
     ),
+    "masks the truth": (
+        Permutation,
+        lambda s: _sessions(s, loss_classes=lambda _: np.arange(s.spec.n_classes) > 0),
+        {"masks admit the labels"},
+    ),
     "train digest says nothing": (
         IncrementalClass,
         _without("train"),

@@ -6,6 +6,7 @@ import copy
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -153,6 +154,38 @@ def test_fisher_does_not_depend_on_the_number_of_samples_by_scale() -> None:
     assert close(twice, once)
 
 
+@pytest.mark.parametrize("kind", ["exact", "sampled", "empirical"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_masked_fisher_is_that_of_a_net_without_the_masked_classes(kind: str, seed: int) -> None:
+    """A multi-modal session: the loss sees classes 1 to 3 of 5, and so does the Fisher."""
+    net = mlp_net(4, 6, 2, 5, seed)
+    part = mlp_net(4, 6, 2, 3, seed)
+    state = net.state_dict()
+    head = [name for name in state if name.startswith("4.")]
+    part.load_state_dict({k: v[1:4] if k in head else v for k, v in state.items()})
+    x = torch.randn(30, 4, generator=generator(seed, 1))
+    y = torch.arange(30) % 3
+    mask = torch.tensor([-math.inf, 0, 0, 0, -math.inf])
+    found = fisher_diagonal(net, x, y + 1, kind, generator(seed, 0), mask=mask)
+    expected = fisher_diagonal(part, x, y, kind, generator(seed, 0))
+    for f, e in zip(found[:-2], expected[:-2], strict=True):
+        torch.testing.assert_close(f, e)
+    for f, e in zip(found[-2:], expected[-2:], strict=True):
+        torch.testing.assert_close(f[1:4], e)
+        assert (f[[0, 4]] == 0).all()
+
+
+def test_weights_of_classes_that_the_loss_does_not_see_are_free() -> None:
+    stream = class_stream([[0, 1], [2, 3]], n_train=12)
+    mask = np.array([True, True, False, False])
+    learner = EWC(lam=1.0, **SMALL)
+    learner.start(stream.spec, Seeds.of(0), "cpu")
+    learner.learn(replace(stream.sessions[0], loss_classes=mask), context())
+    for weight in learner.weight[-2:]:  # the head's matrix and bias
+        assert (weight[2:] == 0).all()
+        assert (weight[:2] > 0).any()
+
+
 # --- merging ---
 
 
@@ -192,7 +225,7 @@ def test_one_penalty_is_the_sum_of_quadratics(
     draw = torch.Generator().manual_seed(seed)
     fishers: list[list[Tensor]] = []
 
-    def scripted(net: torch.nn.Module, *_: object) -> list[Tensor]:
+    def scripted(net: torch.nn.Module, *_: object, **__: object) -> list[Tensor]:
         made = [torch.rand(p.shape, generator=draw) for p in net.parameters()]
         made[0][0] = 0.0  # weights that no session needs
         fishers.append([f.clone() for f in made])
@@ -314,7 +347,9 @@ def test_a_larger_lambda_stays_nearer_to_what_matters() -> None:
 def test_fisher_samples_bound_what_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def counted(net: torch.nn.Module, x: Tensor, y: Tensor, *_: object) -> list[Tensor]:
+    def counted(
+        net: torch.nn.Module, x: Tensor, y: Tensor, *_: object, **__: object
+    ) -> list[Tensor]:
         seen.append((x.clone(), y.clone()))
         return [torch.zeros_like(p) for p in net.parameters()]
 

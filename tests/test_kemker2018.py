@@ -37,14 +37,18 @@ def test_every_cell_of_the_paper_is_there() -> None:
 
 
 def test_table_3_is_the_mean_of_table_2() -> None:
-    # both are printed to three decimals, so the mean of two or three is off by at most .0005 + .0005
+    # all are printed to three decimals: means of rounded values, rounded, differ by at most .001
+    off = []
     for row in TABLES["3"]:
         over = [
             r["omega_all"]
             for r in TABLES["2"]
             if (r["learner"], r["protocol"]) == (row["learner"], row["protocol"])
         ]
-        assert np.mean(over) == pytest.approx(row["omega_all"], abs=0.00101), row
+        if abs(np.mean(over) - row["omega_all"]) > 0.00101:
+            off.append((row["learner"], row["protocol"]))
+    assert off == [("ewc", "multi-modal")]  # a misprint of the paper, marked
+    assert any(m["table"] == "3" and m["learner"] == "ewc" for m in PAPER["misprints"])
 
 
 def test_table_s9_percentages_follow_from_table_1() -> None:
@@ -153,14 +157,13 @@ def test_stand_ins_are_run_labelled_and_saved(
     monkeypatch.chdir(tmp_path)
     _file(Path("birds.h5"), 6, 4, n=12)
     monkeypatch.setattr("embedbench.kemker2018_runs.LEARNERS", {"mlp": "MLP"})
-    items = ["protocol.sessions=2", "mlp.units=8", "offline.mlp.units=8"]
+    items = ["mlp.units=8", "offline.mlp.units=8"]
     items += [f"{name}.stop.epochs=1" for name in ("mlp", "offline.mlp")]
-    monkeypatch.setattr("embedbench.reproduce_kemker2018.PROTOCOLS", ("permutation",) * 3)
     out = tmp_path / "out"
     tables = reproduce(
         ["2", "figures"], data=["cub-stand-in=birds.h5"], out=out, seeds=[0, 1], items=items
     )
-    rows = {labels: values for labels, values in tables[0].rows}
+    rows = dict(tables[0].rows)
     mine = rows["permutation", "MLP", "birds for CUB-200"]["Ω_all"]
     assert mine.ours is not None
     assert len(mine.ours.values) == 2
@@ -169,7 +172,7 @@ def test_stand_ins_are_run_labelled_and_saved(
     assert rows["permutation", "MLP", "MNIST"]["Ω_all"].ours is None
     page = save(tables, "kemker2018", out).read_text(encoding="utf-8")
     assert "birds for CUB-200" in page
-    assert page.count("<svg") == 2  # the base set and the newest session of one stream
+    assert page.count("<svg") == 4  # two of each protocol
     kept = json.loads((out / "kemker2018.json").read_text(encoding="utf-8"))
     assert [t["table"] for t in kept] == ["2", "2 MB", "Figures 2, S2, S3"]
 

@@ -1,0 +1,182 @@
+"""Multi-modal: files of different widths and classes, learned one after the other."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.errors import UserError, unknown
+from embedbench.file import EmbeddingFile
+from embedbench.protocol import Protocol, flat_spec, load_table, split_rows, view_session
+from embedbench.stream import Bools, EvalSet, Session, Stream, StreamSpec, Table, digest
+
+
+@dataclass(kw_only=True)
+class MultiModal(Protocol):
+    """Multi-modal experiment: one session a file, with columns and classes of its own.
+
+    The files are learned in the order in which they are named, whatever the seed; their leaf
+    classes are all different classes of the stream. Every file is scaled by its own training data.
+
+    **Source**: Kemker et al. (2018), "Multi-Modal Experiment": CUB-200 (2048 columns, 200 classes)
+    and AudioSet (1280 columns, padded with zeros, 100 classes), in both orders.
+
+    **Departs**: the paper does not say what an answer is chosen from. Table S8 says it: a learner
+    that fails on the second modality scores 1.0 % = 1/100 or 0.5 % = 1/200, chance within the
+    modality, and the MLP keeps 20.3 % of the first, where one softmax over both would leave about
+    nothing. More than two files, and "project", are ours.
+
+    Parameters
+    ----------
+    answers : "restricted": the loss and the answers are over the classes of the sample's own file;
+        "all": over all classes
+    join : "pad": zeros on the right of the narrower files; "project": each file times a random
+        matrix of its own, Gaussian with variance 1 / width, drawn once for all seeds
+    width : columns that every file is brought to; 0: those of the widest
+    projection : seed of the matrices of "project"
+    session_id : tell the learner which session it learns and answers (PathNet needs it)
+    """
+
+    answers: str = "restricted"
+    join: str = "pad"
+    width: int = 0
+    projection: int = 0
+    session_id: bool = False
+
+    name: ClassVar[str] = "multi-modal"
+    several_files: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for what, value, known in (
+            ("answers", self.answers, ("restricted", "all")),
+            ("join", self.join, ("pad", "project")),
+        ):
+            if value not in known:
+                raise unknown(what, value, known)
+        for what, number in (("width", self.width), ("projection", self.projection)):
+            if number < 0:
+                raise UserError(f"{what} must be at least 0, got {number}")
+
+    def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
+        width = self._check(files)
+        alone = tuple(self._alone(file, width) for file in files)
+        classes = np.cumsum([0, *(file.samples.n_leaves for file in files)])
+        ids = np.cumsum([0, *(len(file.labels) for file in files)])
+        spec = StreamSpec((width,), int(classes[-1]), reveals_session_id=self.session_id)
+        pairs = [
+            self._joined(stream, t, spec, int(classes[t]), int(ids[t]))
+            for t, stream in enumerate(alone)
+        ]
+        return Stream(
+            spec=spec,
+            sessions=tuple(s for s, _ in pairs),
+            eval_sets=tuple(e for _, e in pairs),
+            recipe=self.recipe(),
+            features=digest("features", *(s.features for s in alone)),
+            samples=tuple(file.digests["samples"] for file in files),
+            normalise_new=self.normalise_new,
+            fitted="".join(s.fitted for s in alone),
+            validation=self.validation,
+            notes=self._notes(files, width),
+            alone=alone,
+        )
+
+    def _check(self, files: Sequence[EmbeddingFile]) -> int:
+        """The common width; an error where these files are no stream."""
+        if len(files) < 2:
+            raise UserError(
+                f"protocol {self.name!r} takes two embedding files or more, got {len(files)}; name "
+                f"them in the order in which they are to be learned"
+            )
+        for a, b in itertools.combinations(files, 2):
+            if all(a.digests[key] == b.digests[key] for key in ("content", "samples")):
+                raise UserError(
+                    f"{a.path.name} and {b.path.name} hold the same features of the same samples "
+                    f"(digests content and samples); every modality needs a file of its own"
+                )
+        widest = max(files, key=lambda file: file.shape[1])
+        if self.join == "pad" and 0 < self.width < widest.shape[1]:
+            raise UserError(
+                f"width {self.width} has no room for the {widest.shape[1]} columns of "
+                f"{widest.path.name}; leave it at 0, or set protocol.join=project"
+            )
+        return self.width or widest.shape[1]
+
+    def _alone(self, file: EmbeddingFile, width: int) -> Stream:
+        """The session of one file as a stream by itself: columns, classes and ids are its own.
+
+        With "pad" this is what `merged()` of any other stream of the file is, digests and all, so
+        that one offline reference serves them all.
+        """
+        split = split_rows(file, self.validation, self.val_fraction)
+        table, features, fitted = load_table(file, self.scale, split.train)
+        if self.join == "project":
+            table = Table(table.values @ self._matrix(file, width))  # (N, D) @ (D, W) -> (N, W)
+            features = digest("projected", features, width, self.projection)
+        everything = np.arange(file.samples.n_leaves)
+        session, test = view_session(table, file, split, classes=everything)
+        return Stream(
+            spec=flat_spec(table, file),
+            sessions=(session,),
+            eval_sets=(test,),
+            recipe=f"merged {fitted}",
+            features=features,
+            samples=(file.digests["samples"],),
+            validation=self.validation,
+            fitted=fitted,
+        )
+
+    def _matrix(self, file: EmbeddingFile, width: int) -> NDArray[np.float32]:
+        """(D, width) the projection of a file, whichever files stand beside it."""
+        draw = np.random.default_rng([self.projection, int(file.digests["content"][:16], 16)])
+        matrix = draw.standard_normal((file.shape[1], width), dtype=np.float32)
+        matrix /= np.float32(np.sqrt(width))
+        return matrix
+
+    def _joined(
+        self, alone: Stream, number: int, spec: StreamSpec, first_class: int, first_id: int
+    ) -> tuple[Session, EvalSet]:
+        """Session and eval set of a file among the others: width, classes and ids of all."""
+        (session,), (test,) = alone.sessions, alone.eval_sets
+        width = spec.input_shape[0]
+        mask: Bools = np.zeros(spec.n_classes, dtype=np.bool_)
+        mask[first_class : first_class + alone.spec.n_classes] = True
+        restricted = mask if self.answers == "restricted" else None
+        joined = replace(
+            session,
+            x=replace(session.x, width=width),
+            y=session.y + first_class,
+            val_x=replace(session.val_x, width=width),
+            val_y=session.val_y + first_class,
+            ids=session.ids + first_id,
+            classes=session.classes + first_class,
+            loss_classes=restricted,
+            session_id=number if self.session_id else None,
+        )
+        return joined, replace(
+            test,
+            x=replace(test.x, width=width),
+            y=test.y + first_class,
+            ids=test.ids + first_id,
+            classes=mask,
+            candidates=restricted,
+        )
+
+    def _notes(self, files: Sequence[EmbeddingFile], width: int) -> tuple[str, ...]:
+        """What was done to the columns, and what the answers are chosen from."""
+        notes = []
+        for file in files:
+            columns = file.shape[1]
+            if self.join == "project":
+                notes.append(f"{file.path.name}: {columns} columns, projected to {width} at random")
+            elif columns < width:
+                notes.append(f"{file.path.name}: {columns} columns, padded with zeros to {width}")
+        if self.answers == "restricted":
+            notes.append("answers are among the classes of the sample's own file")
+        return tuple(notes)
