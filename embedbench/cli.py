@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from embedbench import cli_files
+from embedbench.cli_shared import Device, Json, Overwrite, Quiet, note, show
 from embedbench.errors import UserError
 
 app = typer.Typer(
@@ -24,149 +24,15 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
-Split = Annotated[
-    str | None, typer.Option(help="Test fraction (0.3) or a list file: sample_id,train|val|test.")
-]
-
-
-@app.command()
-def extract(
-    source: Annotated[str, typer.Argument(help="Folder, zip, data set name, or 'demo'.")],
-    out: Annotated[Path, typer.Option(help="The embedding file to write.")],
-    backbone: Annotated[str | None, typer.Option(help="A timm model, or 'pixels'.")] = None,
-    weights: Annotated[
-        Path | None, typer.Option(help=".safetensors or .pth file, or 'shipped'.")
-    ] = None,
-    layers: Annotated[str, typer.Option(help="Intermediate embeddings: 7,8,9 or last4.")] = "",
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
-    size: Annotated[int | None, typer.Option(help="Input size in pixels.")] = None,
-    split: Split = None,
-    group: Annotated[
-        str | None, typer.Option(help="What must not straddle a split: stem, parent or a regex.")
-    ] = None,
-    device: Device = "auto",
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out unreadable files.")
-    ] = False,
-    overwrite: Overwrite = False,
-    quiet: Quiet = False,
-) -> None:
-    """Cache the embeddings of images by a pretrained backbone."""
-    from embedbench.extract import extract as run_extraction
-    from embedbench.progress import bar
-
-    with bar("images", quiet) as advance:
-        file = run_extraction(
-            source,
-            out,
-            backbone=backbone,
-            weights=weights,
-            layers=[part for part in layers.split(",") if part],
-            dtype=dtype,
-            size=size,
-            split=split,
-            group=group,
-            device=device,
-            skip_bad=skip_bad,
-            overwrite=overwrite,
-            progress=advance,
-            notify=_note,
-        )
-    print(f"{file.path}: {file.shape[0]} samples of {file.shape[1]} features")
-
-
-@app.command("import")
-def import_command(
-    source: Annotated[Path, typer.Argument(metavar="SRC", help="npz, npy, or IDX directory.")],
-    out: Annotated[Path, typer.Option(help="The embedding file to write.")],
-    labels: Annotated[Path | None, typer.Option(help="Labels of a features .npy file.")] = None,
-    group: Annotated[str | None, typer.Option(help="Key of the npz that groups samples.")] = None,
-    split: Split = None,
-    overwrite: Overwrite = False,
-) -> None:
-    """Make an embedding file from features in another format."""
-    from embedbench.exchange import import_file
-
-    file = import_file(source, out, labels=labels, group=group, split=split, overwrite=overwrite)
-    print(f"{file.path}: {file.shape[0]} samples of {file.shape[1]} features")
-
-
-@app.command()
-def export(
-    file: Annotated[Path, typer.Argument(help="An embedding file.")],
-    out: Annotated[Path, typer.Option(help="The npz to write.")],
-    overwrite: Overwrite = False,
-) -> None:
-    """Write an embedding file as npz."""
-    from embedbench.exchange import export_file
-
-    export_file(file, out, overwrite=overwrite)
-    print(out)
-
-
-@app.command()
-def inspect(
-    file: Annotated[Path, typer.Argument(help="An embedding file.")],
-    redundancy: Annotated[
-        bool, typer.Option("--redundancy", help="Count the features that are not redundant.")
-    ] = False,
-    discretise: Annotated[
-        str | None, typer.Option(help="Intervals for that: mdlp (default) or frequency.")
-    ] = None,
-    heatmap: Annotated[
-        Path | None, typer.Option(metavar="PNG", help="Draw what any two features share.")
-    ] = None,
-    overwrite: Overwrite = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Show what an embedding file holds and what made it."""
-    from embedbench.compare import card, card_text
-    from embedbench.file import EmbeddingFile
-
-    opened = EmbeddingFile.open(file)
-    found = card(opened)
-    if redundancy or discretise or heatmap:
-        from embedbench.progress import bar
-        from embedbench.redundancy import redundancy as analyse
-
-        if heatmap is not None and heatmap.exists() and not overwrite:
-            raise UserError(f"{heatmap} is there already; name another file or add --overwrite")
-        with bar("features", quiet) as advance:
-            found["redundancy"] = analyse(
-                opened, discretise or "mdlp", heatmap=heatmap, progress=advance
-            )
-    _show(found, card_text, as_json)
-
-
-@app.command()
-def verify(
-    file: Annotated[Path, typer.Argument(help="An embedding file.")], as_json: Json = False
-) -> None:
-    """Check every checksum of an embedding file. Exit 1 and name the rows if any fails."""
-    from embedbench.compare import verify as verify_file
-
-    damage = verify_file(file)
-    _show({"file": str(file), "damage": damage}, lambda _: "\n".join(damage or ["sound"]), as_json)
-    if damage:
-        raise typer.Exit(1)
-
-
-@app.command()
-def diff(
-    a: Annotated[Path, typer.Argument(metavar="A")],
-    b: Annotated[Path, typer.Argument(metavar="B")],
-    as_json: Json = False,
-) -> None:
-    """Compare two embedding files. Samples, bits, directions, neighbours, scores."""
-    from embedbench.compare import diff as diff_files
-    from embedbench.compare import diff_text
-
-    _show(diff_files(a, b), diff_text, as_json)
+for command in (
+    cli_files.extract,
+    cli_files.import_command,
+    cli_files.export,
+    cli_files.inspect,
+    cli_files.verify,
+    cli_files.diff,
+):
+    app.command(command.__name__.removesuffix("_command"))(command)
 
 
 @app.command()
@@ -215,7 +81,7 @@ def run(
     for cell, reason in outcome.failed:
         print(f"failed: {cell.learner} seed {cell.seed}: {reason}", file=sys.stderr)
     if outcome.skipped:
-        _note(f"{outcome.skipped} finished cells were there and are kept")
+        note(f"{outcome.skipped} finished cells were there and are kept")
     failed = [{"learner": c.learner, "seed": c.seed, "reason": r} for c, r in outcome.failed]
     _report(out, as_json, places=outcome.places, extra={"failed": failed})
     if failed:
@@ -236,7 +102,7 @@ def score(runs: Annotated[Path, typer.Argument(metavar="RUNS")], as_json: Json =
         [f"{len(found)} runs: {len(found) - len(changed)} identical, {len(changed)} changed"]
         + [f"changed: {name}" for name in changed]
     )
-    _show(found, lambda _: text, as_json)
+    show(found, lambda _: text, as_json)
 
 
 @app.command()
@@ -254,7 +120,7 @@ def report(
         from embedbench.report_html import write_html
 
         write_html(runs, html)
-        _note(f"wrote {html}")
+        note(f"wrote {html}")
 
 
 @app.command("list")
@@ -278,7 +144,7 @@ def list_command(
             lines += [f"{r['name']:<{width}}  {r['summary']}" for r in rows]
         return "\n".join(lines)
 
-    _show(found[kind] if kind else found, text, as_json)
+    show(found[kind] if kind else found, text, as_json)
 
 
 @app.command()
@@ -293,9 +159,55 @@ def check(
     from embedbench.check import check_text
 
     results = run_checks(name)
-    _show([r.to_json() for r in results], lambda _: check_text(results), as_json)
+    show([r.to_json() for r in results], lambda _: check_text(results), as_json)
     if not all(r.passed for r in results):
         raise typer.Exit(1)
+
+
+@app.command()
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="kemker2018.")],
+    tables: Annotated[
+        list[str] | None, typer.Option("--table", help="1, 2, s6, figures, …; default: all.")
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", help="mnist=mnist.h5, cub-stand-in=birds.h5, …"),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Directory; default: reproduce/PAPER.")] = None,
+    seeds: Annotated[str, typer.Option(help="0-4 or 0,2,5.")] = "0-2",
+    settings: Annotated[list[str] | None, typer.Option("--set", help="As in run.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes (default: the cores).", min=1)] = None,
+    device: Device = "auto",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a paper's experiments again, its tables beside ours."""
+    from embedbench.cores import cores
+    from embedbench.errors import unknown
+    from embedbench.progress import bar
+    from embedbench.reproduce import PAPERS, save, table_text
+    from embedbench.reproduce_kemker2018 import reproduce as run_again
+    from embedbench.settings import parse_seeds
+
+    if paper not in PAPERS:
+        raise unknown("paper", paper, PAPERS)
+    place = out or Path("reproduce") / paper
+    with bar("runs", quiet) as advance:
+        found = run_again(
+            tables or [],
+            data=data or [],
+            out=place,
+            seeds=parse_seeds(seeds),
+            items=settings or [],
+            jobs=jobs or cores(),
+            device=_device(device),
+            progress=advance,
+            notify=lambda sentence: None if quiet else note(sentence),
+        )
+    page = save(found, paper, place)
+    show([t.to_json() for t in found], lambda _: "\n\n".join(map(table_text, found)), as_json)
+    note(f"wrote {page} and {page.with_suffix('.json')}")
 
 
 @app.command()
@@ -309,14 +221,6 @@ def demo(
     from embedbench.demo import run_demo
 
     run_demo(out, quiet=quiet)
-
-
-def _show(data: Any, text: Callable[[Any], str], as_json: bool) -> None:
-    print(json.dumps(data, indent=1) if as_json else text(data))
-
-
-def _note(sentence: str) -> None:
-    print(sentence, file=sys.stderr)
 
 
 def _report(runs: Path, as_json: bool, **what: Any) -> None:
@@ -367,5 +271,5 @@ def main() -> None:
         sys.exit(2)
     except SystemExit as e:
         if e.code == 130:  # typer's answer to Ctrl-C
-            _note("embedbench: interrupted; what is finished is kept, run again to go on")
+            note("embedbench: interrupted; what is finished is kept, run again to go on")
         raise

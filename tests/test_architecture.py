@@ -26,7 +26,7 @@ OUTSIDE_FOR = {
     "protocols": {"numpy"},
 }
 # The commands that extract; they import the room when they are called.
-ENTRY_POINTS = {"cli", "demo"}
+ENTRY_POINTS = {"cli_files", "demo", "kemker2018_data"}
 # Slow to import: core modules do it inside functions, but for these, which are imported when work
 # begins. The check modules hold learners to their promises.
 SLOW = {"jinja2", "matplotlib", "scipy", "sklearn", "timm", "torch", "torchvision"}

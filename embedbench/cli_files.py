@@ -1,0 +1,145 @@
+"""The commands on embedding files: extract, import, export, inspect, verify, diff."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from embedbench.cli_shared import Device, Json, Overwrite, Quiet, note, show
+from embedbench.errors import UserError
+
+Split = Annotated[
+    str | None, typer.Option(help="Test fraction (0.3) or a list file: sample_id,train|val|test.")
+]
+
+
+def extract(
+    source: Annotated[str, typer.Argument(help="Folder, zip, data set name, or 'demo'.")],
+    out: Annotated[Path, typer.Option(help="The embedding file to write.")],
+    backbone: Annotated[str | None, typer.Option(help="A timm model, or 'pixels'.")] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help=".safetensors or .pth file, or 'shipped'.")
+    ] = None,
+    layers: Annotated[str, typer.Option(help="Intermediate embeddings: 7,8,9 or last4.")] = "",
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    size: Annotated[int | None, typer.Option(help="Input size in pixels.")] = None,
+    split: Split = None,
+    group: Annotated[
+        str | None, typer.Option(help="What must not straddle a split: stem, parent or a regex.")
+    ] = None,
+    device: Device = "auto",
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out unreadable files.")
+    ] = False,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+) -> None:
+    """Cache the embeddings of images by a pretrained backbone."""
+    from embedbench.extract import extract as run_extraction
+    from embedbench.progress import bar
+
+    with bar("images", quiet) as advance:
+        file = run_extraction(
+            source,
+            out,
+            backbone=backbone,
+            weights=weights,
+            layers=[part for part in layers.split(",") if part],
+            dtype=dtype,
+            size=size,
+            split=split,
+            group=group,
+            device=device,
+            skip_bad=skip_bad,
+            overwrite=overwrite,
+            progress=advance,
+            notify=note,
+        )
+    print(f"{file.path}: {file.shape[0]} samples of {file.shape[1]} features")
+
+
+def import_command(
+    source: Annotated[Path, typer.Argument(metavar="SRC", help="npz, npy, or IDX directory.")],
+    out: Annotated[Path, typer.Option(help="The embedding file to write.")],
+    labels: Annotated[Path | None, typer.Option(help="Labels of a features .npy file.")] = None,
+    group: Annotated[str | None, typer.Option(help="Key of the npz that groups samples.")] = None,
+    split: Split = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Make an embedding file from features in another format."""
+    from embedbench.exchange import import_file
+
+    file = import_file(source, out, labels=labels, group=group, split=split, overwrite=overwrite)
+    print(f"{file.path}: {file.shape[0]} samples of {file.shape[1]} features")
+
+
+def export(
+    file: Annotated[Path, typer.Argument(help="An embedding file.")],
+    out: Annotated[Path, typer.Option(help="The npz to write.")],
+    overwrite: Overwrite = False,
+) -> None:
+    """Write an embedding file as npz."""
+    from embedbench.exchange import export_file
+
+    export_file(file, out, overwrite=overwrite)
+    print(out)
+
+
+def inspect(
+    file: Annotated[Path, typer.Argument(help="An embedding file.")],
+    redundancy: Annotated[
+        bool, typer.Option("--redundancy", help="Count the features that are not redundant.")
+    ] = False,
+    discretise: Annotated[
+        str | None, typer.Option(help="Intervals for that: mdlp (default) or frequency.")
+    ] = None,
+    heatmap: Annotated[
+        Path | None, typer.Option(metavar="PNG", help="Draw what any two features share.")
+    ] = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Show what an embedding file holds and what made it."""
+    from embedbench.compare import card, card_text
+    from embedbench.file import EmbeddingFile
+
+    opened = EmbeddingFile.open(file)
+    found = card(opened)
+    if redundancy or discretise or heatmap:
+        from embedbench.progress import bar
+        from embedbench.redundancy import redundancy as analyse
+
+        if heatmap is not None and heatmap.exists() and not overwrite:
+            raise UserError(f"{heatmap} is there already; name another file or add --overwrite")
+        with bar("features", quiet) as advance:
+            found["redundancy"] = analyse(
+                opened, discretise or "mdlp", heatmap=heatmap, progress=advance
+            )
+    show(found, card_text, as_json)
+
+
+def verify(
+    file: Annotated[Path, typer.Argument(help="An embedding file.")], as_json: Json = False
+) -> None:
+    """Check every checksum of an embedding file. Exit 1 and name the rows if any fails."""
+    from embedbench.compare import verify as verify_file
+
+    damage = verify_file(file)
+    show({"file": str(file), "damage": damage}, lambda _: "\n".join(damage or ["sound"]), as_json)
+    if damage:
+        raise typer.Exit(1)
+
+
+def diff(
+    a: Annotated[Path, typer.Argument(metavar="A")],
+    b: Annotated[Path, typer.Argument(metavar="B")],
+    as_json: Json = False,
+) -> None:
+    """Compare two embedding files. Samples, bits, directions, neighbours, scores."""
+    from embedbench.compare import diff as diff_files
+    from embedbench.compare import diff_text
+
+    show(diff_files(a, b), diff_text, as_json)

@@ -1,0 +1,25 @@
+"""What the commands share: options, and where words go."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+
+
+def show(data: Any, text: Callable[[Any], str], as_json: bool) -> None:
+    """Print data to stdout, as JSON or as text."""
+    print(json.dumps(data, indent=1) if as_json else text(data))
+
+
+def note(sentence: str) -> None:
+    """Print a remark to stderr."""
+    print(sentence, file=sys.stderr)
