@@ -327,6 +327,7 @@ OPTIONS = {
     "report": "--html --json",
     "list": "--json",
     "check": "--json",
+    "reproduce": "--table --data --out --seeds --set --jobs --json",
     "demo": "",
 }
 
