@@ -170,6 +170,7 @@ def _describe(cell: Cell, stream: Stream, learner: Learner, root: Path) -> dict[
         "learner": cell.learner,
         "learner_params": dataclasses.asdict(learner),
         "learns": learner.tags.learns,
+        "session_id_at_test": learner.tags.needs_session_id or shown.spec.reveals_session_id,
         "seed": cell.seed,
         "seeds": dataclasses.asdict(cell.seeds),
         "files": [{"name": Path(f).name, "digests": _open(f).digests} for f in cell.files],

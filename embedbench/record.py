@@ -150,7 +150,8 @@ def _flags(record: Record, p: Predictions, scores: ScoreMatrix) -> list[str]:
     `nan`: some scores were NaN. `chance-level`: the final score is under 1.5 times chance.
     `not-learned`: new sessions, right after they were learned, score under twice chance, so that a
     high Ω_all only says that nothing was forgotten because nothing was learned. `diverged`: a
-    training loss was not finite. `test-validation`: test data could stop training.
+    training loss was not finite. `test-validation`: test data could stop training. `session-id`:
+    the learner was told which session every test sample is from.
     """
     flags = []
     if (p.answer < 0).any():
@@ -159,6 +160,8 @@ def _flags(record: Record, p: Predictions, scores: ScoreMatrix) -> list[str]:
         flags.append("diverged")
     if record["validation"] == "test":
         flags.append("test-validation")
+    if record.get("session_id_at_test"):  # absent from records of before there was such a learner
+        flags.append("session-id")
     if record["learns"]:
         chance = 1.0 / scores.classes_seen[scores.ends]
         new = np.diagonal(scores.R)
