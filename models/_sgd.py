@@ -115,7 +115,7 @@ def fit(
     """
     n = len(session.x)
     y = torch.from_numpy(session.y).to(device)
-    mask = _loss_mask(session, device)
+    mask = loss_mask(session, device)
     best = _Best(stop)
     steps, reason, value, loss_mean = 0, "epochs", math.nan, math.nan
     epoch = 0
@@ -168,7 +168,7 @@ def fit(
     return log
 
 
-def _loss_mask(session: Session, device: str) -> Tensor | None:
+def loss_mask(session: Session, device: str) -> Tensor | None:
     """(C,) 0 for classes the loss may see and -inf for the others; None where it sees all."""
     if session.loss_classes is None:
         return None
