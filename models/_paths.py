@@ -57,6 +57,7 @@ class Contest:
         trained = [k for k, block in enumerate(self.blocks) if len(block.grad)]
         self.lowest = min(trained, default=len(self.blocks))
 
+    @torch.no_grad()
     def gradients(self, x: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
         """Set the gradient of Σ_paths (mean cross-entropy); returns the logits (P, b, C).
 

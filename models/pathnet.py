@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import torch
@@ -73,9 +73,9 @@ class PathNet(Learner):
         if self.contestants not in ("batched", "sequential"):
             raise unknown("contestants", self.contestants, ("batched", "sequential"))
         least = {"population": 2, "patience": 0, "lr": 0}
-        for name in self.__dataclass_fields__:
+        for name in (f.name for f in fields(self) if f.name != "contestants"):
             value, bound = getattr(self, name), least.get(name, 1)
-            if name != "contestants" and not bound <= value < math.inf:
+            if not bound <= value < math.inf:
                 raise UserError(f"pathnet.{name} must be at least {bound}, got {value}")
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
@@ -144,6 +144,7 @@ class _Search:
         self.val_y = torch.from_numpy(session.val_y)[chosen].to(own.device)
         self.steps = 0
 
+    @torch.no_grad()
     def run(self, genes: Tensor) -> dict[str, Any]:
         """Hold tournaments, then restore the best path's weights; `genes` (population, L, N)."""
         own, best, kept, reason = self.own, (-1.0, -1.0), 0, "cap"
