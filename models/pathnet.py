@@ -112,7 +112,7 @@ class PathNet(Learner):
         assert session_id is not None  # the runner sees to it
         learned = {number: k for k, number in enumerate(self.ids)}
         out = x.new_zeros(len(x), self.n_classes)
-        for number in session_id.unique().tolist():
+        for number in torch.unique(session_id).tolist():
             k = learned.get(number, -1)
             taken = [bank[path] for bank, path in zip(self.banks, self.paths[k], strict=True)]
             rows = session_id == number
@@ -154,7 +154,7 @@ class _Search:
             tournament += 1
             pair = torch.randperm(own.population, generator=self.draw)[:2]
             paths = path_masks(genes[pair], own.modules).to(own.device)
-            parts = [paths] if own.contestants == "batched" else paths.split(1)
+            parts = [paths] if own.contestants == "batched" else torch.split(paths, 1)
             fitness, loss = (torch.cat(v) for v in zip(*map(self._train, parts), strict=True))
             if not loss.isfinite().all():
                 reason = "diverged"
@@ -190,8 +190,9 @@ class _Search:
         index = torch.cat(orders)[:size].to(own.device)
         x, y = with_ones(self.session.x.batch(index, own.device)), self.y[index]
         contest, logits = Contest(self.modules, self.frozen, self.head, paths), []
-        for batch in zip(x.split(own.batch_size), y.split(own.batch_size), strict=True):
-            logits.append(contest.gradients(*batch, self.mask))
+        for first in range(0, size, own.batch_size):
+            batch = slice(first, first + own.batch_size)
+            logits.append(contest.gradients(x[batch], y[batch], self.mask))
             self.optimiser.step()
         self.optimiser.zero_grad()  # what another contest does not take must not move
         self.steps += own.batches

@@ -40,7 +40,7 @@ def test_half_of_the_connections_excite_and_half_inhibit(
         assert ((weights < 0).sum(0) == fan_in - fan_in // 2).all()
         size = weights.abs()[weights != 0]
         torch.testing.assert_close(size, torch.full_like(size, fan_in**-0.5))
-        assert len(weights.T.unique(dim=0)) > 40  # units differ
+        assert len(torch.unique(weights.T, dim=0)) > 40  # units differ
 
 
 def test_connections_and_signs_are_drawn_evenly() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,9 @@ def taught(stream: Stream, **settings: Any) -> tuple[PathNet, list[dict[str, Any
 # --- gradients ---
 
 
-def plain_scores(x: Tensor, modules: list[list[Tensor]], head: Tensor, path: Tensor) -> Tensor:
+def plain_scores(
+    x: Tensor, modules: Sequence[Sequence[Tensor]], head: Tensor, path: Tensor
+) -> Tensor:
     """Logits by the definition, a module at a time."""
     h = x
     for layer, row in zip(modules, path.tolist(), strict=True):
@@ -411,7 +414,7 @@ def test_val_samples_bound_what_scores_the_winner() -> None:
         frozen = torch.zeros(2, 4, dtype=torch.bool)
         search = pathnet._Search(learner, stream.sessions[0], frozen, torch.zeros(3, 6))
         assert len(search.val_x) == len(search.val_y) == expected
-        assert len(search.val_x.unique(dim=0)) == expected
+        assert len(torch.unique(search.val_x, dim=0)) == expected
 
 
 def test_a_loss_that_is_not_finite_ends_the_session_and_leaves_finite_scores() -> None:
