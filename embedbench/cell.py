@@ -201,6 +201,7 @@ def _describe(cell: Cell, stream: Stream, learner: Learner, root: Path) -> dict[
         "learner": cell.learner,
         "learner_params": dataclasses.asdict(learner),
         "learns": learner.tags.learns,
+        "session_id_at_test": learner.tags.needs_session_id or stream.spec.reveals_session_id,
         "seed": cell.seed,
         "seeds": dataclasses.asdict(cell.seeds),
         "files": [{"name": f.path.name, "digests": f.digests} for f in files],

@@ -31,6 +31,7 @@ PRESETS: dict[str, dict[str, Any]] = {
             # No λ is printed, and a search needs validation data of its own. 15 is ours, after
             # public code of that time on permuted MNIST (as remembered, not checked).
             "ewc": {"stop": _KEMKER_STOP, "lam": 15.0},
+            "fel": {"stop": _KEMKER_STOP},
         },
     },
 }

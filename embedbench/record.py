@@ -158,7 +158,8 @@ def _flags(record: Record, p: Predictions, scores: ScoreMatrix) -> list[str]:
     `nan`: some scores were NaN. `chance-level`: the final score is under 1.5 times chance.
     `not-learned`: new sessions, right after they were learned, score under twice chance, so that a
     high Ω_all only says that nothing was forgotten because nothing was learned. `diverged`: a
-    training loss was not finite. `test-validation`: test data could stop training.
+    training loss was not finite. `test-validation`: test data could stop training. `session-id`:
+    the learner was told which session every test sample is from.
     """
     flags = []
     if (p.answer < 0).any():
@@ -167,6 +168,8 @@ def _flags(record: Record, p: Predictions, scores: ScoreMatrix) -> list[str]:
         flags.append("diverged")
     if record["validation"] == "test":
         flags.append("test-validation")
+    if record.get("session_id_at_test"):  # absent from records of before there was such a learner
+        flags.append("session-id")
     if record["learns"]:
         limits = record.get("n_candidates") or [None] * len(scores.n_classes)
         most = np.array([np.inf if n is None else n for n in limits])

@@ -29,6 +29,7 @@ FLAGS = {
     ),
     "chance-level": ("C", "the final score is under 1.5 times chance"),
     "test-validation": ("T", "test data could stop training"),
+    "session-id": ("S", "was told which session every test sample is from"),
     "outlier": (
         "O",
         "final score more than 5 scaled MADs and two points from the median over seeds",

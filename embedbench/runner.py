@@ -42,10 +42,13 @@ def run_stream(
 ) -> tuple[Predictions, list[SessionLog]]:
     """Teach `learner` the sessions in order; evaluate on every test sample after each.
 
-    A learner tagged `offline` is given `stream.merged()` and evaluated once.
+    A learner tagged `offline` is given `stream.merged()` and evaluated once. One tagged
+    `needs_session_id` is told the session ids where the protocol allows it; no other learner is.
     """
     if learner.tags.offline:
         stream = stream.merged()
+    if learner.tags.needs_session_id and stream.can_reveal:
+        stream = stream.revealed()
     _check(stream, learner)
     learner.start(stream.spec, seeds, device)
     evaluator = _Evaluator(stream, device)
@@ -86,7 +89,11 @@ def run_stream(
 def _check(stream: Stream, learner: Learner) -> None:
     name = type(learner).__name__
     if learner.tags.needs_session_id and not stream.spec.reveals_session_id:
-        raise UserError(f"{name} needs the session id at test, and this stream hides it")
+        raise UserError(
+            f"{name} has to be told at test which session a sample is from, and this stream hides "
+            "that: where a session is a class or a few, it would be the answer. "
+            "Run it where sessions share their classes, as in permutation"
+        )
     if stream.spec.multilabel and not learner.tags.multilabel:
         raise UserError(f"{name} learns one label a sample, and this stream has several")
     for i, session in enumerate(stream.sessions):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -197,6 +197,7 @@ class Stream:
         set
     observe_batch : samples in the batches that the runner cuts for online learners
     fitted : digest of the rows that the features' scaling was fitted to; empty where none were
+    can_reveal : a learner that cannot answer without the session id may be told it
     notes : what the protocol had to decide for this file, in words
     alone : one stream a session, of its data alone, where every session has an α_ideal of its own
         (session k holds file k); empty where the merged stream's is everyone's
@@ -212,6 +213,7 @@ class Stream:
     validation: str = "train"
     observe_batch: int = 256
     fitted: str = ""
+    can_reveal: bool = False
     notes: tuple[str, ...] = ()
     alone: tuple[Stream, ...] = ()
 
@@ -236,6 +238,11 @@ class Stream:
     def references(self) -> tuple[Stream, ...]:
         """What the offline learner is given for α_ideal: `alone`, or everything merged."""
         return self.alone or (self.merged(),)
+
+    def revealed(self) -> Stream:
+        """The same stream, digests and all, with the session ids told in training and at test."""
+        told = tuple(replace(s, session_id=i) for i, s in enumerate(self.sessions))
+        return replace(self, spec=replace(self.spec, reveals_session_id=True), sessions=told)
 
     def merged(self) -> Stream:
         """All sessions as one: every sample once, as the stream first shows it.

@@ -39,7 +39,8 @@ class MultiModal(Protocol):
         matrix of its own, Gaussian with variance 1 / width, drawn once for all seeds
     width : columns that every file is brought to; 0: those of the widest
     projection : seed of the matrices of "project"
-    session_id : tell the learner which session it learns and answers (PathNet needs it)
+    session_id : tell every learner which session it learns and answers; learners that cannot
+        answer without (PathNet) are told anyway, as in the paper
     """
 
     answers: str = "restricted"
@@ -83,6 +84,7 @@ class MultiModal(Protocol):
             normalise_new=self.normalise_new,
             fitted="".join(s.fitted for s in alone),
             validation=self.validation,
+            can_reveal=True,
             notes=self._notes(files, width),
             alone=alone,
         )

@@ -27,7 +27,8 @@ class Permutation(Protocol):
     Parameters
     ----------
     sessions : T, the number of sessions, ≥ 2
-    session_id : tell the learner which session it learns and answers (PathNet needs it)
+    session_id : tell every learner which session it learns and answers; learners that cannot
+        answer without (PathNet) are told anyway, as in the paper
     """
 
     sessions: int = 10
@@ -64,6 +65,7 @@ class Permutation(Protocol):
             features=features,
             samples=(file.digests["samples"],),
             normalise_new=self.normalise_new,
+            can_reveal=True,
             fitted=fitted,
             validation=self.validation,
         )

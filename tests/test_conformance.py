@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import faulty_learners  # noqa: F401  (fills MUTANTS)
 import faulty_promises  # noqa: F401  (likewise)
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from faults import MUTANTS
-from honest_learners import HONEST, Good
+from honest_learners import HONEST, Good, NeedsId
 
 from embedbench import check, registry, runner
 from embedbench._check_tools import LearnerCheck, held_bytes, same
@@ -107,6 +108,19 @@ def test_what_a_refusal_says(what: str, sentence: str) -> None:
 def test_several_labels_are_refused_for_a_learner_of_one() -> None:
     with pytest.raises(UserError, match="one label a sample"):
         runner.run_stream(multilabel_blobs(Tags()), Good(), Seeds.of(0))
+
+
+def test_ids_are_told_where_needed_and_allowed_only() -> None:
+    hidden = blobs(Tags())
+    with pytest.raises(UserError, match="told at test which session a sample is from"):
+        runner.run_stream(hidden, NeedsId(), Seeds.of(0))
+    allowed = replace(hidden, can_reveal=True)
+    told, _ = runner.run_stream(allowed, NeedsId(), Seeds.of(0))
+    revealed, _ = runner.run_stream(hidden.revealed(), NeedsId(), Seeds.of(0))
+    assert same(vars(told), vars(revealed))
+    with mock.patch.object(Good, "scores", autospec=True, side_effect=Good.scores) as asked:
+        runner.run_stream(allowed, Good(), Seeds.of(0))
+    assert {call.kwargs["session_id"] for call in asked.call_args_list} == {None}
 
 
 def test_a_learner_that_is_no_dataclass_is_told_so() -> None:

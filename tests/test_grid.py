@@ -99,6 +99,23 @@ def test_a_cell_that_fails_does_not_stop_the_others(blobs, tmp_path):
     assert [record.load(p)["learner"] for p in outcome.places] == ["ncm"]
 
 
+def test_the_record_says_who_was_told_the_session_id(blobs, tmp_path):
+    """On one stream, as the paper runs PathNet: the same digests, and a flag for the difference."""
+    found = {}
+    learners = "honest_learners:NeedsId,ncm"
+    outcome = run_grid(cells(blobs, learners, protocol="permutation"), tmp_path)
+    for place in outcome.places:
+        kept = record.load(place)
+        found[kept["learner"]] = kept
+    told, other = found["honest_learners:NeedsId"], found["ncm"]
+    assert told["digests"] == other["digests"]
+    assert (told["session_id_at_test"], other["session_id_at_test"]) == (True, False)
+    assert ("session-id" in told["flags"], "session-id" in other["flags"]) == (True, False)
+    outcome = run_grid(cells(blobs, learners), tmp_path)
+    assert [c.learner for c, _ in outcome.failed] == ["honest_learners:NeedsId"]
+    assert "told at test which session a sample is from" in outcome.failed[0][1]
+
+
 def test_one_offline_reference_serves_all_orders(blobs, tmp_path):
     items = ["protocol.order=random", "protocol.scale=none"]
     outcome = run_grid(cells(blobs, "ncm", "0-2", items), tmp_path)

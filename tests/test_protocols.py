@@ -37,6 +37,7 @@ def test_classes_of_the_sessions(
     assert stream.spec.input_shape == (WIDTH,)
     assert stream.spec.n_classes == 4
     assert not stream.normalise_new
+    assert not stream.can_reveal
 
 
 def test_rows_of_the_sessions(tmp_path: Path) -> None:
@@ -176,6 +177,7 @@ def test_the_session_id_is_given_when_asked_for(given: bool, tmp_path: Path) -> 
     stream = Permutation(sessions=3, session_id=given).build([make_file(tmp_path)], seed=0)
     assert [s.session_id for s in stream.sessions] == ([0, 1, 2] if given else [None] * 3)
     assert stream.spec.reveals_session_id == given
+    assert stream.can_reveal  # to a learner that cannot answer without
 
 
 def test_permutations_are_the_seeds_and_do_not_depend_on_their_number(tmp_path: Path) -> None:

@@ -12,6 +12,20 @@ from toy import class_stream
 
 from embedbench.stream import EvalSet, Session, Stream, StreamSpec, Table, View, digest
 
+# --- session ids ---
+
+
+def test_a_revealed_stream_is_the_same_with_ids() -> None:
+    stream = class_stream([[0, 1], [2], [3]])
+    told = stream.revealed()
+    assert [s.session_id for s in told.sessions] == [0, 1, 2]
+    assert told.spec == dataclasses.replace(stream.spec, reveals_session_id=True)
+    assert told.digests == stream.digests
+    assert [s.session_id for s in stream.sessions] == [None] * 3  # and leaves the other as it was
+    for a, b in zip(stream.sessions, told.sessions, strict=True):
+        assert dataclasses.replace(b, session_id=None) == a
+
+
 # --- views ---
 
 

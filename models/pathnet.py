@@ -1,0 +1,242 @@
+"""PathNet: evolution finds a path through a net of modules; a session's path is frozen after it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from embedbench.errors import UserError, unknown
+from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
+from embedbench.stream import Session, StreamSpec
+
+from ._paths import Contest, drawn, path_scores, with_ones
+from ._sgd import generator, loss_mask
+
+
+@dataclass
+class PathNet(Learner):
+    """Evolution and gradient descent choose which modules a session uses; these are then frozen.
+
+    A genotype names at most N modules in each of L layers. Tournament: two genotypes of the
+    population are trained for a few mini-batches; the one of higher training accuracy overwrites
+    the other, and each gene of the copy mutates with probability 1 / (L N), by U{-2, …, 2} modulo
+    M. After a session the modules of its best path are frozen, all others drawn anew, as is the
+    population. Each session has a head of its own, so the session id must be given at test.
+
+    **Source**: Fernando et al. (2017), with binary tournaments; Kemker et al. (2018), Table S3
+    (L 2, M 10, N 5, 80 units, batch 16, Adam 2e-3). Population and mini-batches a tournament are
+    those of public implementations, as recalled; neither paper's text gives them.
+
+    **Departs**: "batched" trains both contestants on the same mini-batches at once: modules that
+    they share get the sum of their gradients, and the second has no head start; "sequential" is the
+    original, in nearly twice the time. A gene that comes twice in a layer counts once. The rule of
+    early stopping is not printed: here the winner is scored on validation data, and the best path
+    and its weights are restored. The best has the highest validation accuracy, then the highest
+    training accuracy. A session ends after more than `patience` tournaments without a new best, or
+    with a best that cannot be bettered. A session that was never learned is answered as the latest.
+    Once every module is frozen (after about three sessions) only heads learn, as the paper says.
+
+    Parameters
+    ----------
+    layers, modules, active : L, M, N
+    units : of a module
+    batch_size, lr : samples per step; of Adam, whose moments are kept for a session
+    population : genotypes
+    batches : mini-batches that a contestant is trained for in a tournament
+    contestants : "batched" or "sequential"
+    patience, cap : tournaments without a new best that are borne; tournaments in all
+    val_samples : at most so many validation samples score the winner
+    """
+
+    layers: int = 2
+    modules: int = 10
+    active: int = 5
+    units: int = 80
+    batch_size: int = 16
+    lr: float = 2e-3
+    population: int = 64
+    batches: int = 50
+    contestants: str = "batched"
+    patience: int = 50
+    cap: int = 300
+    val_samples: int = 1000
+
+    tags: ClassVar[Tags] = Tags(needs_session_id=True)
+    state: ClassVar[tuple[str, ...]] = ("banks", "paths", "heads", "ids")
+
+    def __post_init__(self) -> None:
+        if self.contestants not in ("batched", "sequential"):
+            raise unknown("contestants", self.contestants, ("batched", "sequential"))
+        least = {"population": 2, "patience": 0, "lr": 0}
+        for name in (f.name for f in fields(self) if f.name != "contestants"):
+            value, bound = getattr(self, name), least.get(name, 1)
+            if not bound <= value < math.inf:
+                raise UserError(f"pathnet.{name} must be at least {bound}, got {value}")
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.seeds, self.device, self.n_classes = seeds, device, spec.n_classes
+        inputs = [spec.input_shape[0], *[self.units] * (self.layers - 1)]
+        self.banks = [  # the modules of each layer, (M, U, f + 1)
+            torch.zeros(self.modules, self.units, f + 1, device=device) for f in inputs
+        ]
+        self.paths: list[Tensor] = []  # of each session learned, (L, M) bool
+        self.heads: list[Tensor] = []  # likewise, (C, U + 1)
+        self.ids: list[int] = []
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        assert session.session_id is not None  # the runner sees to it
+        draw = generator(self.seeds.init, len(self.ids))
+        frozen = torch.zeros(self.layers, self.modules, dtype=torch.bool, device=self.device)
+        for path in self.paths:
+            frozen |= path
+        for bank, kept in zip(self.banks, frozen, strict=True):
+            bank[~kept] = drawn(bank.shape, draw).to(self.device)[~kept]
+        head = drawn((self.n_classes, self.units + 1), draw).to(self.device)
+        genes = torch.randint(
+            self.modules, (self.population, self.layers, self.active), generator=draw
+        )
+        search = _Search(self, session, frozen, head)
+        log = search.run(genes)
+        self.banks = [torch.stack([p.data for p in layer]) for layer in search.modules]
+        self.paths.append(search.best_path)
+        self.heads.append(search.head.data)
+        self.ids.append(session.session_id)
+        return log | {"frozen": (frozen | search.best_path).sum(1).tolist()}
+
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        assert session_id is not None  # the runner sees to it
+        learned = {number: k for k, number in enumerate(self.ids)}
+        out = x.new_zeros(len(x), self.n_classes)
+        for number in torch.unique(session_id).tolist():
+            k = learned.get(number, -1)
+            taken = [bank[path] for bank, path in zip(self.banks, self.paths[k], strict=True)]
+            rows = session_id == number
+            out[rows] = path_scores(x[rows], taken, self.heads[k])
+        return out
+
+    def footprint(self) -> Footprint:
+        return Footprint(
+            parameters=tensor_bytes(*self.banks, *self.heads),
+            paths=tensor_bytes(*self.paths) + 8 * len(self.ids),
+        )
+
+
+class _Search:
+    """The tournaments of one session."""
+
+    def __init__(self, own: PathNet, session: Session, frozen: Tensor, head: Tensor) -> None:
+        self.own, self.session, self.frozen = own, session, frozen
+        self.modules = [[nn.Parameter(w.clone()) for w in bank] for bank in own.banks]
+        self.head = nn.Parameter(head)
+        every = [self.head, *(p for layer in self.modules for p in layer)]
+        self.optimiser = torch.optim.Adam(every, lr=own.lr, fused=True)  # counts steps a module
+        self.draw = generator(own.seeds.batches, len(own.ids))
+        self.y = torch.from_numpy(session.y).to(own.device)
+        self.mask = loss_mask(session, own.device)
+        n_val = min(len(session.val_x), own.val_samples)
+        chosen = torch.randperm(len(session.val_x), generator=self.draw)[:n_val]
+        self.val_x = session.val_x.batch(chosen.to(own.device), own.device)
+        self.val_y = torch.from_numpy(session.val_y)[chosen].to(own.device)
+        self.steps = 0
+
+    @torch.no_grad()
+    def run(self, genes: Tensor) -> dict[str, Any]:
+        """Hold tournaments, then restore the best path's weights; `genes` (population, L, N)."""
+        own, best, kept, reason = self.own, (-1.0, -1.0), 0, "cap"
+        self._keep(path_masks(genes[:1], own.modules)[0].to(own.device))
+        tournament = 0
+        while reason == "cap" and tournament < own.cap:
+            tournament += 1
+            pair = torch.randperm(own.population, generator=self.draw)[:2]
+            paths = path_masks(genes[pair], own.modules).to(own.device)
+            parts = [paths] if own.contestants == "batched" else torch.split(paths, 1)
+            fitness, loss = (torch.cat(v) for v in zip(*map(self._train, parts), strict=True))
+            if not loss.isfinite().all():
+                reason = "diverged"
+                break
+            won = int(fitness.argmax())
+            genes[pair[1 - won]] = mutated(genes[pair[won]], own.modules, self.draw)
+            trained = float(fitness[won])
+            value = (self._validate(paths[won], trained), trained)
+            if value > best:
+                best, kept = value, tournament
+                self._keep(paths[won])
+            if best == (1.0, 1.0):
+                reason = "perfect"
+            elif tournament - kept > own.patience:
+                reason = "patience"
+        self._restore()
+        return {
+            "tournaments": tournament,
+            "steps": self.steps,
+            "stopped": reason,
+            "train_loss": float(loss[won]) if reason != "diverged" else math.nan,
+            "kept_tournament": kept,
+            "monitor": "accuracy" if len(self.val_y) else "train_accuracy",
+            "best": best[0],
+        }
+
+    def _train(self, paths: Tensor) -> tuple[Tensor, Tensor]:
+        """Train paths (P, L, M) on the same mini-batches; training accuracy and loss, (P,) each."""
+        own, n = self.own, len(self.y)
+        size = own.batches * own.batch_size
+        # every sample once before one comes again, as far as they reach
+        orders = [torch.randperm(n, generator=self.draw) for _ in range(math.ceil(size / n))]
+        index = torch.cat(orders)[:size].to(own.device)
+        x, y = with_ones(self.session.x.batch(index, own.device)), self.y[index]
+        contest, logits = Contest(self.modules, self.frozen, self.head, paths), []
+        for first in range(0, size, own.batch_size):
+            batch = slice(first, first + own.batch_size)
+            logits.append(contest.gradients(x[batch], y[batch], self.mask))
+            self.optimiser.step()
+        self.optimiser.zero_grad()  # what another contest does not take must not move
+        self.steps += own.batches
+        out = torch.cat(logits, 1)  # (P, size, C)
+        right = (out.argmax(2) == y).float().mean(1)
+        loss = cross_entropy(out.transpose(1, 2), y.expand(len(out), -1), reduction="none")
+        return right, loss.mean(1)
+
+    def _validate(self, path: Tensor, instead: float) -> float:
+        """Validation accuracy of a path (L, M); `instead` where there is no validation data."""
+        if len(self.val_y) == 0:
+            return instead
+        taken = [torch.stack(weights) for weights in self._weights(path)]
+        logits = path_scores(self.val_x, taken, self.head)
+        logits = logits if self.mask is None else logits + self.mask
+        return float((logits.argmax(1) == self.val_y).float().mean())
+
+    def _weights(self, path: Tensor) -> list[list[Tensor]]:
+        """The modules that a path (L, M) takes."""
+        return [
+            [p.data for p, taken in zip(layer, row, strict=True) if taken]
+            for layer, row in zip(self.modules, path.tolist(), strict=True)
+        ]
+
+    def _keep(self, path: Tensor) -> None:
+        self.best_path = path
+        self.best = [[w.clone() for w in layer] for layer in self._weights(path)]
+        self.best_head = self.head.data.clone()
+
+    def _restore(self) -> None:
+        for layer, best in zip(self._weights(self.best_path), self.best, strict=True):
+            for weight, kept in zip(layer, best, strict=True):
+                weight.copy_(kept)
+        self.head.data = self.best_head
+
+
+def path_masks(genes: Tensor, modules: int) -> Tensor:
+    """The modules that genotypes (n, L, N) take, (n, L, M) bool; a gene that comes twice counts
+    once."""
+    masks = torch.zeros(*genes.shape[:2], modules, dtype=torch.bool)
+    return masks.scatter_(2, genes, True)
+
+
+def mutated(genes: Tensor, modules: int, draw: torch.Generator) -> Tensor:
+    """A copy of genotypes (…, L, N): each gene moves with probability 1 / (L N), modulo M."""
+    chosen = torch.rand(genes.shape, generator=draw) < 1 / (genes.shape[-1] * genes.shape[-2])
+    return (genes + chosen * torch.randint(-2, 3, genes.shape, generator=draw)) % modules
