@@ -18,7 +18,7 @@ from embedbench.stream import Bools, Ints
 
 from ._som_kernel import GATED, JOINT, LEAST_WIDTH, SOM_ONLY, steps
 
-BLOCK = 128  # samples whose inner products are kept at once; larger ones leave the caches
+BLOCK = 256  # samples whose inner products are kept at once; larger ones leave the caches
 LONGEST = 4096  # draws in a block, where few samples are drawn again and again
 LEAST_ERROR = 0.2  # of the base session's spread; where a map has more units than samples
 FIRST_LOOK = 1000  # samples behind the first value of the mean distance
@@ -166,26 +166,40 @@ class Network:
             new = np.cumsum(before[start : start + LONGEST] < start)
             part = slice(start, start + int(np.searchsorted(new, BLOCK, side="right")))
             index, local, over = by_last_use(drawn[part])
-            block = (local, over, y[index], eps[part], sigma[part])
-            start += self._learn_block(take(index), block, what, novel[part])
+            start += self._learn_block(
+                take(index), y[index], local, over, eps[part], sigma[part], what, novel[part]
+            )
         return novel
 
-    def _learn_block(self, x: Tensor, block: tuple[Any, ...], what: int, novel: Bools) -> int:
-        """Learn draws of x (S, D) until the kernel stops; how many it did."""
-        som = self.som
-        error = np.array([self.error])
-        moved, left = torch.zeros(len(x), len(self.W)), torch.ones(len(self.W), dtype=torch.float64)
+    def _learn_block(
+        self,
+        x: Tensor,
+        y: Labels,
+        local: Ints,
+        over: Ints,
+        eps: Floats,
+        sigma: Floats,
+        what: int,
+        novel: Bools,
+    ) -> int:
+        """Learn draws `local` of x (S, D) until the kernel stops; how many it did. See `steps`."""
+        som, error = self.som, np.array([self.error])
+        moved, left = torch.zeros(len(x), len(self.W)), torch.ones(len(self.W))
         done = steps(
-            *block,
+            local,
+            over,
+            y,
+            eps,
+            sigma,
             what,
             som.side,
-            (som.kappa, som.sharpness),
-            (0.0 if what == GATED else som.ema, som.lr),
-            som.theta,
+            (float(som.kappa), float(som.sharpness)),
+            (0.0 if what == GATED else float(som.ema), float(som.lr)),
+            float(som.theta),
             (x @ self.W.T).numpy(),  # (S, D) @ (D, U) -> (S, U)
             (x @ x.T).numpy(),
-            x.square().sum(1).numpy(),
-            self.W.square().sum(1).numpy(),
+            squares(x),
+            squares(self.W),
             self.V.numpy(),
             self.b.numpy(),
             error,
@@ -197,8 +211,8 @@ class Network:
         self.error = float(error[0])
         used = moved.any(1)
         if used.any():
-            self.W += moved[used].T @ x[used]  # (U, m) @ (m, D) -> (U, D)
-            self.W *= left[:, None].float()
+            self.W.addmm_(moved[used].T, x[used])  # (U, m) @ (m, D) -> (U, D)
+            self.W *= left[:, None]
         return int(done)
 
     def distances(self, x: Tensor) -> Tensor:
@@ -230,6 +244,12 @@ class Network:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state`."""
         self.W, self.V, self.b, self.error = (state[k] for k in ("W", "V", "b", "error"))
+
+
+def squares(x: Tensor) -> NDArray[np.float32]:
+    """Squared lengths of the rows, (n,)."""
+    found: NDArray[np.float32] = torch.linalg.vector_norm(x, dim=1).square().numpy()
+    return found
 
 
 def _mean(novel: Bools) -> float:

@@ -106,12 +106,14 @@ def steps(
 @_fast
 def _distances(p: Array, x2: float, w2: Array, d2: Array) -> int:
     """Squared distances of all units to one sample into `d2` (U,); returns the nearest unit."""
-    least = np.float32(np.inf)
     for y in range(len(d2)):
         d2[y] = max(w2[y] - np.float32(2) * p[y] + x2, np.float32(0))
-        least = min(least, d2[y])
-    for y in range(len(d2)):
-        if d2[y] == least:
+    bits = d2.view(np.int32)  # in the order of the numbers, which are not negative
+    least = bits[0]
+    for y in range(len(bits)):  # with floats the compiler would not make this vectors
+        least = min(least, bits[y])
+    for y in range(len(bits)):
+        if bits[y] == least:
             return y
     return 0
 
@@ -131,9 +133,7 @@ def _transfer(d2: Array, least: float, kappa: float, p: float, z: Array, active:
 
 
 @_fast
-def _read(
-    z: Array, active: Array, V: Array, b: Array, label: int, o: Array
-) -> tuple[float, bool]:
+def _read(z: Array, active: Array, V: Array, b: Array, label: int, o: Array) -> tuple[float, bool]:
     """Outputs into `o` (C,); returns by how much the first beats the second, and is it right."""
     o[:] = b
     for k in range(len(active)):
@@ -152,9 +152,7 @@ def _read(
 
 
 @_fast
-def _teach(
-    z: Array, active: Array, V: Array, b: Array, label: int, o: Array, rate: float
-) -> None:
+def _teach(z: Array, active: Array, V: Array, b: Array, label: int, o: Array, rate: float) -> None:
     """One step of linear regression on the one-hot label; `o` becomes the step of the bias."""
     for c in range(len(o)):
         o[c] = np.float32(-2 * rate) * o[c]
@@ -205,16 +203,18 @@ def _move(
 
     Returns the least share that is left of one of them.
     """
-    least = 1.0
-    for y in range(low, high):
-        stay = 1 - a[y]
-        w2[y] = stay * stay * w2[y] + 2 * stay * a[y] * P[i, y] + a[y] * a[y] * x2
-        left[y] *= stay
-        moved[i, y] += a[y] / left[y]
-        least = min(least, left[y])
-    share = a[low:high]
+    least = np.float32(1)
+    share, mine, squares = a[low:high], P[i, low:high], w2[low:high]
+    sums, rest = moved[i, low:high], left[low:high]
+    for k in range(len(share)):  # from 0, so that the compiler makes it vectors
+        stay = np.float32(1) - share[k]
+        squares[k] *= stay * stay
+        squares[k] += share[k] * (np.float32(2) * stay * mine[k] + share[k] * x2)
+        rest[k] *= stay
+        sums[k] += share[k] / rest[k]
+        least = min(least, rest[k])
     for s in range(first, len(P)):
         row, g = P[s, low:high], G[i, s]
-        for k in range(len(share)):  # from 0, so that the compiler makes it vectors
+        for k in range(len(share)):
             row[k] += share[k] * (g - row[k])
-    return least
+    return float(least)

@@ -70,7 +70,9 @@ class GeppNetSTM(Learner):
         if self.learned == 0:
             log = self.net.learn_base(self.samples.take, self.samples.y, self.seeds.init, rng)
         else:
-            log = self._wake_and_sleep(self.rehearsal.draw(self.samples.y, len(session.x), rng), rng)
+            log = self._wake_and_sleep(
+                self.rehearsal.draw(self.samples.y, len(session.x), rng), rng
+            )
         if not self.answer_from_memory:
             self._forget()
         self.learned += 1
