@@ -1,0 +1,285 @@
+"""A self-organising map with a linear readout, taught one sample at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from embedbench.errors import UserError
+from embedbench.learner import Footprint, tensor_bytes
+from embedbench.stream import Bools, Ints
+
+from ._som_kernel import GATED, JOINT, LEAST_WIDTH, SOM_ONLY, steps
+
+BLOCK = 256  # samples whose inner products are kept at once; larger ones leave the caches
+LONGEST = 4096  # draws in a block, where few samples are drawn again and again
+LEAST_ERROR = 0.2  # of the base session's spread; where a map has more units than samples
+FIRST_LOOK = 1000  # samples behind the first value of the mean distance
+Take = Callable[[Ints], Tensor]
+Labels = NDArray[np.int32]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Som:
+    """The map, its readout, and how they learn. Fitted values: see `geppnet`.
+
+    **Source**: Kemker et al. (2018), Table S4 (23×23 units, rate .1 of the map, 1e-3 of the
+    readout, θ .5, 80,000 iterations); the rest is not printed.
+
+    Parameters
+    ----------
+    side : units along each of the two sides of the grid
+    iterations : steps in the base session
+    som_iterations : the first of them, in which only the map learns
+    hold : the first of those, with the first `eps` and `sigma`; after them both fall
+        exponentially until the readout begins to learn
+    eps, eps_end : learning rate of the map in the base session, first and last
+    eps_later : learning rate of the map in later sessions; permutations need 5e-4 or less
+    sigma, sigma_end : deviation of the neighbourhood, in units of the grid, first (None: a third
+        of `side`) and last
+    theta : confidence under which a sample is novel; how much the first output beats the second
+    kappa : width of the transfer, in mean distances between a sample and its best unit
+    ema : rate of that running mean
+    sharpness : p of the transfer function
+    lr : learning rate of the readout
+    """
+
+    side: int = 23
+    iterations: int = 80_000
+    som_iterations: int = 20_000
+    hold: int = 5_000
+    eps: float = 0.1
+    eps_end: float = 0.03
+    eps_later: float = 0.03
+    sigma: float | None = None
+    sigma_end: float = 0.7
+    theta: float = 0.5
+    kappa: float = 2.0
+    ema: float = 1e-3
+    sharpness: float = 20.0
+    lr: float = 1e-3
+
+    def __post_init__(self) -> None:
+        for setting, fits, expected in (
+            ("side", self.side >= 1, "at least 1"),
+            ("iterations", self.iterations >= 1, "at least 1"),
+            ("som_iterations", 0 <= self.som_iterations <= self.iterations, "0 to iterations"),
+            ("hold", 0 <= self.hold <= self.som_iterations, "0 to som_iterations"),
+            ("eps", 0 < self.eps < 1, "in (0, 1)"),
+            ("eps_end", 0 < self.eps_end < 1, "in (0, 1)"),
+            ("eps_later", 0 <= self.eps_later < 1, "in [0, 1)"),
+            ("sigma", self.sigma is None or self.sigma > 0, "above 0"),
+            ("sigma_end", self.sigma_end > 0, "above 0"),
+            ("kappa", self.kappa > 0, "above 0"),
+            ("ema", 0 <= self.ema <= 1, "in [0, 1]"),
+            ("sharpness", self.sharpness > 0, "above 0"),
+            ("lr", self.lr >= 0, "at least 0"),
+        ):
+            if not fits:
+                raise UserError(f"som.{setting} must be {expected}, got {getattr(self, setting)}")
+
+    def schedule(self) -> tuple[Floats, Floats]:
+        """ε and σ of every step of the base session, (iterations,) each."""
+        falling = max(self.som_iterations - self.hold, 1)
+        gone = np.clip((np.arange(self.iterations) - self.hold) / falling, 0, 1)
+        sigma = self.side / 3 if self.sigma is None else self.sigma
+        return (
+            self.eps * (self.eps_end / self.eps) ** gone,
+            sigma * (self.sigma_end / sigma) ** gone,
+        )
+
+
+class Network:
+    """The map's units `W` (U, D) and the readout `V` (U, C), `b` (C,), float32 on the CPU.
+
+    Parameters
+    ----------
+    error : running mean of the distance between a sample and the unit nearest to it
+    """
+
+    def __init__(self, som: Som, n_inputs: int, n_classes: int) -> None:
+        self.som = som
+        self.W = torch.zeros(som.side**2, n_inputs)
+        self.V = torch.zeros(som.side**2, n_classes)
+        self.b = torch.zeros(n_classes)
+        self.error = self.least_error = 0.0
+
+    def learn_base(
+        self, take: Take, y: Labels, seed: int, rng: np.random.Generator
+    ) -> dict[str, Any]:
+        """Learn the base session, drawing from n samples; the log is of the joint steps' novelty.
+
+        Parameters
+        ----------
+        take : copies out samples by number, (m, D)
+        y : (n,)
+        seed : chooses the samples that the units begin at
+        rng : draws the samples that are learned
+        """
+        som, n, begin = self.som, len(y), np.random.default_rng(seed)
+        self.W = take(begin.choice(n, len(self.W), replace=n < len(self.W)))
+        some = take(begin.choice(n, min(n, FIRST_LOOK), replace=False))
+        self.error = float(self.distances(some).min(1).values.sqrt().mean())
+        self.least_error = LEAST_ERROR * float((some - some.mean(0)).square().sum(1).mean().sqrt())
+        drawn = rng.integers(n, size=som.iterations)
+        eps, sigma = som.schedule()
+        cut = som.som_iterations
+        self._learn(take, y, drawn[:cut], eps[:cut], sigma[:cut], SOM_ONLY)
+        novel = self._learn(take, y, drawn[cut:], eps[cut:], sigma[cut:], JOINT)
+        return {"iterations": som.iterations, "novelty": _mean(novel)}
+
+    def learn(self, take: Take, y: Labels, drawn: Ints) -> dict[str, Any]:
+        """Learn what is novel of the draws, (m,) numbers of samples, by the time it is drawn."""
+        eps = np.full(len(drawn), self.som.eps_later)
+        sigma = np.full(len(drawn), self.som.sigma_end)
+        novel = self._learn(take, y, drawn, eps, sigma, GATED)
+        return {"iterations": len(drawn), "novelty": _mean(novel)}
+
+    def is_novel(self, take: Take, y: Labels, drawn: Ints) -> Bools:
+        """Which of the draws, (m,) numbers of samples, are novel as the network stands."""
+        index, which = np.unique(drawn, return_inverse=True)
+        novel = []
+        for part in np.array_split(index, len(index) // 1024 + 1):
+            o = self.outputs(take(part))
+            first, answer = o.max(1)
+            second = o.scatter(1, answer[:, None], -torch.inf).max(1).values
+            wrong = answer != torch.from_numpy(y[part])
+            novel.append(((first - second < self.som.theta) | wrong).numpy())
+        found: Bools = np.concatenate(novel)[which]
+        return found
+
+    def _learn(
+        self, take: Take, y: Labels, drawn: Ints, eps: Floats, sigma: Floats, what: int
+    ) -> Bools:
+        novel = np.zeros(len(drawn), np.bool_)
+        before = previous(drawn)
+        start = 0
+        while start < len(drawn):
+            new = np.cumsum(before[start : start + LONGEST] < start)
+            part = slice(start, start + int(np.searchsorted(new, BLOCK, side="right")))
+            index, local, over = by_last_use(drawn[part])
+            start += self._learn_block(
+                take(index), y[index], local, over, eps[part], sigma[part], what, novel[part]
+            )
+        return novel
+
+    def _learn_block(
+        self,
+        x: Tensor,
+        y: Labels,
+        local: Ints,
+        over: Ints,
+        eps: Floats,
+        sigma: Floats,
+        what: int,
+        novel: Bools,
+    ) -> int:
+        """Learn draws `local` of x (S, D) until the kernel stops; how many it did. See `steps`."""
+        som, error = self.som, np.array([self.error])
+        moved, left = torch.zeros(len(x), len(self.W)), torch.ones(len(self.W))
+        done = steps(
+            local,
+            over,
+            y,
+            eps,
+            sigma,
+            what,
+            som.side,
+            (float(som.kappa), float(som.sharpness)),
+            (0.0 if what == GATED else float(som.ema), float(som.lr)),
+            float(som.theta),
+            (x @ self.W.T).numpy(),  # (S, D) @ (D, U) -> (S, U)
+            (x @ x.T).numpy(),
+            squares(x),
+            squares(self.W),
+            self.V.numpy(),
+            self.b.numpy(),
+            error,
+            self.least_error,
+            moved.numpy(),
+            left.numpy(),
+            novel,
+        )
+        self.error = float(error[0])
+        used = moved.any(1)
+        if used.any():
+            self.W.addmm_(moved[used].T, x[used])  # (U, m) @ (m, D) -> (U, D)
+            self.W *= left[:, None]
+        return int(done)
+
+    def distances(self, x: Tensor) -> Tensor:
+        """Squared distances of x (n, D) to all units, (n, U) float64.
+
+        In float32 the difference of large squares would depend on how a batch is cut, visibly so
+        where units lie close to samples.
+        """
+        x, W = x.double(), self.W.to(x.device).double()
+        d2 = x.square().sum(1, keepdim=True) + W.square().sum(1) - 2 * x @ W.T
+        return d2.clamp(min=0)
+
+    def outputs(self, x: Tensor) -> Tensor:
+        """Outputs for x (n, D), (n, C)."""
+        d2 = self.distances(x)
+        least = d2.min(1, keepdim=True).values
+        width = 2 * max((self.som.kappa * self.error) ** 2, LEAST_WIDTH)
+        z = torch.exp((self.som.sharpness * (least - d2) - least) / width)
+        return (z @ self.V.to(z) + self.b.to(z)).float()  # (n, U) @ (U, C) -> (n, C)
+
+    def footprint(self) -> Footprint:
+        """Bytes of the map and of the readout."""
+        return Footprint(som=tensor_bytes(self.W), readout=tensor_bytes(self.V, self.b))
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that was learned."""
+        return {"W": self.W, "V": self.V, "b": self.b, "error": self.error}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from `state`."""
+        self.W, self.V, self.b, self.error = (state[k] for k in ("W", "V", "b", "error"))
+
+
+def squares(x: Tensor) -> NDArray[np.float32]:
+    """Squared lengths of the rows, (n,)."""
+    found: NDArray[np.float32] = torch.linalg.vector_norm(x, dim=1).square().numpy()
+    return found
+
+
+def _mean(novel: Bools) -> float:
+    return float(novel.mean()) if len(novel) else math.nan
+
+
+def previous(drawn: Ints) -> Ints:
+    """For every draw, when the same sample was drawn before, -1 where it was not.
+
+    >>> previous(np.array([7, 3, 7, 7])).tolist()
+    [-1, -1, 0, 2]
+    """
+    order = np.argsort(drawn, kind="stable")
+    again = drawn[order[1:]] == drawn[order[:-1]]
+    before = np.full(len(drawn), -1)
+    before[order[1:][again]] = order[:-1][again]
+    return before
+
+
+def by_last_use(drawn: Ints) -> tuple[Ints, Ints, Ints]:
+    """The samples drawn, (S,), that which is drawn last at the end, so that a prefix is done with.
+
+    Also the draws as rows of these, (n,), and after every draw the length of the prefix, (n,).
+
+    >>> [a.tolist() for a in by_last_use(np.array([7, 3, 7, 5]))]
+    [[3, 7, 5], [1, 0, 1, 2], [0, 1, 2, 3]]
+    """
+    values, last, which = np.unique(drawn[::-1], return_index=True, return_inverse=True)
+    order = np.argsort(-last)
+    row = np.empty_like(order)
+    row[order] = np.arange(len(order))
+    over = np.searchsorted(len(drawn) - 1 - last[order], np.arange(len(drawn)), side="right")
+    return values[order], row[which[::-1]], over

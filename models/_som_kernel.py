@@ -1,0 +1,220 @@
+"""The steps of a self-organising map with a linear readout, one sample at a time, compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+SOM_ONLY, JOINT, GATED = 0, 1, 2  # what a step may change; see `steps`
+# Below float32's resolution: a unit this far down a neighbourhood or a transfer changes nothing.
+FADED = 16.0  # -log of a factor, e^-16 = 1e-7
+LEAST_WIDTH = 1e-12  # of the transfer, squared; only data that are all alike get there
+# A block ends once this little of where a unit stood is left: its coefficients, which are relative
+# to that share, would overflow.
+LEAST_LEFT = 1e-12
+
+_fast = njit(cache=True, nogil=True, fastmath={"reassoc", "nnan", "nsz", "contract"})
+
+
+@_fast
+def steps(
+    drawn: Array,
+    over: Array,
+    labels: Array,
+    eps: Array,
+    sigma: Array,
+    what: int,
+    side: int,
+    transfer: tuple[float, float],
+    rates: tuple[float, float],
+    theta: float,
+    P: Array,
+    G: Array,
+    x2: Array,
+    w2: Array,
+    V: Array,
+    b: Array,
+    error: Array,
+    least_error: float,
+    moved: Array,
+    left: Array,
+    novel: Array,
+) -> int:
+    """Learn a block of draws in order; returns how many were done.
+
+    A step needs of the samples and of the units only their inner products. Those are kept up to
+    date for the S samples of the block, so that it costs about (U + C) and not U·D operations.
+    The units themselves follow at the end of the block: w ← left·(w + Σ_s moved_s x_s).
+
+    Parameters
+    ----------
+    drawn : (n,) rows of the block's samples, which are ordered by when they are drawn last
+    over : (n,) samples that are not drawn any more after this draw
+    labels : (S,)
+    eps, sigma : (n,) learning rate and width (units of the grid) of the map
+    what : SOM_ONLY: every step moves the map; JOINT: every step the readout, those with a
+        confidence under `theta` the map; GATED: both where the confidence is under `theta` or the
+        answer wrong, else nothing
+    transfer : factor of κ, sharpness p
+    rates : of the mean distance (0: frozen), of the readout
+    P : (S, U) inner products of samples and units, changed
+    G : (S, S) of samples with each other
+    x2, w2 : (S,), (U,) squared lengths; w2 changed
+    V, b : (U, C), (C,) the readout, changed
+    error : (1,) float64, running mean of the distance between samples and best units, changed
+    least_error : the mean does not fall below it
+    moved, left : (S, U) zeros, (U,) ones, changed: what to do to the units
+    novel : (n,) False, set for draws of JOINT and GATED that were novel
+    """
+    n_units, n_classes = V.shape
+    d2, z = np.empty(n_units, np.float32), np.empty(n_units, np.float32)
+    active = np.empty(n_units, np.int64)
+    o = np.empty(n_classes, np.float32)
+    a, along = np.zeros(n_units, np.float32), np.empty(side)
+    known = np.full(len(x2), -1)  # number of changes after which a sample was last known
+    changes = 0
+    for t in range(len(drawn)):
+        i = drawn[t]
+        if known[i] == changes:
+            continue  # it was not novel, and nothing has changed
+        best = _distances(P[i], x2[i], w2, d2)
+        error[0] = max(error[0] + rates[0] * (np.sqrt(d2[best]) - error[0]), least_error)
+        learns = what == SOM_ONLY
+        if what != SOM_ONLY:
+            n = _transfer(d2, d2[best], transfer[0] * error[0], transfer[1], z, active)
+            sure, right = _read(z, active[:n], V, b, labels[i], o)
+            learns = sure < theta or (what == GATED and not right)
+            novel[t] = learns
+            if learns or what == JOINT:
+                _teach(z, active[:n], V, b, labels[i], o, rates[1])
+            else:
+                known[i] = changes
+        if learns:
+            changes += 1
+            low, high = _neighbourhood(best, side, eps[t], sigma[t], along, a)
+            least = _move(i, over[t], low, high, a, P, G, x2[i], w2, moved, left)
+            if least < LEAST_LEFT:
+                return t + 1
+    return len(drawn)
+
+
+@_fast
+def _distances(p: Array, x2: float, w2: Array, d2: Array) -> int:
+    """Squared distances of all units to one sample into `d2` (U,); returns the nearest unit."""
+    for y in range(len(d2)):
+        d2[y] = max(w2[y] - np.float32(2) * p[y] + x2, np.float32(0))
+    bits = d2.view(np.int32)  # in the order of the numbers, which are not negative
+    least = bits[0]
+    for y in range(len(bits)):  # with floats the compiler would not make this vectors
+        least = min(least, bits[y])
+    for y in range(len(bits)):
+        if bits[y] == least:
+            return y
+    return 0
+
+
+@_fast
+def _transfer(d2: Array, least: float, kappa: float, p: float, z: Array, active: Array) -> int:
+    """Activities (n,) of the active units into `z`, which they are into `active`; returns n."""
+    width = 2 * max(kappa * kappa, LEAST_WIDTH)
+    peak, sharp = np.float32(np.exp(-least / width)), np.float32(p / width)
+    n = 0
+    for y in range(len(d2)):
+        q = sharp * (d2[y] - least)
+        if q < FADED:
+            z[n], active[n] = peak * np.exp(-q), y
+            n += 1
+    return n
+
+
+@_fast
+def _read(z: Array, active: Array, V: Array, b: Array, label: int, o: Array) -> tuple[float, bool]:
+    """Outputs into `o` (C,); returns by how much the first beats the second, and is it right."""
+    o[:] = b
+    for k in range(len(active)):
+        row = V[active[k]]
+        for c in range(len(o)):
+            o[c] += z[k] * row[c]
+    first = 0
+    for c in range(len(o)):
+        if o[c] > o[first]:
+            first = c
+    second = np.float32(-np.inf)
+    for c in range(len(o)):
+        if c != first:
+            second = max(second, o[c])
+    return o[first] - second, first == label
+
+
+@_fast
+def _teach(z: Array, active: Array, V: Array, b: Array, label: int, o: Array, rate: float) -> None:
+    """One step of linear regression on the one-hot label; `o` becomes the step of the bias."""
+    for c in range(len(o)):
+        o[c] = np.float32(-2 * rate) * o[c]
+    o[label] += np.float32(2 * rate)
+    for c in range(len(o)):
+        b[c] += o[c]
+    for k in range(len(active)):
+        row = V[active[k]]
+        for c in range(len(o)):
+            row[c] += z[k] * o[c]
+
+
+@_fast
+def _neighbourhood(
+    best: int, side: int, eps: float, sigma: float, along: Array, a: Array
+) -> tuple[int, int]:
+    """Shares by which units move into `a`; returns the range [low, high) that holds them.
+
+    A Gaussian of the distance on the grid is the product of one along rows and one along columns.
+    """
+    reach = min(side - 1, int(sigma * np.sqrt(2 * FADED)))
+    for k in range(reach + 1):
+        along[k] = np.exp(-k * k / (2 * sigma * sigma))
+    row, column = best // side, best % side
+    top, bottom = max(row - reach, 0), min(row + reach + 1, side)
+    a[top * side : bottom * side] = 0
+    for r in range(top, bottom):
+        for c in range(max(column - reach, 0), min(column + reach + 1, side)):
+            a[r * side + c] = eps * along[abs(r - row)] * along[abs(c - column)]
+    return top * side, bottom * side
+
+
+@_fast
+def _move(
+    i: int,
+    first: int,
+    low: int,
+    high: int,
+    a: Array,
+    P: Array,
+    G: Array,
+    x2: float,
+    w2: Array,
+    moved: Array,
+    left: Array,
+) -> float:
+    """w ← (1-a) w + a x_i for the units of [low, high), as seen by the samples from `first` on.
+
+    Returns the least share that is left of one of them.
+    """
+    least = np.float32(1)
+    share, mine, squares = a[low:high], P[i, low:high], w2[low:high]
+    sums, rest = moved[i, low:high], left[low:high]
+    for k in range(len(share)):  # from 0, so that the compiler makes it vectors
+        stay = np.float32(1) - share[k]
+        squares[k] *= stay * stay
+        squares[k] += share[k] * (np.float32(2) * stay * mine[k] + share[k] * x2)
+        rest[k] *= stay
+        sums[k] += share[k] / rest[k]
+        least = min(least, rest[k])
+    for s in range(first, len(P)):
+        row, g = P[s, low:high], G[i, s]
+        for k in range(len(share)):
+            row[k] += share[k] * (g - row[k])
+    return float(least)

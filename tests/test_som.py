@@ -1,0 +1,216 @@
+"""The map and its readout: every path of the fast code against the algorithm written plainly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from plain_som import PlainSom
+from toy import Array
+
+from embedbench.errors import UserError
+from embedbench.models import _som
+from embedbench.models._som import Network, Som, by_last_use, previous
+
+# side, inputs, classes, samples. As many samples as units or more: of two units that begin at one
+# sample either may be the nearest, by how a matrix product rounds.
+SHAPES = [(3, 5, 4, 12), (4, 40, 3, 60), (6, 12, 10, 150), (1, 3, 2, 9), (2, 2, 1, 30)]
+BRIEF: dict[str, Any] = {"iterations": 700, "som_iterations": 250, "hold": 60, "lr": 0.02}
+
+
+def problem(shape: tuple[int, ...], seed: int) -> tuple[Array, Array]:
+    """Samples in overlapping clusters with labels, (n, D) float32 and (n,)."""
+    _, width, classes, n = shape
+    rng = np.random.default_rng(seed)
+    y = rng.integers(classes, size=n).astype(np.int32)
+    x = 0.7 * rng.normal(size=(classes, width))[y] + rng.normal(size=(n, width))
+    return x.astype(np.float32), y
+
+
+def both(shape: tuple[int, ...], seed: int, **settings: Any) -> tuple[Network, PlainSom, Any, Any]:
+    """The fast network and the plain one, and two functions that teach each."""
+    x, y = problem(shape, seed)
+    som = Som(**{**BRIEF, "side": shape[0], **settings})
+    fast, plain = Network(som, shape[1], shape[2]), PlainSom(som, shape[1], shape[2])
+
+    def take(index: Array) -> torch.Tensor:
+        return torch.from_numpy(x[index])
+
+    return fast, plain, (take, y), (x, y)
+
+
+def assert_close(fast: Network, plain: PlainSom, rtol: float = 2e-5) -> None:
+    """Float32 keeps 6e-8 a step; its errors fade at the rate at which the map forgets, but they
+    add up in the readout. Some hundred steps lie between 1e-7 and 1e-6; a wrong step costs 1e-2.
+    """
+    for name in ("W", "V", "b"):
+        found, expected = getattr(fast, name).numpy(), getattr(plain, name)
+        scale = max(1.0, float(np.abs(expected).max()))
+        np.testing.assert_allclose(found, expected, atol=rtol * scale, rtol=0, err_msg=name)
+    assert fast.error == pytest.approx(plain.error, rel=rtol)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_base_session_is_the_plain_algorithm(shape: tuple[int, ...], seed: int) -> None:
+    fast, plain, teach, samples = both(shape, seed)
+    log = fast.learn_base(*teach, seed, np.random.default_rng(seed))
+    novel = plain.learn_base(*samples, seed, np.random.default_rng(seed))
+    assert log == {"iterations": 700, "novelty": np.mean(novel)}
+    assert_close(fast, plain)
+    assert plain.W.std(0).max() > 0.1 or shape[0] == 1  # the units did not all fall into one
+
+
+@pytest.mark.parametrize("block", [2, 7, 128])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("shape", SHAPES)
+def test_later_steps_are_the_plain_algorithm_one_by_one(
+    shape: tuple[int, ...], seed: int, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_som, "BLOCK", block)
+    fast, plain, teach, samples = both(shape, seed, theta=0.2, eps_later=0.1)
+    fast.learn_base(*teach, seed, np.random.default_rng(seed))
+    plain.learn_base(*samples, seed, np.random.default_rng(seed))
+    flipped = ((samples[1] + 1) % shape[2]).astype(np.int32)  # something to learn anew
+    rng = np.random.default_rng(seed + 100)
+    rates = []
+    for size in (1, 1, 1, 2, 5, 30, 400):
+        drawn = rng.integers(shape[3], size=size)
+        rates.append(fast.learn(teach[0], flipped, drawn)["novelty"])
+        novel = plain.learn(samples[0], flipped, drawn)
+        assert rates[-1] == np.mean(novel)
+        assert_close(fast, plain)
+    if shape[2] > 1:
+        assert 0 < rates[-1] <= 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_decision_is_the_plain_one(seed: int) -> None:
+    shape = (6, 12, 10, 150)
+    fast, plain, teach, samples = both(shape, seed, theta=0.2)
+    fast.learn_base(*teach, seed, np.random.default_rng(seed))
+    plain.learn_base(*samples, seed, np.random.default_rng(seed))
+    drawn = np.random.default_rng(seed).integers(20, size=900)
+    decisions = fast._learn(*teach, drawn, np.full(900, 0.05), np.full(900, 0.7), _som.GATED)
+    expected = [plain.step(samples[0][i], samples[1][i], 0.05, 0.7, "gated") for i in drawn]
+    assert decisions.tolist() == expected
+    assert 0.05 < decisions.mean() < 0.95
+
+
+def test_units_that_move_far_end_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a rate of .6 a unit forgets where it stood in 30 steps, and coefficients would overflow
+    in 100."""
+    fast, plain, teach, samples = both((3, 5, 4, 12), 0, eps=0.6, eps_end=0.6)
+    done = []
+    learn_block = fast._learn_block
+
+    def counted(*given: Any) -> int:
+        done.append(learn_block(*given))
+        return done[-1]
+
+    monkeypatch.setattr(fast, "_learn_block", counted)
+    fast.learn_base(*teach, 0, np.random.default_rng(0))
+    plain.learn_base(*samples, 0, np.random.default_rng(0))
+    assert len(done) > 2 + 2  # one block and what was cut short for each of the two parts
+    assert sum(done) == 700
+    assert_close(fast, plain)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_outputs_are_the_plain_ones(seed: int) -> None:
+    shape = (6, 12, 10, 150)
+    fast, plain, teach, samples = both(shape, seed, theta=0.05)
+    fast.learn_base(*teach, seed, np.random.default_rng(seed))
+    for name in ("W", "V", "b"):
+        setattr(plain, name, getattr(fast, name).double().numpy())
+    plain.error = fast.error
+    x = samples[0] + np.float32(0.1)
+    found = fast.outputs(torch.from_numpy(x)).numpy()
+    expected = np.stack([plain.respond(row)[0] for row in x.astype(np.float64)])
+    np.testing.assert_allclose(found, expected, atol=1e-6)  # float32 of numbers below 10
+    rng = np.random.default_rng(seed)
+    drawn, y = rng.integers(150, size=400), expected.argmax(1).astype(np.int32)
+    y[:50] = 0
+    novel = fast.is_novel(lambda i: torch.from_numpy(x[i]), y, drawn)
+    assert novel.tolist() == [plain.is_novel(expected[i], y[i], wrong_too=True) for i in drawn]
+    assert 0 < novel.mean() < 1
+
+
+def test_what_is_known_is_left_alone() -> None:
+    shape = (6, 12, 3, 150)
+    fast, _, teach, _ = both(shape, 0, theta=0.0)
+    fast.learn_base(*teach, 0, np.random.default_rng(0))
+    x = teach[0](np.arange(150))
+    right = fast.outputs(x).argmax(1).numpy().astype(np.int32)
+    before = [t.clone() for t in (fast.W, fast.V, fast.b)]
+    log = fast.learn(teach[0], right, np.arange(150))
+    assert log["novelty"] == 0.0
+    assert all(torch.equal(a, b) for a, b in zip(before, (fast.W, fast.V, fast.b), strict=True))
+
+
+def test_the_mean_distance_is_frozen_after_the_base_session() -> None:
+    fast, _, teach, _ = both((4, 40, 3, 60), 0)
+    fast.learn_base(*teach, 0, np.random.default_rng(0))
+    error = fast.error
+    assert fast.learn(*teach, np.arange(60))["novelty"] > 0
+    assert fast.error == error
+
+
+def test_samples_that_are_all_alike() -> None:
+    """No distance, no spread: the readout still learns the label."""
+    fast = Network(Som(**{**BRIEF, "side": 3}), 4, 2)
+    x, y = torch.ones(1, 4), np.ones(1, np.int32)
+    fast.learn_base(lambda i: x[i], y, 0, np.random.default_rng(0))
+    assert fast.outputs(x).argmax(1).tolist() == [1]
+    assert torch.isfinite(fast.outputs(torch.randn(5, 4))).all()
+
+
+def test_schedule() -> None:
+    eps, sigma = Som().schedule()
+    assert eps.shape == sigma.shape == (80_000,)
+    assert (eps[:5001] == 0.1).all()
+    np.testing.assert_allclose(sigma[:5001], 23 / 3)
+    half = 12_500  # exponential: half way down it is the geometric mean
+    np.testing.assert_allclose([eps[half], sigma[half]], np.sqrt([0.1 * 0.03, 23 / 3 * 0.7]))
+    np.testing.assert_allclose(eps[20_000:], 0.03)
+    np.testing.assert_allclose(sigma[20_000:], 0.7)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_how_draws_are_cut_into_blocks(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    drawn = rng.integers(rng.integers(1, 30), size=50)
+    seen: dict[int, int] = {}
+    for t, (i, before) in enumerate(zip(drawn, previous(drawn), strict=True)):
+        assert before == seen.get(i, -1)
+        seen[i] = t
+    index, local, over = by_last_use(drawn)
+    assert sorted(index) == sorted(set(drawn))
+    assert (index[local] == drawn).all()
+    for t, prefix in enumerate(over):
+        assert set(index[prefix:]) == set(drawn[t + 1 :])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"side": 0}, "som.side must be at least 1, got 0"),
+        ({"iterations": 10}, "som.som_iterations must be 0 to iterations, got 20000"),
+        ({"hold": 20_001}, "som.hold must be 0 to som_iterations, got 20001"),
+        ({"eps": 1.0}, "som.eps must be in (0, 1), got 1.0"),
+        ({"eps_end": 0.0}, "som.eps_end must be in (0, 1)"),
+        ({"eps_later": -0.1}, "som.eps_later must be in [0, 1)"),
+        ({"sigma": 0.0}, "som.sigma must be above 0"),
+        ({"sigma_end": 0.0}, "som.sigma_end must be above 0"),
+        ({"kappa": 0.0}, "som.kappa must be above 0"),
+        ({"ema": 1.1}, "som.ema must be in [0, 1]"),
+        ({"sharpness": float("nan")}, "som.sharpness must be above 0, got nan"),
+        ({"lr": -1.0}, "som.lr must be at least 0"),
+    ],
+)
+def test_refused_settings(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        Som(**settings)
+    assert message in str(caught.value)
