@@ -176,6 +176,7 @@ def reproduce(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Directory; default: reproduce/PAPER.")] = None,
     seeds: Annotated[str, typer.Option(help="0-4 or 0,2,5.")] = "0-2",
+    learner: Annotated[str | None, typer.Option(help="Run these only, with commas.")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="As in run.")] = None,
     jobs: Annotated[int | None, typer.Option(help="Processes (default: the cores).", min=1)] = None,
     device: Device = "auto",
@@ -185,6 +186,7 @@ def reproduce(
     """Run a paper's experiments again, its tables beside ours."""
     from embedbench.cores import cores
     from embedbench.errors import unknown
+    from embedbench.kemker2018_runs import LEARNERS
     from embedbench.progress import bar
     from embedbench.reproduce import PAPERS, save, table_text
     from embedbench.reproduce_kemker2018 import reproduce as run_again
@@ -199,6 +201,7 @@ def reproduce(
             data=data or [],
             out=place,
             seeds=parse_seeds(seeds),
+            learners=learner.split(",") if learner else list(LEARNERS),
             items=settings or [],
             jobs=jobs or cores(),
             device=_device(device),

@@ -37,11 +37,15 @@ class Runs:
     ----------
     data : what is at hand, by the paper's names
     seeds : of every run
+    learners : the ones to run; of others finished runs are shown
+    items : further settings, as `embedbench run --set` takes them
+    failed : sentences on cells that failed
     """
 
     data: dict[str, Data]
     out: Path
     seeds: Sequence[int]
+    learners: Sequence[str] = tuple(LEARNERS)
     device: str = "cpu"
     items: Sequence[str] = ()
     failed: list[str] = field(default_factory=list)
@@ -52,7 +56,7 @@ class Runs:
         return [
             (learner, protocol, names)
             for protocol in protocols
-            for learner in LEARNERS
+            for learner in self.learners
             for names in (pairs if protocol == "multi-modal" else [(n,) for n in self.data])
             if (learner, protocol) != ("pathnet", "incremental-class")
         ]

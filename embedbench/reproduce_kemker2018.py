@@ -23,6 +23,7 @@ from embedbench.kemker2018 import (
 )
 from embedbench.kemker2018_data import NAMES, find_data
 from embedbench.kemker2018_runs import LEARNERS, PROTOCOLS, Runs
+from embedbench.kemker2018_s7 import table_s7
 from embedbench.report_rows import Stat
 from embedbench.reproduce import Table, Value, published
 from embedbench.scoring import Floats
@@ -95,6 +96,7 @@ TABLES = {
     "4": (table4,),
     "5": (table5,),
     "s6": (table_s6,),
+    "s7": (table_s7,),
     "s8": (table_s8,),
     "s9": (table_s9,),
     "figures": (figures,),
@@ -107,6 +109,7 @@ def reproduce(
     data: Sequence[str],
     out: Path,
     seeds: Sequence[int],
+    learners: Sequence[str] = tuple(LEARNERS),
     items: Sequence[str] = (),
     jobs: int = 1,
     device: str = "cpu",
@@ -120,6 +123,7 @@ def reproduce(
     names : of `TABLES`; empty: all
     data : "mnist=mnist.h5", "cub-stand-in=birds.h5", …; see `find_data`
     out : directory of the files made, the runs and the tables
+    learners : the ones to run; of others finished runs are shown
     items : further settings, as `embedbench run --set` takes them
     """
     wanted = [n.lower() for n in names] or list(TABLES)
@@ -127,7 +131,10 @@ def reproduce(
         if name not in TABLES:
             raise unknown("table", name, TABLES)
     out.mkdir(parents=True, exist_ok=True)
-    runs = Runs(find_data(data, out, notify), out, seeds, device, items)
+    for name in learners:
+        if name not in LEARNERS:
+            raise unknown("learner of the paper", name, LEARNERS)
+    runs = Runs(find_data(data, out, notify), out, seeds, learners, device, items)
     for name in NAMES:
         if name not in runs.data:
             notify(f"no file of {NAMES[name]}: its rows stay empty (--data {name}=FILE)")
@@ -139,10 +146,11 @@ def reproduce(
 
 def _cells(runs: Runs, table: str) -> list[Cell]:
     """The runs that a table needs."""
-    if table in ("1", "s9"):
+    if table in ("1", "s7", "s9"):  # S7 is quick and kept nowhere
         return []
     if table == "s6":
-        pairs = itertools.product(("geppnet", "geppnet-stm"), range(10))
+        both = [name for name in ("geppnet", "geppnet-stm") if name in runs.learners]
+        pairs = itertools.product(both, range(10))
         return [c for p in pairs for c in runs.inc_cells(*p)] if "mnist" in runs.data else []
     protocols = {"4": PROTOCOLS[:2], "figures": PROTOCOLS[:2], "s8": PROTOCOLS[2:]}
     return [c for run in runs.table2(protocols.get(table, PROTOCOLS)) for c in runs.cells(run)]

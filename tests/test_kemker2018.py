@@ -156,12 +156,16 @@ def test_stand_ins_are_run_labelled_and_saved(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     _file(Path("birds.h5"), 6, 4, n=12)
-    monkeypatch.setattr("embedbench.kemker2018_runs.LEARNERS", {"mlp": "MLP"})
     items = ["mlp.units=8", "offline.mlp.units=8"]
     items += [f"{name}.stop.epochs=1" for name in ("mlp", "offline.mlp")]
     out = tmp_path / "out"
     tables = reproduce(
-        ["2", "figures"], data=["cub-stand-in=birds.h5"], out=out, seeds=[0, 1], items=items
+        ["2", "figures"],
+        data=["cub-stand-in=birds.h5"],
+        out=out,
+        seeds=[0, 1],
+        learners=["mlp"],
+        items=items,
     )
     rows = dict(tables[0].rows)
     mine = rows["permutation", "MLP", "birds for CUB-200"]["Ω_all"]
