@@ -78,7 +78,11 @@ def paper_size(name: str) -> Size:
 
 
 def find_data(
-    given: Sequence[str], out: Path, notify: Callable[[str], None] = lambda _: None
+    given: Sequence[str],
+    out: Path,
+    notify: Callable[[str], None] = lambda _: None,
+    *,
+    names: Sequence[str] = tuple(NAMES),
 ) -> dict[str, Data]:
     """The paper's data sets that are at hand, by name.
 
@@ -89,6 +93,7 @@ def find_data(
     ----------
     given : "mnist=mnist.h5", "cub-stand-in=birds.h5", …
     out : directory for files made on the way
+    names : of the data sets that are needed
 
     Raises
     ------
@@ -104,13 +109,13 @@ def find_data(
         if name not in NAMES:
             raise unknown("data set", key, [*NAMES, *(n + STAND_IN for n in NAMES)])
         found[name] = _checked(Data(name, Path(path), key.endswith(STAND_IN)))
-    for name in NAMES:
+    for name in names:
         if name not in found and Path(f"{name}.h5").is_file():
             found[name] = _checked(Data(name, Path(f"{name}.h5")))
-    if "mnist" not in found:
+    if "mnist" in names and "mnist" not in found:
         made = _import_mnist(out, notify)
         found |= {"mnist": _checked(Data("mnist", made))} if made else {}
-    if "cub" not in found:
+    if "cub" in names and "cub" not in found:
         found["cub"] = Data("cub", _emoji(out, notify), stands_in=True)
     return {name: found[name] for name in NAMES if name in found}
 

@@ -66,9 +66,9 @@ def drifting(file: EmbeddingFile, share: float, seed: int) -> Stream:
     half = file.samples.n_leaves // 2
     upper = split.train[file.labels[split.train] >= half]
     late = round(share * n)
-    draws = [(rng.choice(split.train, n - late), 0), (rng.choice(upper, late), half)]
-    everything = np.arange(file.samples.n_leaves)
-    sessions = [_session(features, file, rows, everything[at:]) for rows, at in draws if len(rows)]
+    draws = [rng.choice(split.train, n - late), rng.choice(upper, late)]
+    everything = np.arange(file.samples.n_leaves)  # all may be answered from the start
+    sessions = [_session(features, file, rows, everything) for rows in draws if len(rows)]
     test = EvalSet(
         x=_view(features, split.test),
         y=file.labels[split.test].astype(np.int64),

@@ -134,8 +134,10 @@ def reproduce(
     for name in learners:
         if name not in LEARNERS:
             raise unknown("learner of the paper", name, LEARNERS)
-    runs = Runs(find_data(data, out, notify), out, seeds, learners, device, items)
-    for name in NAMES:
+    needed = ["mnist"] if {"s6", "s7"} >= set(wanted) else list(NAMES)
+    found = find_data(data, out, notify, names=needed)
+    runs = Runs(found, out, seeds, learners, device, items)
+    for name in needed:
         if name not in runs.data:
             notify(f"no file of {NAMES[name]}: its rows stay empty (--data {name}=FILE)")
     cells = list(dict.fromkeys(c for n in wanted for c in _cells(runs, n)))
