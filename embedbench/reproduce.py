@@ -54,9 +54,13 @@ class Value:
         if self.ours is not None and not math.isnan(self.ours.half):
             ours += f" ±{self.ours.half:.{self.decimals}f}"
         gap = self.difference
-        told = "" if gap is None or math.isnan(gap) else ("+" if gap >= 0 else "") + self._text(gap)
+        told = "" if gap is None or math.isnan(gap) else self._signed(gap)
         mark = " *" if self.remark else ""
         return ("–" if self.published is None else self._text(self.published)) + mark, ours, told
+
+    def _signed(self, value: float) -> str:
+        text = self._text(value)
+        return text if text.startswith("−") else f"+{text}"
 
     def _text(self, value: float) -> str:
         return "–" if math.isnan(value) else signed(value, self.decimals)
