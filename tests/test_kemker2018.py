@@ -13,6 +13,7 @@ from embedbench.file import EmbeddingFile, Samples
 from embedbench.kemker2018 import table1, table2, table2_sizes, table5
 from embedbench.kemker2018_data import Data, Size, find_data, paper_size
 from embedbench.kemker2018_runs import LEARNERS, PROTOCOLS, Runs
+from embedbench.kemker2018_s7 import drifting
 from embedbench.kemker2018_sizes import FEL_UNITS, megabytes, summary
 from embedbench.report_rows import Stat
 from embedbench.reproduce import Table, Value, published, save, table_text
@@ -193,3 +194,22 @@ def test_a_table_is_read_back_from_its_json() -> None:
     assert row["values"]["v"]["ours"] == 3.0
     assert row["values"]["v"]["each"] == [2.0, 4.0]
     assert row["values"]["v"]["difference"] == 2.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_the_last_share_of_a_drifting_stream_is_of_the_upper_classes(
+    share: float, seed: int, tmp_path: Path
+) -> None:
+    file = _file(tmp_path / "ten.h5", 5, 10, n=24)  # 120 training samples
+    stream = drifting(file, share, seed)
+    y = np.concatenate([s.y for s in stream.sessions])
+    late = round(share * 120)
+    assert len(y) == 120
+    assert (y[120 - late :] >= 5).all()
+    if share < 1:
+        assert set(y[: 120 - late]) & set(range(5))
+    assert all(len(e.y) == 120 for e in stream.eval_sets)
+    assert set(stream.eval_sets[-1].y) == set(range(10))
+    train = set(np.flatnonzero(file.split == 0))
+    assert all(set(s.x.rows) <= train for s in stream.sessions)
