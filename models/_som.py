@@ -88,8 +88,7 @@ class Som:
 
     def schedule(self) -> tuple[Floats, Floats]:
         """ε and σ of every step of the base session, (iterations,) each."""
-        falling = max(self.som_iterations - self.hold, 1)
-        gone = np.clip((np.arange(self.iterations) - self.hold) / falling, 0, 1)
+        gone = np.interp(np.arange(self.iterations), [self.hold, self.som_iterations], [0, 1])
         sigma = self.side / 3 if self.sigma is None else self.sigma
         return (
             self.eps * (self.eps_end / self.eps) ** gone,

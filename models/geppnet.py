@@ -20,19 +20,20 @@ class GeppNet(Learner):
     """Self-organising map and linear readout, gated by novelty, with replay of all that was seen.
 
     **Source**: Gepperth & Karaoguz (2016) as in Kemker et al. (2018), "GeppNet" and Table S4. Base
-    session: the map alone, then map (novel samples) and readout (all). Later sessions: new samples,
-    then replay; of both only what is novel is learned: the first output beats the second by less
-    than θ, or is wrong.
+    session: the map alone, then readout and, where the confidence is below θ, map. Later sessions:
+    new samples, then replay; of both only what is novel is learned (the confidence is below θ or
+    the answer wrong). Confidence is by how much the first output beats the second.
 
-    **Departs**: neither paper prints its schedules, the scale of the transfer function or the share
-    of replay. Equations are reconstructed: z_y = m_0 exp(-p (d_y² - d*²) / 2κ²),
-    m_0 = exp(-d*² / 2κ²), κ twice the mean distance d* of samples to their nearest unit, frozen
-    after the base session. `eps_end`, `eps_later`, `sigma_end`, `kappa` and `rehearsal` were fitted
-    to Table S6 and to the incremental MNIST row of Table 2, so agreement there confirms nothing.
-    Permutations need `--set geppnet.som.eps_later=3e-4`: at .03 later permutations are learned far
-    better than in the paper. Where a map has more units than samples, d* would fall to 0 and no
-    other sample excite any unit: it is kept above a fifth of the base session's spread.
-    `loss_classes` is ignored: the readout is a regression on all classes.
+    **Departs**: Kemker et al. print neither schedules nor the scale of the transfer function nor
+    the share of replay, and the original was read in abstracts only. The equations are
+    reconstructed: z_y = exp(-d*² / 2κ²) exp(-p (d_y² - d*²) / 2κ²), where d* is the distance to the
+    nearest unit and κ twice its mean, frozen after the base session. `eps_end`, `eps_later`,
+    `sigma_end`, `kappa` and `rehearsal` were fitted to Table S6 and to the incremental MNIST row of
+    Table 2, so agreement there confirms nothing. Permutations need `som.eps_later` of 5e-4 or less:
+    at .03 later permutations are learned far better than in the paper. Where a map has more units
+    than samples, d* would fall to 0 and no other sample excite a unit: its mean is kept above a
+    fifth of the base session's spread. `loss_classes` is ignored: the readout is a regression on
+    all classes.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class GeppNetSTM(Learner):
         for setting in ("memory", "period", "sleep"):
             if getattr(self, setting) < 1:
                 raise UserError(
-                    f"geppnet_stm.{setting} must be at least 1, got {getattr(self, setting)}"
+                    f"geppnet-stm.{setting} must be at least 1, got {getattr(self, setting)}"
                 )
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
@@ -66,7 +66,7 @@ class GeppNetSTM(Learner):
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         self.samples.add(session.x, session.y)
         rng = np.random.default_rng([self.seeds.batches, self.learned])
-        self._forget()
+        self._forget()  # what was kept to be asked
         if self.learned == 0:
             log = self.net.learn_base(self.samples.take, self.samples.y, self.seeds.init, rng)
         else:

@@ -257,9 +257,9 @@ def test_sizes(inputs: int, classes: int, n: int, plain: float, stm: float) -> N
         (lambda: Rehearsal(iterations=0), "rehearsal.iterations must be at least 1, got 0"),
         (lambda: Rehearsal(share=1.5), "rehearsal.share must be in [0, 1], got 1.5"),
         (lambda: Rehearsal(draws="balance"), "Did you mean 'balanced'"),
-        (lambda: GeppNetSTM(memory=0), "geppnet_stm.memory must be at least 1, got 0"),
-        (lambda: GeppNetSTM(period=0), "geppnet_stm.period must be at least 1, got 0"),
-        (lambda: GeppNetSTM(sleep=0), "geppnet_stm.sleep must be at least 1, got 0"),
+        (lambda: GeppNetSTM(memory=0), "geppnet-stm.memory must be at least 1, got 0"),
+        (lambda: GeppNetSTM(period=0), "geppnet-stm.period must be at least 1, got 0"),
+        (lambda: GeppNetSTM(sleep=0), "geppnet-stm.sleep must be at least 1, got 0"),
     ],
 )
 def test_refused_settings(make: Any, message: str) -> None:

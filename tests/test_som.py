@@ -176,6 +176,8 @@ def test_schedule() -> None:
     np.testing.assert_allclose([eps[half], sigma[half]], np.sqrt([0.1 * 0.03, 23 / 3 * 0.7]))
     np.testing.assert_allclose(eps[20_000:], 0.03)
     np.testing.assert_allclose(sigma[20_000:], 0.7)
+    eps, _ = Som(iterations=4, som_iterations=2, hold=2).schedule()  # no time to fall
+    assert eps.tolist() == [0.1, 0.1, 0.03, 0.03]
 
 
 @pytest.mark.parametrize("seed", range(5))
