@@ -22,11 +22,13 @@ def mnist_like(path: Path) -> Path:
     return _write(path, np.clip(x, 0, 1), labels, split, "pixels")
 
 
-def clusters(path: Path, classes: int = 150, train: int = 30, test: int = 29) -> Path:
+def clusters(
+    path: Path, classes: int = 150, train: int = 30, test: int = 29, noise: float = 3.0
+) -> Path:
     """CUB-200's shape with ResNet-50's features: Gaussian clusters in 2048 dimensions."""
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(classes), train + test)
-    x = 3 * rng.standard_normal((len(labels), 2048), dtype=np.float32)
+    x = noise * rng.standard_normal((len(labels), 2048), dtype=np.float32)
     x += rng.standard_normal((classes, 2048), dtype=np.float32)[labels]
     split = np.tile(np.repeat([TRAIN, TEST], [train, test]), classes)
     return _write(path, x, labels, split, "random")
