@@ -174,6 +174,7 @@ class _Search:
         return {
             "tournaments": tournament,
             "steps": self.steps,
+            "epochs": math.ceil(self.steps * own.batch_size / len(self.y)),
             "stopped": reason,
             "train_loss": float(loss[won]) if reason != "diverged" else math.nan,
             "kept_tournament": kept,

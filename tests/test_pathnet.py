@@ -391,6 +391,7 @@ def test_a_session_ends_and_its_best_is_restored(
     log, learner, stood = scripted(values, monkeypatch, **settings)
     assert (log["tournaments"], log["kept_tournament"], log["stopped"]) == expected
     assert log["steps"] == 3 * log["tournaments"]
+    assert log["epochs"] == math.ceil(log["steps"] * 4 / 30)  # batches of 4 from 30 samples
     assert log["best"] == values[expected[1] - 1][0]
     kept = stood[expected[1] - 1]
     assert torch.equal(learner.paths[0], kept["path"])
