@@ -105,8 +105,9 @@ def _means(runs: Runs) -> dict[tuple[str, str], tuple[Stat | None, bool]]:
             for n in names
         ]
         found = [s for s in stats if s is not None]
-        each = zip(*(s.values for s in found), strict=False)
-        stat = Stat.of(float(np.mean(v)) for v in each) if found else None
+        complete = found and len(found) == sum(n in runs.data for n in names)
+        each = zip(*(s.values for s in found), strict=False)  # seed by seed
+        stat = Stat.of(float(np.mean(v)) for v in each) if complete else None
         real = len(found) == len(names) and not runs.stands_in(names)
         means[learner, protocol] = (stat, real)
     return means
