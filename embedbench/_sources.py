@@ -1,4 +1,4 @@
-"""What ``import`` reads: npz, npy pairs and MNIST's IDX files, brought to one form."""
+"""What ``import`` reads, brought to one form: npz, npy pairs, MNIST's IDX files, AudioSet."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench import _layout
+from embedbench._audioset import N_CLASSES, Progress, is_audioset, read_audioset
 from embedbench.errors import UserError, unknown
 from embedbench.idx import is_idx, pixels, pixels_recipe, read_idx
-from embedbench.samples import SPLITS, TEST
+from embedbench.samples import SPLITS, TEST, Samples
 
 _KEYS = {
     "features": ("features", "X", "x", "embeddings"),
@@ -41,14 +42,27 @@ class Source:
     layers: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
-def read_source(src: Path, labels: Path | None, group: str | None) -> Source:
+def read_source(
+    src: Path,
+    labels: Path | None,
+    group: str | None,
+    classes: int | None,
+    progress: Progress,
+) -> Source:
     """Read features, labels and what else a source brings; see ``exchange.import_file``."""
     if not src.exists():
         raise UserError(f"there is no {src}; give an npz or npy file or a directory.")
     if labels is not None and src.suffix != ".npy":
         raise UserError(f"--labels goes with a features file NAME.npy, not with {src}.")
+    if src.is_dir() and is_audioset(src):
+        return _from_samples(src, group, *read_audioset(src, classes or N_CLASSES, progress))
+    if classes is not None:
+        raise UserError(f"--classes chooses among AudioSet's, and {src} is not AudioSet; drop it.")
     if src.is_dir() and is_idx(src):
-        return _from_idx(src, group)
+        samples, images = read_idx(src)
+        source = {"name": src.resolve().name, "revision": "", "licence": ""}
+        provenance = {**pixels_recipe(), "source": source}
+        return _from_samples(src, group, samples, pixels(images), provenance)
     if src.is_dir() and (src / "features.npy").is_file():
         arrays = {path.stem: _load(path) for path in sorted(src.glob("*.npy"))}
     elif src.suffix == ".npy":
@@ -60,7 +74,8 @@ def read_source(src: Path, labels: Path | None, group: str | None) -> Source:
     else:
         raise UserError(
             f"{src} is nothing that import reads; give an npz file, a features file NAME.npy with "
-            "--labels, a directory with features.npy and labels.npy, or MNIST's IDX files."
+            "--labels, a directory with features.npy and labels.npy, MNIST's IDX files, or "
+            "AudioSet's folders of TFRecords."
         )
     return _from_arrays(arrays, src, group)
 
@@ -78,20 +93,25 @@ def _load(path: Path) -> Any:
         ) from error
 
 
-def _from_idx(src: Path, group: str | None) -> Source:
+def _from_samples(
+    src: Path,
+    group: str | None,
+    samples: Samples,
+    features: NDArray[np.float32],
+    provenance: dict[str, Any],
+) -> Source:
+    """Return what a data set with a split of its own holds."""
     if group is not None:
-        raise UserError(f"{src} holds IDX files, which have no key {group!r}; drop --group.")
-    samples, images = read_idx(src)
-    source = {"name": src.resolve().name, "revision": "", "licence": ""}
+        raise UserError(f"{src} has its own layout and no key {group!r}; drop --group.")
     return Source(
-        features=pixels(images),
+        features=features,
         labels=samples.labels,
         classes=samples.classes,
         parents=samples.parents,
         ids=samples.ids,
         split=samples.split,
         groups=None,
-        provenance={**pixels_recipe(), "source": source},
+        provenance=provenance,
     )
 
 

@@ -18,13 +18,15 @@ Split = Annotated[
 def extract(
     source: Annotated[str, typer.Argument(help="Folder, zip, data set name, or 'demo'.")],
     out: Annotated[Path, typer.Option(help="The embedding file to write.")],
-    backbone: Annotated[str | None, typer.Option(help="A timm model, or 'pixels'.")] = None,
+    backbone: Annotated[
+        str | None, typer.Option(help="A timm model, 'pixels', or 'log-mel' for sounds.")
+    ] = None,
     weights: Annotated[
         Path | None, typer.Option(help=".safetensors or .pth file, or 'shipped'.")
     ] = None,
     layers: Annotated[str, typer.Option(help="Intermediate embeddings: 7,8,9 or last4.")] = "",
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
-    size: Annotated[int | None, typer.Option(help="Input size in pixels.")] = None,
+    size: Annotated[int | None, typer.Option(help="Input size in pixels, or in seconds.")] = None,
     split: Split = None,
     group: Annotated[
         str | None, typer.Option(help="What must not straddle a split: stem, parent or a regex.")
@@ -36,11 +38,11 @@ def extract(
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
-    """Cache the embeddings of images by a pretrained backbone."""
+    """Cache the embeddings of images by a pretrained backbone, or log-mel frames of sounds."""
     from embedbench.extract import extract as run_extraction
     from embedbench.progress import bar
 
-    with bar("images", quiet) as advance:
+    with bar("files", quiet) as advance:
         file = run_extraction(
             source,
             out,
@@ -61,17 +63,33 @@ def extract(
 
 
 def import_command(
-    source: Annotated[Path, typer.Argument(metavar="SRC", help="npz, npy, or IDX directory.")],
+    source: Annotated[Path, typer.Argument(metavar="SRC", help="npz, npy, IDX or AudioSet.")],
     out: Annotated[Path, typer.Option(help="The embedding file to write.")],
     labels: Annotated[Path | None, typer.Option(help="Labels of a features .npy file.")] = None,
     group: Annotated[str | None, typer.Option(help="Key of the npz that groups samples.")] = None,
     split: Split = None,
+    classes: Annotated[int | None, typer.Option(help="How many of AudioSet's (100).")] = None,
     overwrite: Overwrite = False,
+    quiet: Quiet = False,
 ) -> None:
     """Make an embedding file from features in another format."""
+    from embedbench._audioset import told
     from embedbench.exchange import import_file
+    from embedbench.progress import bar
 
-    file = import_file(source, out, labels=labels, group=group, split=split, overwrite=overwrite)
+    with bar("files", quiet) as advance:
+        file = import_file(
+            source,
+            out,
+            labels=labels,
+            group=group,
+            split=split,
+            classes=classes,
+            overwrite=overwrite,
+            progress=advance,
+        )
+    if "selection" in file.provenance:
+        note(told(file.provenance["selection"]))
     print(f"{file.path}: {file.shape[0]} samples of {file.shape[1]} features")
 
 

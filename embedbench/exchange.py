@@ -1,7 +1,7 @@
 """Bringing features in from other formats, and out again.
 
-``import`` reads npz, npy pairs and MNIST's IDX files; ``export`` writes npz that ``import`` reads
-back without loss.
+``import`` reads npz, npy pairs, MNIST's IDX files and AudioSet's TFRecords; ``export`` writes npz
+that ``import`` reads back without loss.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench._audioset import Progress
 from embedbench._disk import publish
 from embedbench._sources import read_source
 from embedbench.errors import UserError
@@ -34,15 +35,18 @@ def import_file(
     labels: str | os.PathLike[str] | None = None,
     group: str | None = None,
     split: str | None = None,
+    classes: int | None = None,
     overwrite: bool = False,
+    progress: Progress = lambda *_: None,
 ) -> EmbeddingFile:
     """Write an embedding file from features in another format.
 
     Parameters
     ----------
     src
-        An npz file; a features file NAME.npy; or a directory with features.npy and labels.npy, or
-        with MNIST's four IDX files (which gives pixels / 255).
+        An npz file; a features file NAME.npy; or a directory with features.npy and labels.npy, with
+        MNIST's four IDX files (which gives pixels / 255), or with AudioSet's frame embeddings (see
+        ``_audioset.read_audioset``).
     out
         Where the embedding file shall lie.
     labels
@@ -51,8 +55,12 @@ def import_file(
         Key of the source that groups the samples, so that no group straddles train and test.
     split
         A test fraction or a list file; None: the source's own split, else a fraction of 0.3.
+    classes
+        How many of AudioSet's classes to take; None: 100.
     overwrite
         Replace a file that is there.
+    progress
+        Called with (files read, files in all) of AudioSet.
 
     Raises
     ------
@@ -61,7 +69,7 @@ def import_file(
     """
     src, out = Path(src), Path(out)
     check_target(out, overwrite=overwrite)
-    source = read_source(src, None if labels is None else Path(labels), group)
+    source = read_source(src, None if labels is None else Path(labels), group, classes, progress)
     if len(source.features) != len(source.labels):
         raise UserError(
             f"{src} has {len(source.features)} rows of features and {len(source.labels)} labels; "

@@ -54,7 +54,7 @@ def _first_line(node: ast.ClassDef | ast.FunctionDef) -> str:
 
 
 def _backbones() -> list[dict[str, str]]:
-    """`pixels` and every model that the installed timm registers, found in its source."""
+    """Ours, and every model that the installed timm registers, found in its source."""
     spec = importlib.util.find_spec("timm")
     if spec is None or spec.origin is None:
         raise UserError("timm is not installed; install it with: pip install timm")
@@ -64,4 +64,11 @@ def _backbones() -> list[dict[str, str]]:
         for name in pattern.findall(path.read_text(encoding="utf-8")):
             names[name] = f"timm, {path.stem}"
     listed = [{"name": n, "summary": names[n]} for n in sorted(names)]
-    return [{"name": "pixels", "summary": "flattened raw values, divided by 255"}, *listed]
+    return [
+        {"name": "pixels", "summary": "flattened raw values, divided by 255"},
+        {
+            "name": "log-mel",
+            "summary": "of sounds: log-mel frames, one a second",
+        },
+        *listed,
+    ]

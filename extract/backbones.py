@@ -1,4 +1,4 @@
-"""Backbones: what turns an image into an embedding, and what to write down about it."""
+"""Backbones: what turns an image or a sound into an embedding, and what to write down of it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from embedbench.idx import pixels, pixels_recipe
 
 from .fold import folded
 from .layers import Layers
+from .sources import Content, open_image
 from .weights import hub_weights, load_weights
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 class Backbone(ABC):
-    """From images to rows of tables.
+    """From images or sounds to rows of tables.
 
-    ``prepare`` runs in many threads, one image a call; ``forward`` runs in one, a batch a call.
+    ``prepare`` runs in many threads, one sample a call; ``forward`` runs in one, a batch a call.
     ``backbone`` and ``preprocessing`` are parts of the provenance.
     """
 
@@ -41,14 +42,17 @@ class Backbone(ABC):
     dtype = "float32"
 
     @abstractmethod
-    def prepare(self, image: Image.Image) -> NDArray[np.uint8]:
-        """Return one image as (H, W, C) bytes, the same shape for every image."""
+    def prepare(self, content: Content) -> NDArray[Any]:
+        """Return what ``forward`` needs of one sample, an image as (H, W, C) bytes.
+
+        The shape is the same for every sample; damaged content raises an error of its reader.
+        """
 
     @abstractmethod
-    def forward(self, images: NDArray[np.uint8]) -> dict[str, torch.Tensor]:
-        """Return ``features`` and ``layers/NAME``, each (n, D), of (n, H, W, C) images."""
+    def forward(self, batch: NDArray[Any]) -> dict[str, torch.Tensor]:
+        """Return ``features`` and ``layers/NAME``, each (n, D), of n prepared samples."""
 
-    def precision(self, images: NDArray[np.uint8]) -> float | None:
+    def precision(self, batch: NDArray[Any]) -> float | None:
         """Return the smallest cosine to float32 over rows and tables; None for float32 itself."""
         return None
 
@@ -76,9 +80,9 @@ class Pixels(Backbone):
         if self.resize:
             self.preprocessing |= {"size": [size, size], "interpolation": "bicubic"}
 
-    def prepare(self, image: Image.Image) -> NDArray[np.uint8]:
+    def prepare(self, content: Content) -> NDArray[np.uint8]:
         """Return the image as (H, W, C) bytes."""
-        image = image.convert(self.mode)
+        image = open_image(content).convert(self.mode)
         if self.resize:
             image = image.resize(self.size, Image.Resampling.BICUBIC)
         if image.size != self.size:
@@ -88,9 +92,9 @@ class Pixels(Backbone):
             )
         return np.asarray(image).reshape(self.size[1], self.size[0], -1)
 
-    def forward(self, images: NDArray[np.uint8]) -> dict[str, torch.Tensor]:
+    def forward(self, batch: NDArray[np.uint8]) -> dict[str, torch.Tensor]:
         """Return (n, H·W·C) values between 0 and 1."""
-        return {"features": torch.from_numpy(pixels(images))}
+        return {"features": torch.from_numpy(pixels(batch))}
 
 
 class TimmBackbone(Backbone):
@@ -155,25 +159,25 @@ class TimmBackbone(Backbone):
             **{key: list(v) if isinstance(v, tuple) else v for key, v in config.items()},
         }
 
-    def prepare(self, image: Image.Image) -> NDArray[np.uint8]:
+    def prepare(self, content: Content) -> NDArray[np.uint8]:
         """Return the image resized and cropped as the model's configuration says."""
-        pixels: torch.Tensor = self.transform(image.convert("RGB"))  # (3, H, W)
+        pixels: torch.Tensor = self.transform(open_image(content).convert("RGB"))  # (3, H, W)
         return pixels.permute(1, 2, 0).numpy()
 
-    def forward(self, images: NDArray[np.uint8]) -> dict[str, torch.Tensor]:
+    def forward(self, batch: NDArray[np.uint8]) -> dict[str, torch.Tensor]:
         """Return the embeddings of a batch, on the device, in their stored type."""
-        tables = self._tables(images, self.dtype)
+        tables = self._tables(batch, self.dtype)
         stored = torch.float32 if self.dtype == "float32" else torch.float16
         return {name: rows.to(stored) for name, rows in tables.items()}
 
-    def precision(self, images: NDArray[np.uint8]) -> float | None:
+    def precision(self, batch: NDArray[np.uint8]) -> float | None:
         """Return the smallest cosine of half precision to float32 over rows and tables."""
         if self.dtype == "float32":
             return None
-        exact = self._tables(images, "float32")
+        exact = self._tables(batch, "float32")
         cosines = [
             nn.functional.cosine_similarity(rows.float(), exact[name]).min().item()
-            for name, rows in self.forward(images).items()
+            for name, rows in self.forward(batch).items()
         ]
         return min(cosines)
 
@@ -196,7 +200,7 @@ def create_model(name: str, size: int | None) -> Any:
     """Return a timm model without classifier, in eval mode, its weights not yet loaded."""
     known = timm.list_models() + timm.list_pretrained()
     if name not in known and not name.startswith(("hf-hub:", "hf_hub:", "local-dir:")):
-        near = difflib.get_close_matches(name, ["pixels", *known], n=1, cutoff=0.5)
+        near = difflib.get_close_matches(name, ["pixels", "log-mel", *known], n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise UserError(
             f"unknown backbone {name!r}.{hint} 'embedbench list backbones' names all of them."
@@ -229,16 +233,21 @@ def open_backbone(
     size: int | None,
     device: torch.device,
 ) -> Backbone:
-    """Return a backbone by its name: ``pixels``, or any model of timm."""
+    """Return a backbone by its name: ``pixels``, ``log-mel``, or any model of timm."""
     if size is not None and size < 1:
-        raise UserError(f"--size must be at least 1 pixel, not {size}.")
-    if name != "pixels":
+        raise UserError(f"--size must be at least 1 pixel or second, not {size}.")
+    if name not in ("pixels", "log-mel"):
         return TimmBackbone(
             name, weights=weights, layers=layers, dtype=dtype, size=size, device=device
         )
     if weights or layers or dtype != "float32":
-        raise UserError("pixels are raw values: no --weights, --layers or --dtype goes with them.")
-    return Pixels(first(), size)
+        what = "pixels are raw values" if name == "pixels" else "log-mel is a formula"
+        raise UserError(f"{what}: no --weights, --layers or --dtype goes with it.")
+    if name == "pixels":
+        return Pixels(first(), size)
+    from .audio import LogMel
+
+    return LogMel(size or LogMel.SECONDS)
 
 
 def choose_device(name: str) -> torch.device:

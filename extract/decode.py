@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import struct
 import zipfile
 import zlib
@@ -11,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from PIL import Image, UnidentifiedImageError
 from embedbench.errors import UserError
 
 from .backbones import Backbone
-from .sources import Content, Source
+from .sources import Source, open_image
 
 AHEAD = 2  # batches that wait beside those being worked on: bounds the memory
 
@@ -40,18 +40,11 @@ _BAD = (
 
 @dataclass(frozen=True)
 class Decoded:
-    """One image: its bytes as the backbone wants them, its content hash, or what is wrong."""
+    """One image or sound: as the backbone wants it, its content hash, or what is wrong."""
 
-    pixels: NDArray[np.uint8] | None
+    ready: NDArray[Any] | None
     digest: bytes = bytes(16)
     problem: str = ""
-
-
-def open_image(content: Content) -> Image.Image:
-    """Return an image from encoded bytes; raise one of Pillow's errors over damaged ones."""
-    if isinstance(content, Image.Image):
-        return content
-    return Image.open(io.BytesIO(content))
 
 
 def first_image(source: Source) -> Image.Image:
@@ -67,15 +60,14 @@ def first_image(source: Source) -> Image.Image:
 
 
 def decode(source: Source, i: int, backbone: Backbone) -> Decoded:
-    """Read, hash and prepare image i."""
+    """Read, hash and prepare sample i."""
     try:
         content = source.read(i)
-        image = open_image(content)
-        pixels = backbone.prepare(image)
+        ready = backbone.prepare(content)
     except _BAD as error:
         return Decoded(None, problem=_told(error))
-    digest = hashlib.sha256(content if isinstance(content, bytes) else image.tobytes()).digest()
-    return Decoded(pixels, digest[:16])
+    digest = hashlib.sha256(content if isinstance(content, bytes) else content.tobytes()).digest()
+    return Decoded(ready, digest[:16])
 
 
 def _told(error: Exception) -> str:
@@ -93,14 +85,14 @@ class Batch:
     ----------
     rows
         Their numbers in the source.
-    images
-        What was read of each, the bytes left out.
+    decoded
+        What was read of each, the arrays left out.
     tables
         The backbone's output for those that could be decoded; empty where none could.
     """
 
     rows: range
-    images: tuple[Decoded, ...]
+    decoded: tuple[Decoded, ...]
     tables: dict[str, torch.Tensor]
 
 
@@ -115,20 +107,20 @@ def computed(
     """
     here = backbone.device.type != "cpu"
 
-    def read(rows: range) -> tuple[tuple[Decoded, ...], NDArray[np.uint8] | None]:
-        images = [decode(source, i, backbone) for i in rows]
-        good = [image.pixels for image in images if image.pixels is not None]
-        infos = tuple(replace(image, pixels=None) for image in images)
+    def read(rows: range) -> tuple[tuple[Decoded, ...], NDArray[Any] | None]:
+        decoded = [decode(source, i, backbone) for i in rows]
+        good = [sample.ready for sample in decoded if sample.ready is not None]
+        infos = tuple(replace(sample, ready=None) for sample in decoded)
         return infos, np.stack(good) if good else None
 
-    def run(pixels: NDArray[np.uint8] | None) -> dict[str, torch.Tensor]:
-        return {} if pixels is None else backbone.forward(pixels)
+    def run(ready: NDArray[Any] | None) -> dict[str, torch.Tensor]:
+        return {} if ready is None else backbone.forward(ready)
 
     def work(rows: range) -> Callable[[], Batch]:
-        images, pixels = read(rows)
+        decoded, ready = read(rows)
         if here:
-            return lambda: Batch(rows, images, run(pixels))
-        batch = Batch(rows, images, run(pixels))
+            return lambda: Batch(rows, decoded, run(ready))
+        batch = Batch(rows, decoded, run(ready))
         return lambda: batch
 
     waiting: deque[Future[Callable[[], Batch]]] = deque()

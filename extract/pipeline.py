@@ -61,7 +61,7 @@ def extract(
     workers: int | None = None,
     batch_size: int | None = None,
 ) -> EmbeddingFile:
-    """Write the embedding file of a source's images through a backbone.
+    """Write the embedding file of a source's images or sounds through a backbone.
 
     Work that was interrupted is taken up at the last block that is whole.
 
@@ -72,7 +72,8 @@ def extract(
     out
         The file to write.
     backbone
-        ``pixels`` or a model of timm; may be left out for the source ``demo``.
+        ``pixels``, ``log-mel`` (for sounds) or a model of timm; may be left out for the source
+        ``demo``.
     weights
         File of weights, ``shipped`` for those in the package, or None for timm's own.
     layers
@@ -80,29 +81,29 @@ def extract(
     dtype
         Arithmetic: ``float32``, ``bfloat16`` or ``float16`` (the halves are stored as float16).
     size
-        Input height and width instead of the model's own.
+        Input height and width instead of the model's own; for log-mel the seconds, else 10.
     split, group
         See ``choose_split``.
     device
         ``auto``, ``cpu``, ``cuda``, ``cuda:1``, …
     skip_bad
-        Leave out images that cannot be decoded, and list them in the provenance.
+        Leave out what cannot be decoded, and list it in the provenance.
     overwrite
         Replace a file that is there.
     progress
-        Called with (images done, images in all) after every batch.
+        Called with (samples done, samples in all) after every batch.
     notify
         Called with each sentence that the user should read; warns by default.
     workers
         Threads that decode, and on a CPU run the backbone; by default the cores, at most 8 (16
         beside a card).
     batch_size
-        Images in a forward pass; by default 4 on a CPU and 128 on a card.
+        Samples in a forward pass; by default 4 on a CPU and 128 on a card.
 
     Raises
     ------
     UserError
-        Anything that is wrong with what was given, the first unreadable image among it.
+        Anything that is wrong with what was given, the first unreadable file among it.
     """
     check_target(Path(out), overwrite=overwrite)
     if dtype not in DTYPES:
@@ -112,7 +113,17 @@ def extract(
     if source == "demo" and backbone in (None, DEMO_BACKBONE) and weights is None:
         backbone, weights = DEMO_BACKBONE, "shipped"
     if backbone is None:
-        raise UserError("--backbone is missing: 'pixels', or a model of timm such as resnet50.")
+        raise UserError(
+            "--backbone is missing: 'pixels', a model of timm such as resnet50, or for sounds "
+            "'log-mel'."
+        )
+    if (backbone == "log-mel") != (opened.holds == "sounds"):
+        takes = "sounds" if backbone == "log-mel" else "images"
+        instead = "log-mel" if opened.holds == "sounds" else "pixels, or a model of timm"
+        raise UserError(
+            f"{opened.name} holds {opened.holds}, and {backbone} takes {takes}; give --backbone "
+            f"{instead}."
+        )
     where = choose_device(device)
     model = open_backbone(
         backbone,
@@ -144,6 +155,7 @@ def _arithmetic_settings(threads: int) -> Iterator[None]:
     try:
         with torch.backends.cudnn.flags(**exact), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Palette images with Transparency")
+            warnings.filterwarnings("ignore", r"Chunk \(non-data\) not understood")  # of WAV files
             yield
     finally:
         torch.set_num_threads(before)
@@ -151,7 +163,7 @@ def _arithmetic_settings(threads: int) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Work:
-    """What decides the rows: images, backbone, how the batches are cut, threads of an operation."""
+    """What decides the rows: source, backbone, how the batches are cut, threads of an operation."""
 
     source: Source
     backbone: Backbone
@@ -200,32 +212,32 @@ class _Work:
             progress(n, n)
 
     def _refuse(self, batch: Batch) -> None:
-        """Raise UserError over an image that cannot be decoded, unless such are to be skipped."""
-        for i, image in zip(batch.rows, batch.images, strict=True):
-            if image.problem and not self.skip_bad:
+        """Raise UserError over a sample that cannot be decoded, unless such are to be skipped."""
+        for i, sample in zip(batch.rows, batch.decoded, strict=True):
+            if sample.problem and not self.skip_bad:
                 raise UserError(
                     f"{self.source.ids[i]} of {self.source.name} cannot be used "
-                    f"({image.problem}); repair or remove it, or leave it out with --skip-bad."
+                    f"({sample.problem}); repair or remove it, or leave it out with --skip-bad."
                 )
 
     def _store(self, partial: Partial, block: Sequence[Batch]) -> None:
         first = block[0].rows.start
-        images = [image for batch in block for image in batch.images]
+        decoded = [sample for batch in block for sample in batch.decoded]
         tables = [batch.tables for batch in block if batch.tables]
         if not tables:
             raise UserError(
-                f"none of the {len(images)} images from {self.source.ids[first]} on can be "
-                f"decoded ({images[0].problem}); is {self.source.name} damaged?"
+                f"none of the {len(decoded)} {self.source.holds} from {self.source.ids[first]} on "
+                f"can be decoded ({decoded[0].problem}); is {self.source.name} damaged?"
             )
         arrays = {
             name: torch.cat([table[name] for table in tables]).cpu().numpy() for name in tables[0]
         }
         note = {
-            "hashes": "".join(image.digest.hex() for image in images if not image.problem),
+            "hashes": "".join(sample.digest.hex() for sample in decoded if not sample.problem),
             "skipped": [
-                [self.source.ids[first + i], image.problem]
-                for i, image in enumerate(images)
-                if image.problem
+                [self.source.ids[first + i], sample.problem]
+                for i, sample in enumerate(decoded)
+                if sample.problem
             ],
         }
         partial.write(first // Partial.BLOCK, arrays, note=note)
@@ -252,9 +264,11 @@ def _finish(
     digests = np.frombuffer(bytes.fromhex("".join(note["hashes"] for note in notes)), np.uint8)
     pairs = across(digests.reshape(-1, 16), ids, samples.split)
     if pairs:
-        notify(told(pairs, ids, samples.split) + ".")
+        notify(told(pairs, ids, samples.split, source.holds) + ".")
     if skipped:
-        notify(f"left out {len(skipped)} images that cannot be decoded, first {skipped[0][0]}.")
+        notify(
+            f"left out {len(skipped)} {source.holds} that cannot be decoded, first {skipped[0][0]}."
+        )
     provenance = {
         "backbone": work.backbone.backbone,
         "preprocessing": work.backbone.preprocessing,
@@ -281,7 +295,7 @@ def _arithmetic(work: _Work, kept: NDArray[np.int64], notify: Notify) -> dict[st
         return told
     places = np.linspace(0, len(kept) - 1, min(COMPARED, len(kept))).astype(np.int64)
     rows = kept[: len(places)] if work.source.in_order else kept[places]
-    images = [decode(work.source, int(i), backbone).pixels for i in rows]
-    cosine = backbone.precision(np.stack([image for image in images if image is not None]))
+    ready = [decode(work.source, int(i), backbone).ready for i in rows]
+    cosine = backbone.precision(np.stack([sample for sample in ready if sample is not None]))
     notify(f"{backbone.dtype}: smallest cosine to float32 over {len(rows)} rows is {cosine:.6f}.")
     return {**told, "smallest_cosine_to_float32": cosine, "rows_compared": len(rows)}

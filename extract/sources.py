@@ -1,7 +1,8 @@
-"""Where images come from: every source becomes one list of samples, read in any order."""
+"""Where images and sounds come from: a source becomes a list of samples, read in any order."""
 
 from __future__ import annotations
 
+import io
 import os
 import zipfile
 from collections import Counter
@@ -21,6 +22,7 @@ from embedbench.idx import is_idx
 IMAGE_SUFFIXES = frozenset(
     (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 )
+SOUND_SUFFIXES = frozenset((".wav", ".wave"))
 SPLIT_FOLDERS = {"train": TRAIN, "val": VAL, "valid": VAL, "validation": VAL, "test": TEST}
 TIMM_PREFIXES = ("torch/", "hfds/", "hfids/", "tfds/", "wds/")
 
@@ -29,7 +31,7 @@ Content = bytes | Image.Image
 
 @dataclass(frozen=True)
 class Source:
-    """A list of labelled images.
+    """A list of labelled images or sounds.
 
     Parameters
     ----------
@@ -49,6 +51,8 @@ class Source:
         What is known of them; empty or "not stated" where nothing is.
     in_order
         Whether going back to an earlier sample is slow, so that one thread must read.
+    holds
+        ``images`` or ``sounds``.
     """
 
     name: str
@@ -61,6 +65,14 @@ class Source:
     revision: str = ""
     licence: str = "not stated"
     in_order: bool = False
+    holds: str = "images"
+
+
+def open_image(content: Content) -> Image.Image:
+    """Return an image from encoded bytes; raise one of Pillow's errors over damaged ones."""
+    if isinstance(content, Image.Image):
+        return content
+    return Image.open(io.BytesIO(content))
 
 
 def open_source(source: str) -> Source:
@@ -69,14 +81,14 @@ def open_source(source: str) -> Source:
     Parameters
     ----------
     source
-        ``demo``; a folder or zip of class folders; a CUB-200-2011 folder; a folder of MNIST IDX
-        files; or a name that timm's ``create_dataset`` reads, as ``torch/cifar100``, with
-        ``@ROOT`` behind it where the data lie in a folder of their own.
+        ``demo``; a folder or zip of class folders, of images or of WAV files; a CUB-200-2011
+        folder; a folder of MNIST IDX files; or a name that timm's ``create_dataset`` reads, as
+        ``torch/cifar100``, with ``@ROOT`` behind it where the data lie in a folder of their own.
 
     Raises
     ------
     UserError
-        Nothing of that name, or nothing in it that is an image of a class.
+        Nothing of that name, nothing in it that is an image or sound of a class, or both.
     """
     if source == "demo":
         return _demo()
@@ -119,7 +131,7 @@ def _folder(root: Path) -> Source:
         for folder, _, names in os.walk(root, followlinks=True)
         for name in names
     ]
-    ids = _images(paths)
+    ids, holds = _of_one_kind(paths, str(root))
     labels, classes, parents, split = _hierarchy(ids, str(root))
     return Source(
         name=root.resolve().name,
@@ -129,6 +141,7 @@ def _folder(root: Path) -> Source:
         parents=parents,
         read=lambda i: (root / ids[i]).read_bytes(),
         split=split,
+        holds=holds,
     )
 
 
@@ -137,7 +150,7 @@ def _zip(path: Path) -> Source:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError) as error:
         raise UserError(f"{path} cannot be read as a zip archive ({error}).") from error
-    members = _images(archive.namelist())
+    members, holds = _of_one_kind(archive.namelist(), str(path))
     prefix = _common_folder(members)
     ids = [name[len(prefix) :] for name in members]
     labels, classes, parents, split = _hierarchy(ids, str(path))
@@ -149,17 +162,33 @@ def _zip(path: Path) -> Source:
         parents=parents,
         read=lambda i: archive.read(members[i]),
         split=split,
+        holds=holds,
     )
 
 
-def _images(paths: Sequence[str]) -> list[str]:
-    """Return the paths of images, sorted; hidden files and everything else is left out."""
-    return sorted(
-        path
-        for path in paths
-        if PurePosixPath(path).suffix.lower() in IMAGE_SUFFIXES
-        and not any(part.startswith((".", "__MACOSX")) for part in PurePosixPath(path).parts)
-    )
+def _of_one_kind(paths: Sequence[str], where: str) -> tuple[list[str], str]:
+    """Return the paths of images or of sounds, sorted, and which they are.
+
+    Hidden files and everything else is left out.
+    """
+    found: dict[str, list[str]] = {"images": [], "sounds": []}
+    for path in sorted(paths):
+        suffix = PurePosixPath(path).suffix.lower()
+        if any(part.startswith((".", "__MACOSX")) for part in PurePosixPath(path).parts):
+            continue
+        if suffix in IMAGE_SUFFIXES | SOUND_SUFFIXES:
+            found["images" if suffix in IMAGE_SUFFIXES else "sounds"].append(path)
+    images, sounds = found["images"], found["sounds"]
+    if images and sounds:
+        raise UserError(
+            f"{where} holds {len(images)} images (first {images[0]}) and {len(sounds)} sounds "
+            f"(first {sounds[0]}); keep them in two folders, and extract each by itself."
+        )
+    if not images and not sounds:
+        raise UserError(
+            f"no image in {where}, and no WAV file; expected class folders of one or the other."
+        )
+    return (images, "images") if images else (sounds, "sounds")
 
 
 def _common_folder(members: Sequence[str]) -> str:
@@ -172,9 +201,9 @@ def _common_folder(members: Sequence[str]) -> str:
 def _hierarchy(
     ids: Sequence[str], where: str
 ) -> tuple[NDArray[np.int64], tuple[str, ...], NDArray[np.int64], NDArray[np.uint8] | None]:
-    """Return labels (N,), classes (C,), parents (C,) and the official split of image paths.
+    """Return labels (N,), classes (C,), parents (C,) and the official split of paths.
 
-    The folder of an image is its class, the folders above are the class's ancestors. Where every
+    The folder of a file is its class, the folders above are the class's ancestors. Where every
     top folder is called train, val or test, these are the split and no classes.
     """
     folders = [PurePosixPath(name).parts[:-1] for name in ids]
@@ -185,8 +214,6 @@ def _hierarchy(
         if TEST not in split:
             split[split == VAL] = TEST  # as ImageNet is used: the images to be judged on
         folders = [parts[1:] for parts in folders]
-    if not ids:
-        raise UserError(f"no image in {where}; expected class folders of image files.")
     for name, parts in zip(ids, folders, strict=True):
         if not parts:
             raise UserError(f"{name} in {where} lies in no class folder; move it into one.")
@@ -195,8 +222,8 @@ def _hierarchy(
     both = set(leaves) & set(inner)
     if both:
         raise UserError(
-            f"{'/'.join(min(both))} in {where} holds images and class folders; "
-            "put its images into a folder of their own."
+            f"{'/'.join(min(both))} in {where} holds files and class folders; "
+            "put its files into a folder of their own."
         )
     order = leaves + inner
     index = {folder: i for i, folder in enumerate(order)}

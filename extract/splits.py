@@ -105,10 +105,12 @@ def across(
     ]
 
 
-def told(pairs: Sequence[tuple[str, str]], ids: Sequence[str], split: NDArray[np.uint8]) -> str:
+def told(
+    pairs: Sequence[tuple[str, str]], ids: Sequence[str], split: NDArray[np.uint8], holds: str
+) -> str:
     """Return the sentence that reports ``across``'s pairs."""
     where = {name: SPLITS[part] for name, part in zip(ids, split.tolist(), strict=True)}
     shown = "; ".join(f"{a} ({where[a]}) = {b} ({where[b]})" for a, b in pairs[:3])
-    return f"{len(pairs)} images stand in two splits with the same content: {shown}" + (
+    return f"{len(pairs)} {holds} stand in two splits with the same content: {shown}" + (
         "; …" if len(pairs) > 3 else ""
     )

@@ -186,7 +186,7 @@ def test_streams_are_read_in_order_and_from_the_middle(monkeypatch: pytest.Monke
     [
         (["notes.txt"], "no image in"),
         (["a.png", "b/c.png"], "a.png in .* lies in no class folder"),
-        (["a/1.png", "a/b/2.png"], "a in .* holds images and class folders"),
+        (["a/1.png", "a/b/2.png"], "a in .* holds files and class folders"),
     ],
 )
 def test_folders_that_are_no_data_set(tmp_path: Path, paths: list[str], sentence: str) -> None:

@@ -85,4 +85,5 @@ def test_across_against_a_naive_search(seed: int) -> None:
         assert (digests[i] == digests[j]).all()
         assert split[i] < split[j]
     if found:
-        assert told(found, ids, split).startswith(f"{len(found)} images stand in two splits")
+        sentence = told(found, ids, split, "images")
+        assert sentence.startswith(f"{len(found)} images stand in two splits")
