@@ -23,7 +23,7 @@ from embedbench.idx import pixels, pixels_recipe
 
 from .fold import folded
 from .layers import Layers
-from .sources import Content, open_image
+from .sources import Content, Source, open_image
 from .weights import hub_weights, load_weights
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -221,6 +221,17 @@ def _pooling(model: Any) -> str:
     """timm's short name of a model's pooling (avg, token, …), whatever module does it."""
     pool = getattr(model, "global_pool", None)
     return str(getattr(pool, "pool_type", pool) or "the model's own")
+
+
+def check_kind(name: str, source: Source) -> None:
+    """Raise UserError where a backbone of images is given sounds, or the other way round."""
+    takes = "sounds" if name == "log-mel" else "images"
+    if source.holds != takes:
+        instead = "log-mel" if source.holds == "sounds" else "pixels, or a model of timm"
+        raise UserError(
+            f"{source.name} holds {source.holds}, and {name} takes {takes}; give --backbone "
+            f"{instead}."
+        )
 
 
 def open_backbone(

@@ -24,7 +24,7 @@ from embedbench.errors import UserError
 from embedbench.file import EmbeddingFile, Samples
 from embedbench.writer import Partial, check_target
 
-from .backbones import DTYPES, Backbone, choose_device, open_backbone
+from .backbones import DTYPES, Backbone, check_kind, choose_device, open_backbone
 from .decode import Batch, computed, decode, first_image
 from .sources import Source, open_source
 from .splits import across, choose_split, told
@@ -117,13 +117,7 @@ def extract(
             "--backbone is missing: 'pixels', a model of timm such as resnet50, or for sounds "
             "'log-mel'."
         )
-    if (backbone == "log-mel") != (opened.holds == "sounds"):
-        takes = "sounds" if backbone == "log-mel" else "images"
-        instead = "log-mel" if opened.holds == "sounds" else "pixels, or a model of timm"
-        raise UserError(
-            f"{opened.name} holds {opened.holds}, and {backbone} takes {takes}; give --backbone "
-            f"{instead}."
-        )
+    check_kind(backbone, opened)
     where = choose_device(device)
     model = open_backbone(
         backbone,

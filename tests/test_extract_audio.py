@@ -78,7 +78,7 @@ def plainly(sound: NDArray[np.float32]) -> NDArray[np.float64]:
         magnitudes = abs(waves @ (hann * sound[start : start + 400].astype(np.float64)))
         windows.append([math.log(np.dot(weights, magnitudes) + 0.01) for weights in bands])
     assert len(windows) == 98
-    return np.array(windows).mean(axis=0)
+    return np.asarray(np.mean(windows, axis=0))
 
 
 def test_one_second_of_noise_worked_plainly() -> None:
