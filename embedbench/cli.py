@@ -196,7 +196,7 @@ def reproduce(
         raise unknown("paper", paper, PAPERS)
     place = out or Path("reproduce") / paper
     with bar("runs", quiet) as advance:
-        found = run_again(
+        found, failed = run_again(
             tables or [],
             data=data or [],
             out=place,
@@ -211,6 +211,10 @@ def reproduce(
     page = save(found, paper, place)
     show([t.to_json() for t in found], lambda _: "\n\n".join(map(table_text, found)), as_json)
     note(f"wrote {page} and {page.with_suffix('.json')}")
+    for sentence in failed:
+        note(f"failed: {sentence}")
+    if failed:
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -36,9 +37,7 @@ def table1(runs: Runs) -> Table:
         }
         reason = misprint.get((None, f"{row['data']} train"))
         if reason:
-            values["train"] = Value(
-                values["train"].published, values["train"].ours, 0, False, reason
-            )
+            values["train"] = replace(values["train"], remark=reason)
         table.rows.append(((runs.label((row["data"],)),), values))
     return table
 
@@ -60,7 +59,6 @@ def table2(runs: Runs) -> Table:
         labels = (row["protocol"], LEARNERS[row["learner"]], runs.label(names))
         table.rows.append((labels, values))
     table.notes.append(f"PathNet on incremental-class is N/A: {NO_PATHNET}")
-    table.notes += runs.failed
     return table
 
 

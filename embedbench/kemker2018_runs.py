@@ -74,7 +74,8 @@ class Runs:
         path = orders / f"inc-{x}.txt"
         path.write_text("".join(f"{c}\n" for c in [*(c for c in range(10) if c != x), x]))
         items = ["protocol.base=9", f"protocol.order={path}", f"{learner}.som.side={SOM_SIDE}"]
-        return self._plan(learner, "incremental-class", [self.data["mnist"]], items)
+        every = [*items, *self.items]
+        return self._plan(learner, "incremental-class", [self.data["mnist"]], every)
 
     def _plan(
         self, learner: str, protocol: str, data: list[Data], items: Sequence[str]

@@ -115,8 +115,10 @@ def reproduce(
     device: str = "cpu",
     progress: Progress = lambda *_: None,
     notify: Notify = lambda _: None,
-) -> list[Table]:
-    """Run what is missing and return the tables; finished runs are kept and used again.
+) -> tuple[list[Table], list[str]]:
+    """Run what is missing; returns the tables, and a sentence on each run that failed.
+
+    Finished runs are kept and used again.
 
     Parameters
     ----------
@@ -143,7 +145,7 @@ def reproduce(
     cells = list(dict.fromkeys(c for n in wanted for c in _cells(runs, n)))
     notify(f"{len(cells)} runs; those that are finished are kept")
     runs.run(cells, jobs, progress)
-    return [make(runs) for n in wanted for make in TABLES[n]]
+    return [make(runs) for n in wanted for make in TABLES[n]], runs.failed
 
 
 def _cells(runs: Runs, table: str) -> list[Cell]:

@@ -227,15 +227,20 @@ def check_training(learner: Any) -> None:
     for setting, known in (("optimiser", OPTIMISERS), ("optimiser_state", ("fresh", "kept"))):
         if getattr(learner, setting) not in known:
             raise unknown(f"{name}.{setting}", getattr(learner, setting), known)
-    for setting, fits, expected in (
-        ("units", learner.units >= 1, "at least 1"),
-        ("layers", learner.layers >= 0, "at least 0"),
-        ("batch_size", learner.batch_size >= 1, "at least 1"),
-        ("lr", 0 < learner.lr < math.inf, "finite and above 0"),
-        ("weight_decay", 0 <= learner.weight_decay < math.inf, "finite and at least 0"),
+    layers = getattr(learner, "layers", 0)  # not every network has a number of them
+    for setting, got, fits, expected in (
+        ("units", learner.units, learner.units >= 1, "at least 1"),
+        ("layers", layers, layers >= 0, "at least 0"),
+        ("batch_size", learner.batch_size, learner.batch_size >= 1, "at least 1"),
+        ("lr", learner.lr, 0 < learner.lr < math.inf, "finite and above 0"),
+        (
+            "weight_decay",
+            learner.weight_decay,
+            0 <= learner.weight_decay < math.inf,
+            "finite and at least 0",
+        ),
     ):
         if not fits:
-            got = getattr(learner, setting)
             raise UserError(f"{name}.{setting} must be {expected}, got {got}")
 
 

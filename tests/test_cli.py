@@ -182,6 +182,14 @@ BAD_INPUT: dict[str, tuple[list[str], str]] = {
         _run("--set", "ewc.units=0", learner="ewc"),
         "ewc.units must be at least 1, got 0",
     ),
+    "setting out of range of a learner without layers": (
+        _run("--set", "fel.lr=-1", learner="fel"),
+        "fel.lr must be finite and above 0, got -1.0",
+    ),
+    "misspelt optimiser": (
+        _run("--set", "fel.optimiser=adem", learner="fel"),
+        "unknown fel.optimiser 'adem'. Did you mean 'adam'?",
+    ),
     "misspelt preset": (_run("--preset", "kemkr"), "Did you mean 'kemker'?"),
     "seeds upside down": (_run("--seeds", "4-0"), "give the lower number first"),
     "two kinds of seeds": (_run("--seed", "1", "--seeds", "0-4"), "not both"),

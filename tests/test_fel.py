@@ -194,7 +194,7 @@ def test_sizes(inputs: int, classes: int, fel_units: int, megabytes: float) -> N
     ("settings", "message"),
     [
         ({"value": "signs"}, "Did you mean 'sign'"),
-        ({"optimiser_state": "keep"}, "unknown optimiser_state 'keep'"),
+        ({"optimiser_state": "keep"}, "unknown fel.optimiser_state 'keep'"),
         ({"fan_in": 1}, "fel.fan_in must lie in 2 to 400"),
         ({"fan_in": 401}, "got 401"),
         ({"k_pos": -1}, "got -1 and 25"),

@@ -160,7 +160,7 @@ def test_stand_ins_are_run_labelled_and_saved(
     items = ["mlp.units=8", "offline.mlp.units=8"]
     items += [f"{name}.stop.epochs=1" for name in ("mlp", "offline.mlp")]
     out = tmp_path / "out"
-    tables = reproduce(
+    tables, failed = reproduce(
         ["2", "figures"],
         data=["cub-stand-in=birds.h5"],
         out=out,
@@ -168,6 +168,7 @@ def test_stand_ins_are_run_labelled_and_saved(
         learners=["mlp"],
         items=items,
     )
+    assert failed == []
     rows = dict(tables[0].rows)
     mine = rows["permutation", "MLP", "birds for CUB-200"]["Ω_all"]
     assert mine.ours is not None
