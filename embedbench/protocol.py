@@ -170,7 +170,6 @@ def view_session(
     classes: Ints,
     introduces: Ints | None = None,
     columns: Ints | None = None,
-    session_id: int | None = None,
 ) -> tuple[Session, EvalSet]:
     """The session and eval set of `classes`, seen through a column permutation."""
     width = table.values.shape[1]
@@ -189,15 +188,10 @@ def view_session(
         val_y=val_y,
         ids=x.rows,
         classes=classes if introduces is None else introduces,
-        session_id=session_id,
     )
     return session, EvalSet(x=test_x, y=test_y, ids=test_x.rows, classes=mask)
 
 
-def flat_spec(table: Table, file: EmbeddingFile, *, reveals_session_id: bool = False) -> StreamSpec:
+def flat_spec(table: Table, file: EmbeddingFile) -> StreamSpec:
     """The spec of a single-label stream over one file's leaf classes."""
-    return StreamSpec(
-        input_shape=(table.values.shape[1],),
-        n_classes=file.samples.n_leaves,
-        reveals_session_id=reveals_session_id,
-    )
+    return StreamSpec(input_shape=(table.values.shape[1],), n_classes=file.samples.n_leaves)

@@ -39,15 +39,12 @@ class MultiModal(Protocol):
         matrix of its own, Gaussian with variance 1 / width, drawn once for all seeds
     width : columns that every file is brought to; 0: those of the widest
     projection : seed of the matrices of "project"
-    session_id : tell every learner which session it learns and answers; learners that cannot
-        answer without (PathNet) are told anyway, as in the paper
     """
 
     answers: str = "restricted"
     join: str = "pad"
     width: int = 0
     projection: int = 0
-    session_id: bool = False
 
     name: ClassVar[str] = "multi-modal"
     several_files: ClassVar[bool] = True
@@ -69,9 +66,9 @@ class MultiModal(Protocol):
         alone = tuple(self._alone(file, width) for file in files)
         classes = np.cumsum([0, *(file.samples.n_leaves for file in files)])
         ids = np.cumsum([0, *(len(file.labels) for file in files)])
-        spec = StreamSpec((width,), int(classes[-1]), reveals_session_id=self.session_id)
+        spec = StreamSpec((width,), int(classes[-1]))
         pairs = [
-            self._joined(stream, t, spec, int(classes[t]), int(ids[t]))
+            self._joined(stream, spec, int(classes[t]), int(ids[t]))
             for t, stream in enumerate(alone)
         ]
         return Stream(
@@ -142,7 +139,7 @@ class MultiModal(Protocol):
         return matrix
 
     def _joined(
-        self, alone: Stream, number: int, spec: StreamSpec, first_class: int, first_id: int
+        self, alone: Stream, spec: StreamSpec, first_class: int, first_id: int
     ) -> tuple[Session, EvalSet]:
         """Session and eval set of a file among the others: width, classes and ids of all."""
         (session,), (test,) = alone.sessions, alone.eval_sets
@@ -159,7 +156,6 @@ class MultiModal(Protocol):
             ids=session.ids + first_id,
             classes=session.classes + first_class,
             loss_classes=restricted,
-            session_id=number if self.session_id else None,
         )
         return joined, replace(
             test,

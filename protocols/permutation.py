@@ -27,12 +27,9 @@ class Permutation(Protocol):
     Parameters
     ----------
     sessions : T, the number of sessions, ≥ 2
-    session_id : tell every learner which session it learns and answers; learners that cannot
-        answer without (PathNet) are told anyway, as in the paper
     """
 
     sessions: int = 10
-    session_id: bool = False
 
     name: ClassVar[str] = "permutation"
     normalise_new: ClassVar[bool] = True
@@ -53,12 +50,11 @@ class Permutation(Protocol):
                 classes=everything,
                 introduces=everything if t == 0 else everything[:0],
                 columns=None if t == 0 else rng.permutation(table.values.shape[1]),
-                session_id=t if self.session_id else None,
             )
             for t in range(self.sessions)
         ]
         return Stream(
-            spec=flat_spec(table, file, reveals_session_id=self.session_id),
+            spec=flat_spec(table, file),
             sessions=tuple(s for s, _ in pairs),
             eval_sets=tuple(e for _, e in pairs),
             recipe=self.recipe(),

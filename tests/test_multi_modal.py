@@ -113,11 +113,11 @@ def test_the_order_of_the_files_is_the_order_and_the_seed_changes_nothing(tmp_pa
         assert build([a, b], seed).digests == one.digests
 
 
-@pytest.mark.parametrize("given", [False, True])
-def test_the_session_id_is_given_when_asked_for(given: bool, tmp_path: Path) -> None:
-    stream = build(two_files(tmp_path), session_id=given)
-    assert [s.session_id for s in stream.sessions] == ([0, 1] if given else [None] * 2)
-    assert stream.spec.reveals_session_id == given
+def test_the_session_id_is_hidden_and_can_be_revealed(tmp_path: Path) -> None:
+    stream = build(two_files(tmp_path))
+    assert [s.session_id for s in stream.sessions] == [None] * 2
+    assert not stream.spec.reveals_session_id
+    assert stream.can_reveal  # to a learner that cannot answer without
 
 
 def test_three_files(tmp_path: Path) -> None:

@@ -172,11 +172,10 @@ def test_every_session_shows_everything(tmp_path: Path) -> None:
     assert stream.normalise_new
 
 
-@pytest.mark.parametrize("given", [False, True])
-def test_the_session_id_is_given_when_asked_for(given: bool, tmp_path: Path) -> None:
-    stream = Permutation(sessions=3, session_id=given).build([make_file(tmp_path)], seed=0)
-    assert [s.session_id for s in stream.sessions] == ([0, 1, 2] if given else [None] * 3)
-    assert stream.spec.reveals_session_id == given
+def test_the_session_id_is_hidden_and_can_be_revealed(tmp_path: Path) -> None:
+    stream = Permutation(sessions=3).build([make_file(tmp_path)], seed=0)
+    assert [s.session_id for s in stream.sessions] == [None] * 3
+    assert not stream.spec.reveals_session_id
     assert stream.can_reveal  # to a learner that cannot answer without
 
 
