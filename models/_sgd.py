@@ -21,6 +21,7 @@ from embedbench.stream import Session
 from ._nadam import NAdam
 
 RULES = ("patience", "epochs", "trained")
+Objective = Callable[[Tensor, Tensor], Tensor]
 OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "nadam": NAdam,
     "adam": lambda params, **kw: torch.optim.Adam(params, fused=True, **kw),
@@ -105,17 +106,27 @@ def fit(
     stop: Stop,
     generator: torch.Generator,
     device: str,
+    objective: Objective | None = None,
     regularise: Callable[[], None] | None = None,
+    validate: Callable[[], float] | None = None,
 ) -> dict[str, Any]:
-    """Train `net` on a session with cross-entropy until `stop` says so.
+    """Train `net` on a session until `stop` says so.
 
-    `regularise` is called between backward and step and adds its gradient to the parameters'.
+    Parameters
+    ----------
+    objective : takes x (b, D) and y (b,), returns their mean loss; cross-entropy of the classes
+        that the loss may see if None
+    regularise : called between backward and step; may add to the parameters' gradients or change
+        them
+    validate : the monitored value, lower is better, instead of the one on the session's validation
+        data
+
     Returns the log: epochs, steps, stop reason, the best epoch, last training loss, validation
     value.
     """
     n = len(session.x)
     y = torch.from_numpy(session.y).to(device)
-    mask = loss_mask(session, device)
+    loss_of = objective or plain_loss(net, session, device)
     best = _Best(stop)
     steps, reason, value, loss_mean = 0, "epochs", math.nan, math.nan
     epoch = 0
@@ -125,8 +136,7 @@ def fit(
         order = torch.randperm(n, generator=generator).to(device)
         for index in torch.split(order, batch_size):
             optimiser.zero_grad(set_to_none=True)
-            logits = net(session.x.batch(index, device))
-            loss = cross_entropy(logits if mask is None else logits + mask, y[index])
+            loss = loss_of(session.x.batch(index, device), y[index])
             loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
             if regularise is not None:
                 regularise()
@@ -144,7 +154,12 @@ def fit(
                 reason = "trained"
                 break
             continue
-        value = _validation(net, session, stop.monitor, mask, device, loss_mean)
+        if validate is not None:
+            value = validate()
+        elif len(session.val_x):
+            value = validation_value(net, session, stop.monitor, loss_of, device)
+        else:
+            value = loss_mean
         best.see(value, epoch, net)
         if best.waited > stop.patience:
             reason = "patience"
@@ -162,10 +177,51 @@ def fit(
     if stop.rule == "patience":
         kept = epoch if weights is None else best.epoch
         log |= {"kept_epoch": kept, "kept_steps": kept * math.ceil(n / batch_size)}
-        monitor = stop.monitor if len(session.val_x) else "train_loss"
+        monitor = stop.monitor if validate or len(session.val_x) else "train_loss"
         value = best.value if best.epoch else math.nan  # none where no epoch was looked at
         log |= {"monitor": monitor, "best": -value if monitor == "accuracy" else value}
     return log
+
+
+def train(
+    learner: Any,
+    session: Session,
+    *,
+    objective: Objective | None = None,
+    regularise: Callable[[], None] | None = None,
+    validate: Callable[[], float] | None = None,
+) -> dict[str, Any]:
+    """`fit` a learner's net with the settings that gradient learners share (see `mlp`).
+
+    The learner has `net`, `optimiser_`, `seeds`, `device` and `learned`, the number of sessions
+    learned before; the other arguments and the log are those of `fit`. The optimiser is a fresh one
+    unless the learner's `optimiser_state` is "kept".
+    """
+    if learner.optimiser_state == "fresh":
+        learner.optimiser_ = optimiser_of(learner)
+    return fit(
+        learner.net,
+        learner.optimiser_,
+        session,
+        batch_size=learner.batch_size,
+        stop=learner.stop,
+        generator=generator(learner.seeds.batches, learner.learned),
+        device=learner.device,
+        objective=objective,
+        regularise=regularise,
+        validate=validate,
+    )
+
+
+def plain_loss(net: nn.Module, session: Session, device: str) -> Objective:
+    """Cross-entropy over the classes that the session lets the loss see."""
+    mask = loss_mask(session, device)
+
+    def loss(x: Tensor, y: Tensor) -> Tensor:
+        logits = net(x)
+        return cross_entropy(logits if mask is None else logits + mask, y)
+
+    return loss
 
 
 def loss_mask(session: Session, device: str) -> Tensor | None:
@@ -176,17 +232,18 @@ def loss_mask(session: Session, device: str) -> Tensor | None:
     return torch.zeros(len(blocked), device=device).masked_fill(blocked, -math.inf)
 
 
-def _validation(
-    net: nn.Module, session: Session, monitor: str, mask: Tensor | None, device: str, loss: float
+@torch.no_grad()
+def validation_value(
+    net: nn.Module, session: Session, monitor: str, loss_of: Objective, device: str
 ) -> float:
-    """The monitored value, lower is better; the training loss where there is no validation data."""
-    if len(session.val_x) == 0:
-        return loss
-    logits = predict(net, session.val_x.tensor(device))
-    logits = logits if mask is None else logits + mask
-    y = torch.from_numpy(session.val_y).to(device)
+    """Loss or negative accuracy on a session's validation data; lower is better."""
+    net.eval()
+    x, y = session.val_x.tensor(device), torch.from_numpy(session.val_y).to(device)
     if monitor == "loss":
-        return float(cross_entropy(logits, y))
+        return float(loss_of(x, y))
+    mask = loss_mask(session, device)
+    logits = net(x)
+    logits = logits if mask is None else logits + mask
     return -float((logits.argmax(1) == y).float().mean())
 
 
@@ -215,6 +272,13 @@ def make_optimiser(
 ) -> torch.optim.Optimizer:
     """An optimiser by name: "nadam", "adam", "sgd" (momentum 0.9)."""
     return OPTIMISERS[name](net.parameters(), lr=lr, weight_decay=weight_decay)
+
+
+def optimiser_of(learner: Any) -> torch.optim.Optimizer:
+    """A fresh optimiser for a learner's net, by its settings."""
+    return make_optimiser(
+        learner.optimiser, learner.net, lr=learner.lr, weight_decay=learner.weight_decay
+    )
 
 
 def check_training(learner: Any) -> None:

@@ -17,13 +17,13 @@ from embedbench.stream import Session, StreamSpec
 from ._sgd import (
     Stop,
     check_training,
-    fit,
     generator,
     loss_mask,
-    make_optimiser,
     mlp_net,
     optimiser_bytes,
+    optimiser_of,
     predict,
+    train,
 )
 
 FISHERS = ("exact", "sampled", "empirical")
@@ -106,14 +106,11 @@ class EWC(Learner):
         self.lam_ = 0.0 if self.lam is None else self.lam
         net = mlp_net(spec.input_shape[0], self.units, self.layers, spec.n_classes, seeds.init)
         self.net = net.to(device)
-        self.optimiser_ = self._optimiser()
+        self.optimiser_ = optimiser_of(self)
         # One penalty λ/2 weight·(θ - anchor)² serves every way of merging, however many sessions: a
         # sum of quadratics Σ_k F_k (θ - θ*_k)² is one, centred on the F-weighted mean of the θ*_k.
         self.weight = [torch.zeros_like(p) for p in self.net.parameters()]
         self.anchor = [p.detach().clone() for p in self.net.parameters()]
-
-    def _optimiser(self) -> torch.optim.Optimizer:
-        return make_optimiser(self.optimiser, self.net, lr=self.lr, weight_decay=self.weight_decay)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         if self.lam is None and ctx.validation == "test":
@@ -121,8 +118,6 @@ class EWC(Learner):
                 "ewc chooses λ on validation data, and this stream's validation data is its test "
                 "data; fix it with --set ewc.lam=…, or use --set protocol.validation=train"
             )
-        if self.optimiser_state == "fresh":
-            self.optimiser_ = self._optimiser()
         log: dict[str, Any] = {}
         if self.learned == 0:
             log = self._train(session, 0.0)
@@ -143,16 +138,7 @@ class EWC(Learner):
                 assert p.grad is not None
                 p.grad.addcmul_(weight, p.data - anchor, value=lam)
 
-        return fit(
-            self.net,
-            self.optimiser_,
-            session,
-            batch_size=self.batch_size,
-            stop=self.stop,
-            generator=generator(self.seeds.batches, self.learned),
-            device=self.device,
-            regularise=regularise if lam > 0 else None,
-        )
+        return train(self, session, regularise=regularise if lam > 0 else None)
 
     def _search(self, session: Session, ctx: Context) -> dict[str, Any]:
         """Train with λ = 0, then with falling λ until the session is learned well enough."""

@@ -12,7 +12,7 @@ from embedbench.errors import UserError, unknown
 from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
 from embedbench.stream import Session, StreamSpec
 
-from ._sgd import Stop, check_training, fit, generator, make_optimiser, optimiser_bytes, predict
+from ._sgd import Stop, check_training, optimiser_bytes, optimiser_of, predict, train
 
 VALUES = ("raw", "saturate", "sign")
 
@@ -81,23 +81,10 @@ class FEL(Learner):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seeds.init)
             self.net = FELNet(self, spec.input_shape[0], spec.n_classes).to(device)
-        self.optimiser_ = self._optimiser()
-
-    def _optimiser(self) -> torch.optim.Optimizer:
-        return make_optimiser(self.optimiser, self.net, lr=self.lr, weight_decay=self.weight_decay)
+        self.optimiser_ = optimiser_of(self)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        if self.optimiser_state == "fresh":
-            self.optimiser_ = self._optimiser()
-        log = fit(
-            self.net,
-            self.optimiser_,
-            session,
-            batch_size=self.batch_size,
-            stop=self.stop,
-            generator=generator(self.seeds.batches, self.learned),
-            device=self.device,
-        )
+        log = train(self, session)
         self.learned += 1
         return log
 

@@ -13,12 +13,11 @@ from embedbench.stream import Session, StreamSpec
 from ._sgd import (
     Stop,
     check_training,
-    fit,
-    generator,
-    make_optimiser,
     mlp_net,
     optimiser_bytes,
+    optimiser_of,
     predict,
+    train,
 )
 
 
@@ -62,23 +61,10 @@ class MLP(Learner):
         self.learned = 0
         net = mlp_net(spec.input_shape[0], self.units, self.layers, spec.n_classes, seeds.init)
         self.net = net.to(device)
-        self.optimiser_ = self._optimiser()
-
-    def _optimiser(self) -> torch.optim.Optimizer:
-        return make_optimiser(self.optimiser, self.net, lr=self.lr, weight_decay=self.weight_decay)
+        self.optimiser_ = optimiser_of(self)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        if self.optimiser_state == "fresh":
-            self.optimiser_ = self._optimiser()
-        log = fit(
-            self.net,
-            self.optimiser_,
-            session,
-            batch_size=self.batch_size,
-            stop=self.stop,
-            generator=generator(self.seeds.batches, self.learned),
-            device=self.device,
-        )
+        log = train(self, session)
         self.learned += 1
         return log
 

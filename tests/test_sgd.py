@@ -61,7 +61,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[float]], list[We
             looked.append(copy.deepcopy(net.state_dict()))
             return next(left)
 
-        monkeypatch.setattr(_sgd, "_validation", look)
+        monkeypatch.setattr(_sgd, "validation_value", look)
         return looked
 
     return script
