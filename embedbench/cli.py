@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -60,7 +59,7 @@ def run(
     from embedbench import grid
     from embedbench.cores import cores
     from embedbench.progress import bar
-    from embedbench.settings import parse_seeds, parse_settings, plan
+    from embedbench.settings import parse_seeds, parse_settings, plan, start_of_command
 
     if seed is not None and seeds is not None:
         raise UserError("give --seed or --seeds, not both")
@@ -73,7 +72,7 @@ def run(
         [seed or 0] if seeds is None else parse_seeds(seeds),
         settings=parse_settings(items, learners, preset),
         device=_device(device),
-        command=_command(files, protocol, preset, out),
+        command=start_of_command(files, protocol, out, preset),
     )
     wanted = jobs or min(len(cells), cores())
     with bar("cells", quiet) as advance:
@@ -249,11 +248,6 @@ def _device(name: str) -> str:
         reason = str(e).partition("\n")[0]
         raise UserError(f"device {name!r} cannot be used here ({reason}); try --device cpu") from e
     return name
-
-
-def _command(files: list[Path], protocol: str, preset: str | None, out: Path) -> str:
-    words = ["embedbench", "run", *map(str, files), "--protocol", protocol, "--out", str(out)]
-    return shlex.join([*words, *(["--preset", preset] if preset else [])])
 
 
 def _dashes(words: list[str]) -> list[str]:

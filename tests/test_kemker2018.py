@@ -13,7 +13,7 @@ from embedbench.file import EmbeddingFile, Samples
 from embedbench.kemker2018 import table1, table2, table2_sizes, table5
 from embedbench.kemker2018_data import Data, Size, find_data, paper_size
 from embedbench.kemker2018_runs import LEARNERS, PROTOCOLS, Runs
-from embedbench.kemker2018_s7 import drifting
+from embedbench.kemker2018_s7 import Source, drifting
 from embedbench.kemker2018_sizes import FEL_UNITS, megabytes, summary
 from embedbench.report_rows import Stat
 from embedbench.reproduce import Table, Value, published, save, table_text
@@ -115,7 +115,7 @@ def test_a_file_is_held_to_the_data_set_that_it_is_called(
     found = find_data(["cub-stand-in=birds.h5"], tmp_path)
     assert list(found) == ["cub"]
     assert found["cub"].label == "birds for CUB-200"
-    assert found["cub"].size() == Size(6, 4, 8)
+    assert found["cub"].size == Size(6, 4, 8)
 
 
 def test_a_value_that_stands_in_has_no_difference() -> None:
@@ -203,7 +203,7 @@ def test_the_last_share_of_a_drifting_stream_is_of_the_upper_classes(
     share: float, seed: int, tmp_path: Path
 ) -> None:
     file = _file(tmp_path / "ten.h5", 5, 10, n=24)  # 120 training samples
-    stream = drifting(file, share, seed)
+    stream = drifting(Source.of(file), share, seed)
     y = np.concatenate([s.y for s in stream.sessions])
     late = round(share * 120)
     assert len(y) == 120
