@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from embedbench import cli_files
 from embedbench.cli_shared import Device, Json, Overwrite, Quiet, note, show
 from embedbench.errors import UserError
+
+if TYPE_CHECKING:
+    from embedbench.cell import Cell
 
 app = typer.Typer(
     name="embedbench",
@@ -49,6 +52,12 @@ def run(
     ] = None,
     order: Annotated[str | None, typer.Option(help="natural, random or a file.")] = None,
     preset: Annotated[str | None, typer.Option(help="A paper's settings: kemker.")] = None,
+    tune: Annotated[
+        list[str] | None, typer.Option(help="Values to choose from: mlp.lr=0.1,0.01.")
+    ] = None,
+    tune_sessions: Annotated[
+        int, typer.Option(help="Sessions whose validation data chooses.", min=1)
+    ] = 3,
     jobs: Annotated[int | None, typer.Option(help="Processes (default: the cores).", min=1)] = None,
     device: Device = "auto",
     overwrite: Overwrite = False,
@@ -60,20 +69,29 @@ def run(
     from embedbench.cores import cores
     from embedbench.progress import bar
     from embedbench.settings import parse_seeds, parse_settings, plan, start_of_command
+    from embedbench.tune import search
 
     if seed is not None and seeds is not None:
         raise UserError("give --seed or --seeds, not both")
     items = [*(settings or []), *([f"protocol.order={order}"] if order else [])]
     learners = [name.strip() for name in learner.split(",") if name.strip()]
-    cells = plan(
-        [str(f) for f in files],
-        protocol,
-        learners,
-        [seed or 0] if seeds is None else parse_seeds(seeds),
-        settings=parse_settings(items, learners, preset),
-        device=_device(device),
-        command=start_of_command(files, protocol, out, preset),
-    )
+    where = _device(device)
+
+    def planned(more: list[str]) -> list[Cell]:
+        return plan(
+            [str(f) for f in files],
+            protocol,
+            learners,
+            [seed or 0] if seeds is None else parse_seeds(seeds),
+            settings=parse_settings([*items, *more], learners, preset),
+            device=where,
+            command=start_of_command(files, protocol, out, preset),
+        )
+
+    with bar("trials", quiet or not tune) as advance:
+        cells = search(
+            planned, tune or [], out, sessions=tune_sessions, jobs=jobs or cores(), progress=advance
+        )
     wanted = jobs or min(len(cells), cores())
     with bar("cells", quiet) as advance:
         outcome = grid.run_grid(cells, out, jobs=wanted, overwrite=overwrite, progress=advance)
