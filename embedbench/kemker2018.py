@@ -18,7 +18,13 @@ from embedbench.kemker2018_runs import (
     over,
     seconds,
 )
-from embedbench.kemker2018_sizes import FEL_UNITS, QUESTIONS, megabytes, summary
+from embedbench.kemker2018_sizes import (
+    FEL_UNITS,
+    QUESTIONS,
+    Capacity,
+    megabytes,
+    summary,
+)
 from embedbench.record import Record
 from embedbench.report_rows import Stat
 from embedbench.reproduce import Table, Value, published
@@ -78,15 +84,15 @@ def table2_sizes(runs: Runs) -> Table:
     for row in published("kemker2018")["tables"]["2 MB"]:
         name, learner = row["data"], row["learner"]
         remark = misprint.get((learner, f"{name} mb"), "")
-        units = FEL_UNITS[name]
-        size = megabytes(learner, paper_size(name), fel_units=units)
+        capacity = Capacity(fel_units=FEL_UNITS[name])
+        size = megabytes(learner, paper_size(name), capacity)
         values = {paper: Value(row["mb"], Stat.of([size]), 2, remark=remark)}
         table.rows.append(((LEARNERS[learner], NAMES[name]), values))
         data = runs.data.get(name)
         if data is None:
             continue
         if data.stands_in:
-            size = megabytes(learner, data.size, fel_units=units)
+            size = megabytes(learner, data.size, capacity)
             values = {paper: Value(None, Stat.of([size]), 2)}
             table.rows.append(((LEARNERS[learner], data.label), values))
         values[held] = Value(ours=runs.stat((learner, "permutation", (name,)), _held), decimals=2)
@@ -171,7 +177,7 @@ def table5(runs: Runs) -> Table:
     }
     omega = {k: s.mean for k, (s, _) in _means(runs).items() if s is not None}
     size = {
-        (learner, d.name): megabytes(learner, d.size, fel_units=FEL_UNITS[d.name])
+        (learner, d.name): megabytes(learner, d.size, Capacity(fel_units=FEL_UNITS[d.name]))
         for learner in LEARNERS
         for d in runs.data.values()
     }

@@ -39,6 +39,7 @@ class Runs:
     seeds : of every run
     learners : the ones to run; of others finished runs are shown
     items : further settings, as `embedbench run --set` takes them
+    jobs : processes
     failed : sentences on cells that failed
     """
 
@@ -48,6 +49,7 @@ class Runs:
     learners: Sequence[str] = tuple(LEARNERS)
     device: str = "cpu"
     items: Sequence[str] = ()
+    jobs: int = 1
     failed: list[str] = field(default_factory=list)
 
     def table2(self, protocols: Iterable[str] = PROTOCOLS) -> list[Run]:
@@ -101,11 +103,10 @@ class Runs:
     def run(
         self,
         cells: Sequence[Cell],
-        jobs: int,
         progress: Callable[[str, int, int], None] = lambda *_: None,
     ) -> None:
         """Run what is not there yet; failures are kept as sentences."""
-        outcome = grid.run_grid(list(cells), self.out / "runs", jobs=jobs, progress=progress)
+        outcome = grid.run_grid(list(cells), self.out / "runs", jobs=self.jobs, progress=progress)
         self.failed += [f"{c.learner} on {c.protocol}: {why}" for c, why in outcome.failed]
 
     def records(self, cells: Iterable[Cell]) -> list[Record]:

@@ -25,6 +25,7 @@ from embedbench.kemker2018_data import NAMES, find_data
 from embedbench.kemker2018_runs import LEARNERS, PROTOCOLS, Runs
 from embedbench.kemker2018_s1 import CHOICES, s1_cells, table_s1
 from embedbench.kemker2018_s7 import table_s7
+from embedbench.kemker2018_s10 import s10_cells, s10_rows, table_s10
 from embedbench.report_rows import Stat, ideals
 from embedbench.reproduce import Table, Value, published
 from embedbench.scoring import Floats
@@ -102,6 +103,7 @@ TABLES: dict[str, tuple[Callable[[Runs], Table], ...]] = {
     "s7": (table_s7,),
     "s8": (table_s8,),
     "s9": (table_s9,),
+    "s10": (table_s10,),
     "figures": (figures,),
 }
 
@@ -141,13 +143,13 @@ def reproduce(
             raise unknown("learner of the paper", name, LEARNERS)
     needed = ["mnist"] if {"s1", "s6", "s7"} >= set(wanted) else list(NAMES)
     found = find_data(data, out, notify, names=needed)
-    runs = Runs(found, out, seeds, learners, device, items)
+    runs = Runs(found, out, seeds, learners, device, items, jobs)
     for name in needed:
         if name not in runs.data:
             notify(f"no file of {NAMES[name]}: its rows stay empty (--data {name}=FILE)")
     cells = list(dict.fromkeys(c for n in wanted for c in _cells(runs, n)))
     notify(f"{len(cells)} runs; those that are finished are kept")
-    runs.run(cells, jobs, progress)
+    runs.run(cells, progress)
     return [make(runs) for n in wanted for make in TABLES[n]], runs.failed
 
 
@@ -155,6 +157,8 @@ def _cells(runs: Runs, table: str) -> list[Cell]:
     """The runs that a table needs."""
     if table in ("1", "s7", "s9"):  # S7 is quick and kept nowhere
         return []
+    if table == "s10":
+        return [cell for row in s10_rows(runs) for cell in s10_cells(runs, *row)]
     if table == "s1":
         wanted = "mnist" in runs.data and "ewc" in runs.learners
         return [c for choice in CHOICES if wanted for c in s1_cells(runs, choice)]
