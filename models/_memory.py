@@ -53,9 +53,7 @@ class Memory:
             if value is not None and value < 0:
                 raise UserError(f"memory.{name} must be at least 0, got {value}")
         if self.select == "reservoir" and self.total is None:
-            raise UserError(
-                "a reservoir has a fixed size: give memory.total, the number of samples"
-            )
+            raise UserError("a reservoir has a fixed size: give it one with memory.total")
 
     def quota(self, n_classes: int) -> int | None:
         """Exemplars that each of `n_classes` classes may have; None without a bound."""
@@ -116,6 +114,7 @@ class Exemplars:
         """Their stored logits, (m, C) float32; (m, 0) where none are stored."""
         return self._logits[: self.n]
 
+    @torch.no_grad()
     def keep(self, session: Session, features: Features) -> None:
         """Choose exemplars of a session's classes; drop the tail of the others' lists.
 

@@ -344,7 +344,7 @@ def test_a_loaded_memory_keeps_the_same_of_later_sessions(select: str) -> None:
         ({"select": "herdin"}, "unknown memory.select 'herdin'. Did you mean 'herding'?"),
         ({"total": -1}, "memory.total must be at least 0, got -1"),
         ({"per_class": -2}, "memory.per_class must be at least 0, got -2"),
-        ({"select": "reservoir"}, "a reservoir has a fixed size: give memory.total"),
+        ({"select": "reservoir"}, "a reservoir has a fixed size: give it one with memory.total"),
         ({"total": 4}, "memory.total must be at least 5, an exemplar of each"),
     ],
 )
