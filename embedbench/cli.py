@@ -58,6 +58,9 @@ def run(
     tune_sessions: Annotated[
         int, typer.Option(help="Sessions whose validation data chooses.", min=1)
     ] = 3,
+    budget_mb: Annotated[
+        float | None, typer.Option(help="As many exemplars as fit: bytes held, in MB.", min=0)
+    ] = None,
     jobs: Annotated[int | None, typer.Option(help="Processes (default: the cores).", min=1)] = None,
     device: Device = "auto",
     overwrite: Overwrite = False,
@@ -66,10 +69,11 @@ def run(
 ) -> None:
     """Teach learners a stream and keep what they answered. Finished cells are skipped."""
     from embedbench import grid
+    from embedbench.budget import budget_items, over_budget
     from embedbench.cores import cores
     from embedbench.progress import bar
     from embedbench.settings import parse_seeds, parse_settings, plan, start_of_command
-    from embedbench.tune import search
+    from embedbench.tune import chosen_items, search, with_log
 
     if seed is not None and seeds is not None:
         raise UserError("give --seed or --seeds, not both")
@@ -89,14 +93,24 @@ def run(
         )
 
     with bar("trials", quiet or not tune) as advance:
-        cells = search(
-            planned, tune or [], out, sessions=tune_sessions, jobs=jobs or cores(), progress=advance
+        logs = search(
+            planned([]),
+            tune or [],
+            out,
+            sessions=tune_sessions,
+            jobs=jobs or cores(),
+            progress=advance,
         )
+    chosen = [item for log in logs for item in chosen_items(log)]
+    chosen += budget_items(planned(chosen), budget_mb)
+    cells = [with_log(cell, logs) for cell in planned(chosen)]
     wanted = jobs or min(len(cells), cores())
     with bar("cells", quiet) as advance:
         outcome = grid.run_grid(cells, out, jobs=wanted, overwrite=overwrite, progress=advance)
     for cell, reason in outcome.failed:
         print(f"failed: {cell.learner} seed {cell.seed}: {reason}", file=sys.stderr)
+    for sentence in over_budget(outcome.places, budget_mb):
+        note(sentence)
     if outcome.skipped:
         note(f"{outcome.skipped} finished cells were there and are kept")
     failed = [{"learner": c.learner, "seed": c.seed, "reason": r} for c, r in outcome.failed]

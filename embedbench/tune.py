@@ -161,32 +161,27 @@ def tune(
 
 
 def search(
-    planned: Callable[[list[str]], list[Cell]],
+    cells: Sequence[Cell],
     items: Sequence[str],
     root: Path,
     *,
     sessions: int,
     jobs: int,
     progress: Callable[[str, int, int], None] = lambda *_: None,
-) -> list[Cell]:
-    """The cells of a run with what `tune` chose for each learner, frozen for all seeds.
+) -> list[dict[str, Any]]:
+    """What `tune` chose for each learner of a run, on its first seed; one log a learner.
 
     Parameters
     ----------
-    planned : further `--set` items → the cells of the run, the first seed's before the others'
+    cells : of the run, the first seed's before the others'
     items : of `--tune`
     """
-    cells = planned([])
     first = {cell.learner: cell for cell in reversed(cells)}
     grids = parse_grid(items, list(reversed(first)))
-    logs = [
+    return [
         tune(first[name], grid, root, sessions=sessions, jobs=jobs, progress=progress)
         for name, grid in grids.items()
     ]
-    if not logs:
-        return cells
-    chosen = [item for log in logs for item in chosen_items(log)]
-    return [with_log(cell, logs) for cell in planned(chosen)]
 
 
 def chosen_items(log: Mapping[str, Any]) -> list[str]:
