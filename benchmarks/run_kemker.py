@@ -5,7 +5,9 @@
 2048-d, 200 classes, 30 training and 29 test samples a class; two kinds of data, since the novelty
 rate decides what a step of the GeppNets costs: "clustered" (noise .3 around class means) and
 "random" (noise 10: hardly any class structure). `--preset kemker`; the offline reference is not
-part of the time. Evaluation after every session is.
+part of the time. Evaluation after every session is. The floor is the arithmetic alone at the rate
+of a large matrix product, measured first: forward and backward of every step, the distances of
+every draw to every unit, and the answers.
 """
 
 from __future__ import annotations
@@ -24,28 +26,58 @@ from embedbench.api import build_stream
 from embedbench.learner import Seeds
 from embedbench.registry import learner_class, make
 from embedbench.reproduce import published
-from embedbench.runner import run_stream
+from embedbench.runner import SessionLog, run_stream
 from embedbench.settings import parse_settings
+from embedbench.stream import Stream
 
 LEARNERS = ("mlp", "ewc", "pathnet", "geppnet", "geppnet-stm", "fel")
 DATA = {"clustered": 0.3, "random": 10.0}
 
 
-def timed(path: Path, learner: str, protocol: str) -> tuple[float, float, str]:
-    """Seconds, final accuracy and the novelty rate of the later sessions, of one run."""
+def rate(n: int = 2048, repeats: int = 10) -> float:
+    """Floating-point operations a second of a float32 matrix product, best of a few."""
+    a, best = torch.ones(n, n), 1e9
+    for _ in range(repeats):
+        began = time.perf_counter()
+        a @ a
+        best = min(best, time.perf_counter() - began)
+    return 2 * n**3 / best
+
+
+def operations(learner: Any, stream: Stream, logs: list[SessionLog]) -> float:
+    """Multiplications and additions that the run cannot do without."""
+    d, c = stream.spec.input_shape[0], stream.spec.n_classes
+    answered = len(logs) * sum(len(e.y) for e in stream.eval_sets)
+    if hasattr(learner, "som"):
+        draws = learner.som.iterations + (len(logs) - 1) * learner.rehearsal.iterations
+        return 2.0 * (draws + answered) * learner.som.side**2 * d
+    if hasattr(learner, "modules"):  # two contestants see each batch
+        width = learner.active * learner.units * (d + learner.units) + learner.units * c
+        taught = 2 * learner.batch_size * sum(s.log["steps"] for s in logs)
+        return 2.0 * width * (3 * taught + answered)
+    hidden = learner.units
+    width = d * hidden + (hidden**2 + hidden * c)
+    if hasattr(learner, "fel_units"):
+        width = d * hidden + (hidden + c) * learner.fel_units
+    taught = sum(s.log["epochs"] * len(x.x) for s, x in zip(logs, stream.sessions, strict=True))
+    return 2.0 * width * (3 * taught + answered)
+
+
+def timed(path: Path, learner: str, protocol: str, speed: float) -> tuple[float, float, float, str]:
+    """Seconds, their floor, final accuracy and the novelty of later sessions, of one run."""
     settings = parse_settings([], [learner], "kemker")
     chosen: dict[str, Any] = settings.learners.get(learner, {})
     if learner == "fel":
         chosen = {**chosen, "fel_units": 1200}
     stream = build_stream(path, protocol, **settings.protocol)
     began = time.perf_counter()
-    predictions, logs = run_stream(
-        stream, make(learner_class(learner), chosen, name=learner), Seeds.of(0)
-    )
+    made = make(learner_class(learner), chosen, name=learner)
+    predictions, logs = run_stream(stream, made, Seeds.of(0))
     seconds = time.perf_counter() - began
     novel = [s.log["novelty"] for s in logs[1:] if "novelty" in s.log]
     right = float((predictions.answer[-1] == predictions.y).mean())
-    return seconds, right, f"{100 * np.mean(novel):.1f} %" if novel else ""
+    floor = operations(made, stream, logs) / speed
+    return seconds, floor, right, f"{100 * np.mean(novel):.1f} %" if novel else ""
 
 
 def main() -> None:
@@ -57,9 +89,12 @@ def main() -> None:
     args = parser.parse_args()
     rows = published("kemker2018")["tables"]["4"]
     minutes = {(r["learner"], r["protocol"]): r["minutes"] for r in rows}
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads\n")
-    print("| learner | protocol | data | paper, min | here, s | final accuracy | novelty, later |")
-    print("|---|---|---|---|---|---|---|")
+    speed = rate()
+    threads = torch.get_num_threads()
+    print(f"torch {torch.__version__}, {threads} threads, {speed / 1e9:.0f} GFLOP/s\n")
+    heads = ("learner", "protocol", "data", "paper, min", "here, s", "floor, s", "final accuracy")
+    print(f"| {' | '.join(heads)} | novelty, later |")
+    print("|" + "---|" * (len(heads) + 1))
     with tempfile.TemporaryDirectory() as folder:
         for kind in args.data:
             path = clusters(Path(folder) / f"{kind}.h5", 200, 30, 29, DATA[kind])
@@ -67,10 +102,10 @@ def main() -> None:
                 for protocol in args.protocol:
                     if (learner, protocol) not in minutes:
                         continue
-                    seconds, right, novel = timed(path, learner, protocol)
+                    seconds, floor, right, novel = timed(path, learner, protocol, speed)
                     print(
                         f"| {learner} | {protocol} | {kind} | {minutes[learner, protocol]:,.0f} "
-                        f"| {seconds:.1f} | {right:.3f} | {novel} |",
+                        f"| {seconds:.1f} | {floor:.1f} | {right:.3f} | {novel} |",
                         flush=True,
                     )
 
