@@ -118,10 +118,11 @@ class FeCAM(Learner):
         t = away * (diagonal + level + every).sqrt()
         along = t @ root.T  # (n, D) @ (D, r)
         share = along / (sizes + level)
-        distance: Tensor = (t.square().sum(1) - (along * share).sum(1)) / level  # tᵀ A⁻¹ t
+        distance = (t.square().sum(1) - (along * share).sum(1)) / level  # tᵀ A⁻¹ t
         across = (t.sum(1) - share @ sums) / level  # 1ᵀ A⁻¹ t
         whole = (width - float((sums.square() / (sizes + level)).sum())) / level  # 1ᵀ A⁻¹ 1
-        return distance - across.square() * (every / (1 + every * whole))
+        out: Tensor = distance - across.square() * (every / (1 + every * whole))
+        return out
 
     def footprint(self) -> Footprint:
         return Footprint(

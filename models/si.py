@@ -38,7 +38,8 @@ class SI(Learner):
 
     **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s. Where the rule goes
     back to the best epoch, the path ends there. A negative ω_i, which mini-batches can leave,
-    counts as 0: a negative Ω_i would push the weight away without bound. Mammoth adds lr·g² for -g·Δθ.
+    counts as 0: a negative Ω_i would push the weight away without bound. Mammoth adds lr·g² in
+    place of -g·Δθ.
 
     Parameters
     ----------
