@@ -97,13 +97,15 @@ def _outside(name: str, base: type) -> type:
     return found
 
 
-def make(cls: type, settings: dict[str, Any], *, name: str) -> Any:
+def make(cls: type, settings: dict[str, Any], *, name: str, start: Any = None) -> Any:
     """Build a dataclass from nested settings; text values are read as the field's type.
 
     Parameters
     ----------
-    settings : field → value; dots or nested dicts reach into nested dataclasses
+    settings : field → value; dots or nested dicts reach into nested dataclasses, whose other fields
+        stay as the default of the outer one has them
     name : the prefix that errors show, as in `ewc.lam`
+    start : a `cls` that gives the values of other fields, or None: the defaults
     """
     if not dataclasses.is_dataclass(cls):
         raise UserError(f"{name} must be a dataclass; put @dataclass above its class")
@@ -127,11 +129,20 @@ def make(cls: type, settings: dict[str, Any], *, name: str) -> Any:
             raise UserError(
                 f"{name}.{head} is a single value; it has no setting {next(iter(inner))!r}"
             )
-        values[head] = make(cast(type, hints[head]), inner, name=f"{name}.{head}")
+        default = _default(cls, head) if start is None else getattr(start, head)
+        values[head] = make(cast(type, hints[head]), inner, name=f"{name}.{head}", start=default)
     try:
-        return cls(**values)
+        return cls(**values) if start is None else dataclasses.replace(start, **values)
     except TypeError as e:  # a field without a default that was not given
         raise UserError(f"{name} cannot be made: {e}; give it with --set {name}.…") from e
+
+
+def _default(cls: type, name: str) -> Any:
+    """The default of a dataclass's field; None where it has none."""
+    (found,) = (f for f in dataclasses.fields(cls) if f.name == name)
+    if found.default_factory is not dataclasses.MISSING:
+        return found.default_factory()
+    return None if found.default is dataclasses.MISSING else found.default
 
 
 def _read(value: Any, hint: Any, name: str) -> Any:

@@ -291,12 +291,17 @@ def check_training(learner: Any) -> None:
     """Refuse values of the settings that gradient learners share which no training goes on with.
 
     Raises `UserError` for the first of units, layers, batch_size, lr, weight_decay, optimiser and
-    optimiser_state that does not fit.
+    optimiser_state that does not fit. An online learner, which knows no sessions, has no
+    optimiser_state: it keeps its optimiser.
     """
     name = type(learner).__module__.rpartition(".")[2].replace("_", "-")
-    for setting, known in (("optimiser", OPTIMISERS), ("optimiser_state", ("fresh", "kept"))):
-        if getattr(learner, setting) not in known:
-            raise unknown(f"{name}.{setting}", getattr(learner, setting), known)
+    state = getattr(learner, "optimiser_state", "kept")
+    for setting, value, known in (
+        ("optimiser", learner.optimiser, tuple(OPTIMISERS)),
+        ("optimiser_state", state, ("fresh", "kept")),
+    ):
+        if value not in known:
+            raise unknown(f"{name}.{setting}", value, known)
     layers = getattr(learner, "layers", 0)  # not every network has a number of them
     for setting, got, fits, expected in (
         ("units", learner.units, learner.units >= 1, "at least 1"),

@@ -1,0 +1,126 @@
+"""GDumb: keep a balanced memory, and learn from it alone when asked."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch.nn.utils import clip_grad_norm_
+
+from embedbench.errors import UserError
+from embedbench.learner import Footprint, Learner, Seeds, Tags, tensor_bytes
+from embedbench.stream import Session, StreamSpec, Table, View
+
+from ._memory import BY_SAMPLE, Exemplars, Memory, check_memory
+from ._sgd import Stop, check_training, fit, generator, make_optimiser, mlp_net, predict
+
+
+@dataclass
+class GDumb(Learner):
+    """Greedy sampler and dumb learner: a new network, trained on the memory at every evaluation.
+
+    **Source**: Prabhu et al. (2020), Algorithm 1 (the sampler) and section 4 (the learner); the
+    learning rate's schedule as in their code: a tenth of `lr` in the first epoch, then cosines from
+    `lr` to `lr_min` over 1, 2, 4, … epochs.
+
+    **Departs**: 30 epochs, as in the code of Michel et al. (2023); theirs are 128 to 256. No
+    CutMix, which mixes images, not embeddings. Every network starts from the same weights.
+
+    Parameters
+    ----------
+    units, layers, batch_size, weight_decay, optimiser, stop : as in `mlp`
+    lr, lr_min : the highest and the lowest learning rate
+    clip : largest norm of a step's gradient
+    memory : "balanced", "reservoir" or "all"
+    """
+
+    units: int = 400
+    layers: int = 2
+    batch_size: int = 16
+    lr: float = 0.05
+    lr_min: float = 5e-4
+    weight_decay: float = 1e-6
+    optimiser: str = "sgd"
+    clip: float = 10.0
+    stop: Stop = field(default_factory=lambda: Stop(rule="epochs", epochs=30))
+    memory: Memory = field(default_factory=lambda: Memory(total=2000, select="balanced"))
+
+    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True)
+    state: ClassVar[tuple[str, ...]] = ("net", "exemplars")
+
+    def __post_init__(self) -> None:
+        check_training(self)
+        check_memory(self, BY_SAMPLE)
+        if not 0 < self.lr_min <= self.lr:
+            raise UserError(f"gdumb.lr_min must be above 0 and at most lr, got {self.lr_min}")
+        if not self.clip > 0:
+            raise UserError(f"gdumb.clip must be above 0, got {self.clip}")
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.spec, self.seeds, self.device = spec, seeds, device
+        self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
+        self.net = self._new_net()
+
+    def _new_net(self) -> torch.nn.Sequential:
+        n_inputs, n_classes = self.spec.input_shape[0], self.spec.n_classes
+        net = mlp_net(n_inputs, self.units, self.layers, n_classes, self.seeds.init)
+        return net.to(self.device)
+
+    def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        self.exemplars.add(x, y)
+
+    def prepare(self) -> None:
+        if not len(self.exemplars):
+            return
+        self.net = self._new_net()
+        optimiser = make_optimiser(
+            self.optimiser, self.net, lr=self.lr, weight_decay=self.weight_decay
+        )
+        steps_an_epoch = math.ceil(len(self.exemplars) / self.batch_size)
+        steps = 0
+
+        def clip_and_set_rate() -> None:
+            nonlocal steps
+            clip_grad_norm_(self.net.parameters(), self.clip)
+            rate = self.rate(steps // steps_an_epoch)
+            for group in optimiser.param_groups:
+                group["lr"] = rate
+            steps += 1
+
+        fit(
+            self.net,
+            optimiser,
+            self._session(),
+            batch_size=self.batch_size,
+            stop=self.stop,
+            generator=generator(self.seeds.batches, self.exemplars.seen),
+            device=self.device,
+            regularise=clip_and_set_rate,
+        )
+
+    def rate(self, epoch: int) -> float:
+        """Learning rate of an epoch, counted from 0."""
+        if epoch == 0:
+            return self.lr / 10
+        cycle = 1 << (epoch.bit_length() - 1)  # epochs of this cosine, which began at epoch `cycle`
+        share = (epoch - cycle) / cycle
+        return self.lr_min + (self.lr - self.lr_min) * (1 + math.cos(math.pi * share)) / 2
+
+    def _session(self) -> Session:
+        """The memory as a session without validation data."""
+        table, y = Table(self.exemplars.x.cpu().numpy()), self.exemplars.y.cpu().numpy()
+        rows = np.arange(len(y))
+        view = View(table, rows, self.spec.input_shape[0])
+        none = View(table, rows[:0], self.spec.input_shape[0])
+        return Session(x=view, y=y, val_x=none, val_y=y[:0], ids=rows, classes=np.unique(y))
+
+    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
+        return predict(self.net, x)
+
+    def footprint(self) -> Footprint:
+        return Footprint(
+            parameters=tensor_bytes(*self.net.parameters()), **self.exemplars.footprint()
+        )

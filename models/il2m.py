@@ -1,0 +1,148 @@
+"""IL2M: replay, and statistics of each class's first session that repair its scores later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from embedbench.errors import unknown
+from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
+from embedbench.stream import Session, StreamSpec
+
+from ._memory import BY_SESSION, Exemplars, Memory, check_memory
+from ._sgd import (
+    Stop,
+    check_training,
+    mlp_net,
+    optimiser_bytes,
+    optimiser_of,
+    predict,
+    train,
+)
+
+RECTIFIED = ("probabilities", "logits")
+
+
+@dataclass
+class IL2M(Learner):
+    """Class-incremental learning with dual memory: exemplars, and the statistics of old classes.
+
+    Where the best class of a sample is one of the current session, the score of every old class c,
+    first learned in session s, is multiplied by μ_first(c)/μ_now(c) · conf_now/conf_s. μ_first is
+    the mean score of c over its training samples when it was learned, μ_now over its exemplars now;
+    conf is the mean of the best score over a session's training samples when it was learned.
+
+    **Source**: Belouadah and Popescu (2019), Eq. 1 to 3; cross-entropy on the session and the
+    exemplars, nothing against forgetting in the loss.
+
+    **Departs**: libraries (FACIL) rectify logits, whose ratios have no meaning where they are
+    negative; here softmax probabilities over the classes seen, as in the paper. A class without
+    exemplars, or whose mean score has vanished, keeps its score. A class that comes again counts as
+    one of the current session. 20 exemplars a class, growing.
+
+    Parameters
+    ----------
+    units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in `mlp`
+    memory : "herding", "random" or "all"
+    rectified : the scores that are rectified, "probabilities" or "logits"
+    """
+
+    units: int = 400
+    layers: int = 2
+    batch_size: int = 256
+    lr: float = 8e-4
+    weight_decay: float = 0.0
+    optimiser: str = "nadam"
+    optimiser_state: str = "fresh"
+    stop: Stop = field(default_factory=Stop)
+    memory: Memory = field(default_factory=Memory)
+    rectified: str = "probabilities"
+
+    tags: ClassVar[Tags] = Tags(stores_samples=True)
+    state: ClassVar[tuple[str, ...]] = (
+        "net", "optimiser_", "learned", "exemplars", "first", "now", "confidence", "session_of",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        check_training(self)
+        check_memory(self, BY_SESSION)
+        if self.rectified not in RECTIFIED:
+            raise unknown("il2m.rectified", self.rectified, RECTIFIED)
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.seeds, self.device = seeds, device
+        self.learned = 0
+        net = mlp_net(spec.input_shape[0], self.units, self.layers, spec.n_classes, seeds.init)
+        self.net = net.to(device)
+        self.optimiser_ = optimiser_of(self)
+        self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
+        # Of each class: μ_first, μ_now, conf of its session, and the session's number, -1 unseen.
+        self.first, self.now, self.confidence = (
+            torch.ones(spec.n_classes, device=device) for _ in range(3)
+        )
+        self.session_of = torch.full((spec.n_classes,), -1, device=device)
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        log = train(self, self.exemplars.join(session))
+        self.exemplars.keep(session, self.net[:-1])
+        self._remember(session)
+        self.learned += 1
+        return log
+
+    @torch.no_grad()
+    def _remember(self, session: Session) -> None:
+        """The statistics of the session's classes, and what is left of the older ones'."""
+        y = torch.from_numpy(session.y).to(self.device)
+        new = torch.from_numpy(np.unique(session.y)).to(self.device)
+        self.session_of[new] = self.learned
+        raw = self._raw(session.x.tensor(self.device))
+        self.confidence[new] = raw[:, self.session_of >= 0].max(1).values.mean()
+        self.first = class_means(raw, y, self.first)
+        if len(self.exemplars):
+            self.now = class_means(self._raw(self.exemplars.x), self.exemplars.y, self.now)
+
+    def _raw(self, x: Tensor) -> Tensor:
+        """Scores before they are rectified, (n, C): logits, or probabilities of the classes seen."""
+        logits = predict(self.net, x)
+        if self.rectified == "logits":
+            return logits
+        return torch.softmax(logits.masked_fill(self.session_of < 0, -torch.inf), dim=1)
+
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        raw = self._raw(x)
+        seen = self.session_of >= 0
+        old = seen & (self.session_of < self.learned - 1)
+        best = raw.masked_fill(~seen, -torch.inf).argmax(1)
+        newest = self.session_of == self.learned - 1
+        factor = self._factors()
+        return torch.where(newest[best][:, None] & old, raw * factor, raw)
+
+    def _factors(self) -> Tensor:
+        """What an old class's score is multiplied by, (C,); 1 where its own are not known."""
+        held = torch.bincount(self.exemplars.y, minlength=len(self.now)) > 0
+        known = held & (self.now.abs() > 1e-12)
+        latest = self.confidence[self.session_of.argmax()]  # conf of the current session
+        ratio = self.first / self.now.where(known, self.first.new_ones(()))
+        return torch.where(known, ratio * latest / self.confidence, 1.0)
+
+    def footprint(self) -> Footprint:
+        held = Footprint(
+            parameters=tensor_bytes(*self.net.parameters()),
+            statistics=tensor_bytes(self.first, self.now, self.confidence, self.session_of),
+            **self.exemplars.footprint(),
+        )
+        if self.optimiser_state == "kept":
+            held["optimiser"] = optimiser_bytes(self.optimiser_)
+        return held
+
+
+def class_means(scores: Tensor, y: Tensor, otherwise: Tensor) -> Tensor:
+    """Mean score of each class over its own samples, (C,); `otherwise` of classes without any."""
+    own = scores.gather(1, y[:, None])[:, 0]
+    counts = torch.bincount(y, minlength=scores.shape[1])
+    sums = torch.zeros_like(otherwise).index_add_(0, y, own)
+    return torch.where(counts > 0, sums / counts.clamp(min=1), otherwise)
