@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -97,30 +98,46 @@ class FeCAM(Learner):
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         x = normalize(self._transformed(x))
         out = x.new_full((len(x), len(self.counts)), UNSEEN)
-        for c in self.counts.nonzero().flatten().tolist():
-            out[:, c] = -self._distances(x - normalize(self.means[c], dim=0), c)
+        seen = self.counts.nonzero().flatten()
+        shapes = [self._shape(c) for c in seen.tolist()]
+        # tᵀt of t = s (x̂ - μ̂), without a matrix (n, D) for every class; the rest in _distances
+        squares = x.square() @ torch.stack([s.square() for s, _, _ in shapes]).T  # (n, seen)
+        for k, c in enumerate(seen.tolist()):
+            out[:, c] = -self._distances(x, squares[:, k], c, *shapes[k])
         return out
 
-    def _distances(self, away: Tensor, c: int) -> Tensor:
-        """δᵀ R⁻¹ δ for the rows δ of `away` (n, D)."""
-        width = away.shape[1]
-        root = self.factors[c] / max(int(self.counts[c]) - 1, 1) ** 0.5  # (r, D): Σ = rootᵀ root
-        if not len(root):
-            return away.square().sum(1)
-        sizes = root.square().sum(1)  # the eigenvalues of Σ that are not 0
-        sums = root.sum(1)
+    def _root(self, c: int) -> Tensor:
+        """(r, D) with rootᵀ root = Σ_c."""
+        return self.factors[c] / math.sqrt(max(int(self.counts[c]) - 1, 1))
+
+    def _shape(self, c: int) -> tuple[Tensor, float, float]:
+        """s (D,), s² the diagonal of S = Σ + level·I + every·11ᵀ, then `level` and `every`."""
+        root, width = self._root(c), self.means.shape[1]
         diagonal = root.square().sum(0)
         v1 = float(diagonal.mean())
-        v2 = (float(sums.square().sum()) / width - v1) / max(width - 1, 1)
+        if v1 == 0:
+            return torch.ones_like(diagonal), 1.0, 0.0
+        v2 = (float(root.sum(1).square().sum()) / width - v1) / max(width - 1, 1)
         level = max(self.gamma1 * v1 - self.gamma2 * v2, 1e-6 * v1)
         every = self.gamma2 * v2
-        # S = A + every·11ᵀ with A = Σ + level·I, and R⁻¹ = D S⁻¹ D with D² = diag S
-        t = away * (diagonal + level + every).sqrt()
-        along = t @ root.T  # (n, D) @ (D, r)
+        return (diagonal + level + every).sqrt(), level, every
+
+    def _distances(
+        self, x: Tensor, squares: Tensor, c: int, s: Tensor, level: float, every: float
+    ) -> Tensor:
+        """tᵀ S⁻¹ t, t = s (x̂ - μ̂), which is δᵀ R⁻¹ δ; x (n, D), `squares` (n,) Σ (s x̂)²."""
+        centre, root = normalize(self.means[c], dim=0), self._root(c)
+        rows = torch.cat([root, torch.ones_like(s)[None], (s * centre)[None]]) * s  # (r + 2, D)
+        offset = rows @ centre
+        along = x @ rows.T - offset  # (n, D) @ (D, r + 2): root t, 1ᵀ t, (s μ̂)ᵀ t
+        along, total, last = along[:, :-2], along[:, -2], along[:, -1]
+        norm = squares - 2 * last - offset[-1]  # tᵀ t
+        sizes, sums = root.square().sum(1), root.sum(1)  # sizes: the eigenvalues of Σ but for 0s
         share = along / (sizes + level)
-        distance = (t.square().sum(1) - (along * share).sum(1)) / level  # tᵀ A⁻¹ t
-        across = (t.sum(1) - share @ sums) / level  # 1ᵀ A⁻¹ t
-        whole = (width - float((sums.square() / (sizes + level)).sum())) / level  # 1ᵀ A⁻¹ 1
+        # A = Σ + level·I, S = A + every·11ᵀ
+        distance = (norm - (along * share).sum(1)) / level  # tᵀ A⁻¹ t
+        across = (total - share @ sums) / level  # 1ᵀ A⁻¹ t
+        whole = (len(s) - float((sums.square() / (sizes + level)).sum())) / level  # 1ᵀ A⁻¹ 1
         out: Tensor = distance - across.square() * (every / (1 + every * whole))
         return out
 
