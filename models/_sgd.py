@@ -25,7 +25,7 @@ Objective = Callable[[Tensor, Tensor], Tensor]
 OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "nadam": NAdam,
     "adam": lambda params, **kw: torch.optim.Adam(params, fused=True, **kw),
-    "sgd": lambda params, **kw: torch.optim.SGD(params, momentum=0.9, **kw),
+    "sgd": lambda params, **kw: torch.optim.SGD(params, momentum=0.9, fused=True, **kw),
 }
 
 

@@ -81,7 +81,8 @@ class ICaRL(Learner):
         self.net = net.to(device)
         self.optimiser_ = optimiser_of(self)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
-        self.means = torch.zeros(spec.n_classes, self.net[-1].in_features, device=device)
+        width = self.units if self.layers else spec.input_shape[0]
+        self.means = torch.zeros(spec.n_classes, width, device=device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         new = set(session.y.tolist())
@@ -113,8 +114,8 @@ class ICaRL(Learner):
     @torch.no_grad()
     def features(self, x: Tensor) -> Tensor:
         """φ(x), the last hidden activation brought to length 1, (n, d)."""
-        phi: Tensor = self.net[:-1](x)
-        return normalize(phi)
+        phi: Tensor = normalize(self.net[:-1](x))
+        return phi
 
     def _remember_means(self) -> None:
         phi = self.features(self.exemplars.x)

@@ -106,7 +106,7 @@ class IL2M(Learner):
             self.now = class_means(self._raw(self.exemplars.x), self.exemplars.y, self.now)
 
     def _raw(self, x: Tensor) -> Tensor:
-        """Scores before they are rectified, (n, C): logits, or probabilities of the classes seen."""
+        """Scores before they are rectified, (n, C): logits, or probabilities of classes seen."""
         logits = predict(self.net, x)
         if self.rectified == "logits":
             return logits
