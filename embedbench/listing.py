@@ -35,6 +35,8 @@ def _room(folder: Path, names: list[str]) -> list[dict[str, str]]:
     for name in names:
         path = folder / f"{name.replace('-', '_')}.py"
         summary = "from an installed package"
+        if name in registry.ALIASES:
+            summary = f"another name of {registry.ALIASES[name]}"
         if path.is_file():
             tree = ast.parse(path.read_text(encoding="utf-8"))
             public = [

@@ -21,6 +21,8 @@ from embedbench.learner import Learner
 from embedbench.protocol import Protocol
 
 ENTRY_POINTS = "embedbench.learners"
+# Other names that the literature gives to learners of ours: the same class, the same settings.
+ALIASES = {"finetune": "mlp", "incremental-joint": "joint"}
 _UNIONS = (typing.Union, types.UnionType)
 
 
@@ -32,9 +34,9 @@ def _stems(room: str) -> dict[str, str]:
 
 
 def learner_names() -> list[str]:
-    """Names of the learners that ship and of those that installed packages offer."""
+    """Names of the learners that ship, aliases too, and of those that installed packages offer."""
     offered = importlib.metadata.entry_points(group=ENTRY_POINTS)
-    return sorted({*_stems("models"), *(e.name for e in offered)})
+    return sorted({*_stems("models"), *ALIASES, *(e.name for e in offered)})
 
 
 def protocol_names() -> list[str]:
@@ -47,6 +49,7 @@ def learner_class(name: str) -> type[Learner]:
     if ":" in name:
         return cast(type[Learner], _outside(name, Learner))
     stem = name.replace("_", "-")
+    stem = ALIASES.get(stem, stem)
     modules = _stems("models")
     if stem in modules:
         return cast(type[Learner], _only_subclass(modules[stem], Learner))

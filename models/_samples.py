@@ -48,6 +48,16 @@ class Samples:
             start += len(view)
         return x
 
+    def batch(self, index: torch.Tensor, device: str = "cpu") -> torch.Tensor:
+        """The samples `index`, (n,) int64 on `device`, as a `View` gives them, (n, D) float32."""
+        if len(self.views) == 1:
+            return self.views[0].batch(index, device)
+        return self.take(index.cpu().numpy()).to(device)
+
+    def tensor(self, device: str = "cpu") -> torch.Tensor:
+        """Copy all samples out, (n, D) float32 on `device`."""
+        return self.batch(torch.arange(len(self), device=device), device)
+
     def _tables(self) -> list[tuple[Table, Ints]]:
         """The tables behind the views, each with the rows that are used, ascending."""
         tables = {id(v.table): v.table for v in self.views}

@@ -108,6 +108,7 @@ def fit(
     device: str,
     objective: Objective | None = None,
     regularise: Callable[[], None] | None = None,
+    stepped: Callable[[], None] | None = None,
     validate: Callable[[], float] | None = None,
 ) -> dict[str, Any]:
     """Train `net` on a session until `stop` says so.
@@ -118,6 +119,7 @@ def fit(
         that the loss may see if None
     regularise : called between backward and step; may add to the parameters' gradients or change
         them
+    stepped : called after every step of the optimiser
     validate : the monitored value, lower is better, instead of the one on the session's validation
         data
 
@@ -141,6 +143,8 @@ def fit(
             if regularise is not None:
                 regularise()
             optimiser.step()
+            if stepped is not None:
+                stepped()
             total += loss.detach() * len(index)
         steps += math.ceil(n / batch_size)
         loss_mean = float(total) / n
@@ -189,6 +193,7 @@ def train(
     *,
     objective: Objective | None = None,
     regularise: Callable[[], None] | None = None,
+    stepped: Callable[[], None] | None = None,
     validate: Callable[[], float] | None = None,
 ) -> dict[str, Any]:
     """`fit` a learner's net with the settings that gradient learners share (see `mlp`).
@@ -209,6 +214,7 @@ def train(
         device=learner.device,
         objective=objective,
         regularise=regularise,
+        stepped=stepped,
         validate=validate,
     )
 

@@ -16,6 +16,7 @@ from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
 from embedbench.stream import Session, StreamSpec
 
 from ._fisher import fisher_diagonal
+from ._penalty import pull
 from ._sgd import (
     Stop,
     check_training,
@@ -140,12 +141,8 @@ class EWC(Learner):
         return log
 
     def _train(self, session: Session, lam: float) -> dict[str, Any]:
-        parameters = list(self.net.parameters())
-
         def regularise() -> None:
-            for p, weight, anchor in zip(parameters, self.weight, self.anchor, strict=True):
-                assert p.grad is not None
-                p.grad.addcmul_(weight, p.data - anchor, value=lam)
+            pull(self.net, self.weight, self.anchor, lam)
 
         validate = self._validate if self.past else None
         return train(self, session, regularise=regularise if lam > 0 else None, validate=validate)

@@ -25,6 +25,8 @@ from ._sgd import (
 class MLP(Learner):
     """Multi-layer perceptron trained session after session, with nothing against forgetting.
 
+    The class-incremental literature calls it fine-tuning: `finetune` is another name of it.
+
     **Source**: Kemker et al. (2018), Table S1 (400×2 ReLU, batch 256, Nadam 8e-4); the head has a
     unit for every class of the stream from the start, as the sizes in Table 2 imply.
 

@@ -26,6 +26,7 @@ from embedbench.check_streams import blobs, multilabel_blobs
 from embedbench.errors import UserError
 from embedbench.learner import Learner, Seeds, Tags
 from embedbench.metrics import all_metrics
+from embedbench.registry import ALIASES
 from embedbench.stream import Table
 
 LEARNER_CHECKS = check.learner_checks()
@@ -36,7 +37,7 @@ def _name(value: Any) -> str:
 
 
 @pytest.mark.parametrize("check", LEARNER_CHECKS, ids=_name)
-@pytest.mark.parametrize("name", registry.learner_names())
+@pytest.mark.parametrize("name", [n for n in registry.learner_names() if n not in ALIASES])
 def test_learner(name: str, check: LearnerCheck) -> None:
     check(registry.learner_class(name))
 

@@ -1,0 +1,215 @@
+"""BiC: distillation with exemplars, then two numbers that undo the bias to new classes."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, cast
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from embedbench.errors import UserError
+from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
+from embedbench.stream import Session, StreamSpec, View
+
+from ._distill import distillation, only
+from ._memory import BY_SESSION, Exemplars, Memory, check_memory
+from ._sgd import (
+    Objective,
+    Stop,
+    check_training,
+    generator,
+    mlp_net,
+    optimiser_bytes,
+    optimiser_of,
+    predict,
+    train,
+)
+
+PENALTY = 0.1  # of (α - 1)²/2 and β²/2 beside the cross-entropy
+
+
+@dataclass
+class BiC(Learner):
+    """Bias correction: an answer for a class that session s introduced is α_s z + β_s.
+
+    A session is learned with all exemplars but a hold-out: (1 - λ) cross-entropy + λ distillation,
+    λ the old classes' share of all. Then the network stands still and the newest (α, β) are fitted
+    on the hold-out; those of older sessions stay. The targets of distillation are the old network's
+    corrected answers, and what is trained are the corrected answers, too.
+
+    **Source**: Wu et al. (2019), "Large scale incremental learning", Eqs. 1 to 5; T = 2, a tenth of
+    the exemplars held out.
+
+    **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s. The two numbers are
+    fitted to the optimum of a convex loss, where libraries take 200 epochs of gradient descent; the
+    paper's code and FACIL add .1 β²/2 to it, here .1 (α - 1)²/2 as well, or a hold-out of separable
+    classes would have no optimum. The hold-out has as many samples of every class: a tenth of the
+    smallest list of exemplars, at least one; of the session's classes it is drawn from the session,
+    at most half of a class (and counts as much as the others'). A class that comes again is learned
+    by its labels and keeps the (α, β) of the session that introduced it.
+
+    Parameters
+    ----------
+    units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in `mlp`
+    temperature : T > 0
+    hold_out : share of a class's exemplars, in (0, 1)
+    memory : at least one exemplar a class, "herding", "random" or "all"
+    """
+
+    units: int = 400
+    layers: int = 2
+    batch_size: int = 256
+    lr: float = 8e-4
+    weight_decay: float = 0.0
+    optimiser: str = "nadam"
+    optimiser_state: str = "fresh"
+    stop: Stop = field(default_factory=Stop)
+    temperature: float = 2.0
+    hold_out: float = 0.1
+    memory: Memory = field(default_factory=Memory)
+
+    tags: ClassVar[Tags] = Tags(stores_samples=True)
+    state: ClassVar[tuple[str, ...]] = (
+        "net", "optimiser_", "learned", "exemplars", "biases", "session_of",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        check_training(self)
+        check_memory(self, BY_SESSION)
+        if not 0 < self.temperature < math.inf:
+            raise UserError(f"bic.temperature must be finite and above 0, got {self.temperature}")
+        if not 0 < self.hold_out < 1:
+            raise UserError(f"bic.hold_out must be in (0, 1), got {self.hold_out}")
+        if self.memory.quota(1) == 0:
+            raise UserError(
+                "bic fits its corrections to exemplars: bic.memory.total and "
+                "bic.memory.per_class must not be 0"
+            )
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.seeds, self.device = seeds, device
+        self.learned = 0
+        net = mlp_net(spec.input_shape[0], self.units, self.layers, spec.n_classes, seeds.init)
+        self.net = net.to(device)
+        self.optimiser_ = optimiser_of(self)
+        self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
+        self.biases = torch.zeros(0, 2, device=device)  # (sessions, 2): α, β
+        # the session that introduced a class, 0 for the unseen ones, too
+        self.session_of = torch.zeros(spec.n_classes, dtype=torch.int64, device=device)
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        present, seen = set(session.y.tolist()), set(self.exemplars.classes)
+        old, new = sorted(seen - present), sorted(present - seen)
+        self.session_of[new] = len(self.biases)
+        self.biases = torch.cat([self.biases, self.biases.new_tensor([[1.0, 0.0]])])
+        joined, held, held_y = self.exemplars.join(session), None, None
+        if old and new:
+            joined, held, held_y = self._hold_out(joined, old)
+        log = train(self, joined, objective=self._objective(old, sorted(present | seen)))
+        if held is not None and held_y is not None:
+            logits = self.corrected(predict(self.net, held))[:, sorted(present | seen)]
+            place = {c: k for k, c in enumerate(sorted(present | seen))}
+            labels = torch.tensor([place[c] for c in held_y.tolist()], device=self.device)
+            self.biases[-1] = fitted_bias(logits, labels, [place[c] for c in new])
+        self.exemplars.keep(session, self.net[:-1])
+        self.learned += 1
+        alpha, beta = self.biases[-1].tolist()
+        return log | {"alpha": alpha, "beta": beta, "held_out": 0 if held is None else len(held)}
+
+    def _hold_out(self, joined: Session, old: list[int]) -> tuple[Session, Tensor, Tensor]:
+        """The session without a class-balanced part, then that part: x (h, D), y (h,)."""
+        y = torch.from_numpy(joined.y)
+        mixed = torch.randperm(len(y), generator=generator(self.seeds.memory, self.learned))
+        n_own = len(y) - len(self.exemplars)
+        own, stored = mixed[mixed < n_own], mixed[mixed >= n_own]
+        lists = {c: (stored if c in old else own) for c in set(y.tolist())}
+        rows = {c: index[y[index] == c] for c, index in lists.items()}
+        size = max(1, int(self.hold_out * min(len(rows[c]) for c in old)))
+        taken = [r[: size if c in old else min(size, len(r) // 2)] for c, r in rows.items()]
+        held = torch.cat(taken)
+        left = torch.ones(len(y), dtype=torch.bool)
+        left[held] = False
+        index = left.nonzero().flatten()
+        part = cast(View, _Part(joined.x, index.to(self.device)))
+        rest = replace(joined, x=part, y=joined.y[index.numpy()], ids=joined.ids[index.numpy()])
+        return rest, joined.x.batch(held.to(self.device), self.device), y[held].to(self.device)
+
+    def _objective(self, old: list[int], seen: list[int]) -> Objective:
+        mask = only(seen, len(self.session_of), self.device)
+        teacher, share = copy.deepcopy(self.net), len(old) / len(seen)
+
+        def loss(x: Tensor, y: Tensor) -> Tensor:
+            logits = self.corrected(self.net(x))
+            entropy = cross_entropy(logits + mask, y)
+            if not old:
+                return entropy
+            targets = self.corrected(predict(teacher, x))[:, old]
+            kept = distillation(logits[:, old], targets, self.temperature)
+            return (1 - share) * entropy + share * kept
+
+        return loss
+
+    def corrected(self, logits: Tensor) -> Tensor:
+        """α_s z + β_s for every class, s the session that introduced it, (n, C)."""
+        alpha, beta = self.biases[self.session_of].T  # (C,)
+        out: Tensor = logits * alpha + beta
+        return out
+
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        return self.corrected(predict(self.net, x))
+
+    def footprint(self) -> Footprint:
+        held = Footprint(
+            parameters=tensor_bytes(*self.net.parameters()),
+            biases=tensor_bytes(self.biases, self.session_of),
+            **self.exemplars.footprint(),
+        )
+        if self.optimiser_state == "kept":
+            held["optimiser"] = optimiser_bytes(self.optimiser_)
+        return held
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The samples `index` of a view."""
+
+    view: View
+    index: Tensor
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def batch(self, index: Tensor, device: str) -> Tensor:
+        return self.view.batch(self.index[index], device)
+
+
+def fitted_bias(logits: Tensor, y: Tensor, new: list[int]) -> Tensor:
+    """(α, β) of the classes `new` that minimise cross-entropy, every class counting the same.
+
+    Parameters
+    ----------
+    logits : (n, k), those of the old classes corrected
+    y : (n,) labels in [0, k)
+    """
+    logits = logits.double()
+    counts = torch.bincount(y, minlength=logits.shape[1]).double()
+    weight = 1 / (counts[y] * (counts > 0).sum())  # (n,), sums to 1
+    is_new = torch.zeros(logits.shape[1], dtype=torch.float64, device=logits.device)
+    is_new[new] = 1
+    bias = torch.tensor([1.0, 0.0], dtype=torch.float64, device=logits.device, requires_grad=True)
+    optimiser = torch.optim.LBFGS([bias], max_iter=200, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        optimiser.zero_grad()
+        moved = logits * (1 + is_new * (bias[0] - 1)) + is_new * bias[1]
+        loss = (weight * cross_entropy(moved, y, reduction="none")).sum()
+        loss = loss + PENALTY / 2 * ((bias[0] - 1) ** 2 + bias[1] ** 2)
+        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        return loss
+
+    optimiser.step(closure)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    return bias.detach().float()

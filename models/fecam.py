@@ -1,0 +1,148 @@
+"""FeCAM: Mahalanobis distances by a covariance for every class."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from embedbench.errors import UserError
+from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
+from embedbench.stream import Session, StreamSpec
+
+UNSEEN = -1e30  # score of a class without a mean: finite, below every other
+
+
+@dataclass
+class FeCAM(Learner):
+    """Class means and shrunk, normalised covariances; the smallest Mahalanobis distance answers.
+
+    **Source**: Goswami et al. (2023), "FeCAM: exploiting the heterogeneity of class distributions
+    in exemplar-free continual learning". Features are brought to length 1 and to the power β
+    (Tukey's ladder); Σ_c is shrunk to S = Σ_c + γ₁ V₁ I + γ₂ V₂ (1 - I), V₁ and V₂ its mean
+    diagonal and off-diagonal element, and normalised to correlations R; the distance is
+    (x̂ - μ̂_c)ᵀ R⁻¹ (x̂ - μ̂_c) with both brought to length 1. Features with negative values, as a
+    ViT's, are not raised to a power; the paper sets γ₂ = 0 there.
+
+    **Departs**: the mean is that of the transformed features (their code transforms the mean), and
+    Σ_c is shrunk once (their code: twice). Whether there are negative values is decided on the
+    first session, for all; if not, later ones keep their sign: sign(x) |x|^β. A class of one sample
+    has R = I. A class that comes again adds to its covariance.
+
+    No D × D matrix is formed. A class's scatter is kept as FᵀF with r orthogonal rows, r at most
+    its samples less one and at most D; R⁻¹ follows from them by the identities of Woodbury and of
+    Sherman and Morrison, exactly. That takes r (n + D) numbers and 2 n r D operations, not D² and
+    2 n D².
+
+    Parameters
+    ----------
+    beta : β in (0, 1]; 1 leaves features as they are
+    gamma1, gamma2 : γ₁ > 0 and γ₂ in [0, γ₁]
+    """
+
+    beta: float = 0.5
+    gamma1: float = 1.0
+    gamma2: float = 1.0
+
+    state: ClassVar[tuple[str, ...]] = ("counts", "means", "factors", "power")
+
+    def __post_init__(self) -> None:
+        for setting, fits, expected in (
+            ("beta", 0 < self.beta <= 1, "in (0, 1]"),
+            ("gamma1", self.gamma1 > 0, "above 0"),
+            ("gamma2", 0 <= self.gamma2 <= self.gamma1, "in [0, gamma1]"),
+        ):
+            if not fits:
+                raise UserError(f"fecam.{setting} must be {expected}, got {getattr(self, setting)}")
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.device = device
+        n_classes, width = spec.n_classes, spec.input_shape[0]
+        self.counts = torch.zeros(n_classes, dtype=torch.int64, device=device)
+        self.means = torch.zeros(n_classes, width, device=device)
+        self.factors = [torch.zeros(0, width, device=device) for _ in range(n_classes)]  # F
+        self.power = 0.0  # β, or 1 where features have negative values; 0: not decided yet
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        y = torch.from_numpy(session.y).to(self.device)
+        views = {int(c): (y == c).nonzero().flatten() for c in np.unique(session.y)}
+        if not self.power:
+            lowest = [session.x.batch(rows, self.device).min() for rows in views.values()]
+            self.power = self.beta if min(lowest) >= 0 else 1.0
+        for c, rows in views.items():
+            self._add(c, self._transformed(session.x.batch(rows, self.device)))
+        return {"power": self.power}
+
+    def _transformed(self, x: Tensor) -> Tensor:
+        x = normalize(x)
+        return x if self.power == 1 else x.sign() * x.abs() ** self.power
+
+    def _add(self, c: int, x: Tensor) -> None:
+        """Add samples x (n, D) to the mean and the scatter of class c."""
+        old, n = int(self.counts[c]), len(x)
+        mean = x.mean(0)
+        shift = mean - self.means[c]
+        between = shift * (old * n / (old + n)) ** 0.5
+        rows = torch.cat([self.factors[c], x - mean, between[None]])
+        _, sizes, directions = torch.linalg.svd(rows, full_matrices=False)
+        kept = sizes > sizes[0] * max(rows.shape) * torch.finfo(x.dtype).eps
+        self.factors[c] = sizes[kept, None] * directions[kept]
+        self.means[c] += shift * (n / (old + n))
+        self.counts[c] += n
+
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        x = normalize(self._transformed(x))
+        out = x.new_full((len(x), len(self.counts)), UNSEEN)
+        seen = self.counts.nonzero().flatten()
+        shapes = [self._shape(c) for c in seen.tolist()]
+        # tᵀt of t = s (x̂ - μ̂), without a matrix (n, D) for every class; the rest in _distances
+        squares = x.square() @ torch.stack([s.square() for s, _, _ in shapes]).T  # (n, seen)
+        for k, c in enumerate(seen.tolist()):
+            out[:, c] = -self._distances(x, squares[:, k], c, *shapes[k])
+        return out
+
+    def _root(self, c: int) -> Tensor:
+        """(r, D) with rootᵀ root = Σ_c."""
+        return self.factors[c] / math.sqrt(max(int(self.counts[c]) - 1, 1))
+
+    def _shape(self, c: int) -> tuple[Tensor, float, float]:
+        """s (D,), s² the diagonal of S = Σ + level·I + every·11ᵀ, then `level` and `every`."""
+        root, width = self._root(c), self.means.shape[1]
+        diagonal = root.square().sum(0)
+        v1 = float(diagonal.mean())
+        if v1 == 0:
+            return torch.ones_like(diagonal), 1.0, 0.0
+        v2 = (float(root.sum(1).square().sum()) / width - v1) / max(width - 1, 1)
+        level = max(self.gamma1 * v1 - self.gamma2 * v2, 1e-6 * v1)
+        every = self.gamma2 * v2
+        return (diagonal + level + every).sqrt(), level, every
+
+    def _distances(
+        self, x: Tensor, squares: Tensor, c: int, s: Tensor, level: float, every: float
+    ) -> Tensor:
+        """tᵀ S⁻¹ t, t = s (x̂ - μ̂), which is δᵀ R⁻¹ δ; x (n, D), `squares` (n,) Σ (s x̂)²."""
+        centre, root = normalize(self.means[c], dim=0), self._root(c)
+        rows = torch.cat([root, torch.ones_like(s)[None], (s * centre)[None]]) * s  # (r + 2, D)
+        offset = rows @ centre
+        along = x @ rows.T - offset  # (n, D) @ (D, r + 2): root t, 1ᵀ t, (s μ̂)ᵀ t
+        along, total, last = along[:, :-2], along[:, -2], along[:, -1]
+        norm = squares - 2 * last - offset[-1]  # tᵀ t
+        sizes, sums = root.square().sum(1), root.sum(1)  # sizes: the eigenvalues of Σ but for 0s
+        share = along / (sizes + level)
+        # A = Σ + level·I, S = A + every·11ᵀ
+        distance = (norm - (along * share).sum(1)) / level  # tᵀ A⁻¹ t
+        across = (total - share @ sums) / level  # 1ᵀ A⁻¹ t
+        whole = (len(s) - float((sums.square() / (sizes + level)).sum())) / level  # 1ᵀ A⁻¹ 1
+        out: Tensor = distance - across.square() * (every / (1 + every * whole))
+        return out
+
+    def footprint(self) -> Footprint:
+        return Footprint(
+            means=tensor_bytes(self.means, self.counts),
+            covariances=tensor_bytes(*self.factors),
+        )

@@ -1,0 +1,115 @@
+"""Joint: the MLP trained on all data seen so far, after every session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import torch
+
+from embedbench.errors import unknown
+from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
+from embedbench.stream import Bools, Session, StreamSpec, View
+
+from ._samples import Samples
+from ._sgd import (
+    Stop,
+    check_training,
+    mlp_net,
+    optimiser_bytes,
+    optimiser_of,
+    predict,
+    train,
+)
+
+
+@dataclass
+class Joint(Learner):
+    """Incremental joint training: every sample of every session so far is kept and trained on.
+
+    What a learner with unlimited memory and time reaches at each session; `incremental-joint` is
+    another name of it. After the last session it has seen what `offline` is given at once.
+
+    **Source**: Masana et al. (2022), "Class-incremental learning: survey and performance
+    evaluation", "Joint"; the upper bound of their tables.
+
+    **Departs**: validation data are kept as well, so that the stopping rule sees every class.
+
+    Parameters
+    ----------
+    units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in `mlp`
+    weights : "fresh": each session begins with the same initial weights; "kept": with those of the
+        session before
+    """
+
+    units: int = 400
+    layers: int = 2
+    batch_size: int = 256
+    lr: float = 8e-4
+    weight_decay: float = 0.0
+    optimiser: str = "nadam"
+    optimiser_state: str = "fresh"
+    stop: Stop = field(default_factory=Stop)
+    weights: str = "fresh"
+
+    tags: ClassVar[Tags] = Tags(stores_samples=True)
+    state: ClassVar[tuple[str, ...]] = (
+        "net", "optimiser_", "learned", "samples", "validation", "loss_classes",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        check_training(self)
+        if self.weights not in ("fresh", "kept"):
+            raise unknown("joint.weights", self.weights, ("fresh", "kept"))
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.spec, self.seeds, self.device = spec, seeds, device
+        self.learned = 0
+        self.samples, self.validation = (Samples(spec.input_shape[0]) for _ in range(2))
+        self.loss_classes: Bools | None = np.zeros(spec.n_classes, dtype=np.bool_)
+        self._new_net()
+
+    def _new_net(self) -> None:
+        inputs, n_classes = self.spec.input_shape[0], self.spec.n_classes
+        net = mlp_net(inputs, self.units, self.layers, n_classes, self.seeds.init)
+        self.net = net.to(self.device)
+        self.optimiser_ = optimiser_of(self)
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        self.samples.add(session.x, session.y)
+        self.validation.add(session.val_x, session.val_y)
+        if session.loss_classes is None or self.loss_classes is None:
+            self.loss_classes = None  # from here on the loss sees all classes
+        else:
+            self.loss_classes = self.loss_classes | session.loss_classes
+        if self.weights == "fresh":
+            self._new_net()
+        log = train(self, self._all(session))
+        self.learned += 1
+        return log
+
+    def _all(self, session: Session) -> Session:
+        """A session of all samples so far."""
+        return replace(
+            session,
+            x=cast(View, self.samples),
+            y=self.samples.y.astype(np.int64),
+            val_x=cast(View, self.validation),
+            val_y=self.validation.y.astype(np.int64),
+            loss_classes=self.loss_classes,
+        )
+
+    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
+        return predict(self.net, x)
+
+    def footprint(self) -> Footprint:
+        held = Footprint(parameters=tensor_bytes(*self.net.parameters()))
+        for stored in (self.samples, self.validation):
+            for kind, size in stored.footprint().items():
+                held[kind] = held.get(kind, 0) + size
+        if self.loss_classes is not None:
+            held["mask"] = self.loss_classes.nbytes
+        if self.optimiser_state == "kept":
+            held["optimiser"] = optimiser_bytes(self.optimiser_)
+        return held

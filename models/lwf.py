@@ -1,0 +1,118 @@
+"""LwF: the old network's answers on new samples are learned beside the new labels."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from embedbench.errors import UserError
+from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
+from embedbench.stream import Session, StreamSpec
+
+from ._distill import distillation, only
+from ._memory import BY_SESSION, Exemplars, Memory, check_memory
+from ._sgd import (
+    Objective,
+    Stop,
+    check_training,
+    mlp_net,
+    optimiser_bytes,
+    optimiser_of,
+    predict,
+    train,
+)
+
+
+@dataclass
+class LwF(Learner):
+    """Learning without forgetting: cross-entropy on new classes + λ distillation on old ones.
+
+    Without exemplars (the default, as in the paper) the cross-entropy is among the session's own
+    classes; with exemplars it is over all classes seen, and both terms are on both.
+
+    **Source**: Li and Hoiem (2016), Eqs. 1 to 3, T = 2, λ = 1; in its class-incremental form, one
+    head for all classes, Rebuffi et al. (2017), "LwF.MC".
+
+    **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s. λ = 3, as in PyCIL;
+    FACIL searches it downwards from 10. The old network is a copy that lives while a session is
+    learned. Exemplars are no part of the paper; libraries add them (`--set
+    lwf.memory.per_class=20`).
+
+    Parameters
+    ----------
+    units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in `mlp`
+    lam : λ ≥ 0
+    temperature : T > 0
+    memory : "herding", "random" or "all"; none by default
+    """
+
+    units: int = 400
+    layers: int = 2
+    batch_size: int = 256
+    lr: float = 8e-4
+    weight_decay: float = 0.0
+    optimiser: str = "nadam"
+    optimiser_state: str = "fresh"
+    stop: Stop = field(default_factory=Stop)
+    lam: float = 3.0
+    temperature: float = 2.0
+    memory: Memory = field(default_factory=lambda: Memory(per_class=0))
+
+    tags: ClassVar[Tags] = Tags(stores_samples=True)
+    state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "learned", "exemplars")
+
+    def __post_init__(self) -> None:
+        check_training(self)
+        check_memory(self, BY_SESSION)
+        if not 0 <= self.lam < math.inf:
+            raise UserError(f"lwf.lam must be finite and at least 0, got {self.lam}")
+        if not 0 < self.temperature < math.inf:
+            raise UserError(f"lwf.temperature must be finite and above 0, got {self.temperature}")
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.seeds, self.device = seeds, device
+        self.learned, self.n_classes = 0, spec.n_classes
+        net = mlp_net(spec.input_shape[0], self.units, self.layers, spec.n_classes, seeds.init)
+        self.net = net.to(device)
+        self.optimiser_ = optimiser_of(self)
+        self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        objective = self._objective(set(session.y.tolist()))
+        log = train(self, self.exemplars.join(session), objective=objective)
+        self.exemplars.keep(session, self.net[:-1])
+        self.learned += 1
+        return log
+
+    def _objective(self, present: set[int]) -> Objective:
+        """The loss of a session whose own classes are `present`."""
+        old = sorted(self.exemplars.classes)
+        learned = present | self.exemplars.classes if len(self.exemplars) else present
+        mask = only(learned, self.n_classes, self.device)
+        teacher = copy.deepcopy(self.net)
+
+        def loss(x: Tensor, y: Tensor) -> Tensor:
+            logits = self.net(x)
+            total = cross_entropy(logits + mask, y)
+            if not old:
+                return total
+            targets = predict(teacher, x)[:, old]
+            return total + self.lam * distillation(logits[:, old], targets, self.temperature)
+
+        return loss
+
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        return predict(self.net, x)
+
+    def footprint(self) -> Footprint:
+        held = Footprint(
+            parameters=tensor_bytes(*self.net.parameters()), **self.exemplars.footprint()
+        )
+        if self.optimiser_state == "kept":
+            held["optimiser"] = optimiser_bytes(self.optimiser_)
+        return held

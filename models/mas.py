@@ -1,0 +1,119 @@
+"""MAS: the MLP and a quadratic penalty on weights that its outputs are sensitive to."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from embedbench.errors import UserError
+from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
+from embedbench.stream import Session, StreamSpec
+
+from ._penalty import pull
+from ._sgd import (
+    Stop,
+    check_training,
+    mlp_net,
+    optimiser_bytes,
+    optimiser_of,
+    predict,
+    train,
+)
+
+BLOCK = 1024  # samples; larger ones fall out of a processor's caches
+
+
+@dataclass
+class MAS(Learner):
+    """Memory-aware synapses: L = L_t + λ Σ_i Ω_i (θ_i - θ*_i)², Ω_i = mean_x |∂‖f(x)‖²/∂θ_i|.
+
+    **Source**: Aljundi et al. (2018), "Memory aware synapses: learning what (not) to forget", Eqs.
+    2 to 4; λ = 1 in their code. f are the logits, Ω is the sum over the sessions, θ* the weights
+    after the latest.
+
+    **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s. The absolute value is
+    taken of every sample's gradient, as the paper writes; FACIL takes it of a batch's mean gradient
+    and averages Ω over the sessions (α = .5), with λ searched from 400, so that λ does not carry
+    over.
+
+    Parameters
+    ----------
+    units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in `mlp`
+    lam : λ ≥ 0
+    """
+
+    units: int = 400
+    layers: int = 2
+    batch_size: int = 256
+    lr: float = 8e-4
+    weight_decay: float = 0.0
+    optimiser: str = "nadam"
+    optimiser_state: str = "fresh"
+    stop: Stop = field(default_factory=Stop)
+    lam: float = 1.0
+
+    state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "learned", "importance")
+
+    def __post_init__(self) -> None:
+        check_training(self)
+        if not 0 <= self.lam < math.inf:
+            raise UserError(f"mas.lam must be finite and at least 0, got {self.lam}")
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.seeds, self.device = seeds, device
+        self.learned = 0
+        net = mlp_net(spec.input_shape[0], self.units, self.layers, spec.n_classes, seeds.init)
+        self.net = net.to(device)
+        self.optimiser_ = optimiser_of(self)
+        self.importance = [torch.zeros_like(p) for p in self.net.parameters()]  # Ω
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        anchor = [p.detach().clone() for p in self.net.parameters()]  # θ*
+
+        def regularise() -> None:
+            pull(self.net, self.importance, anchor, 2 * self.lam)
+
+        log = train(self, session, regularise=regularise if self.learned and self.lam else None)
+        for first in range(0, len(session.x), BLOCK):
+            rows = torch.arange(first, min(first + BLOCK, len(session.x)), device=self.device)
+            found = sensitivity(self.net, session.x.batch(rows, self.device))
+            for total, new in zip(self.importance, found, strict=True):
+                total.add_(new, alpha=1 / len(session.x))
+        self.learned += 1
+        return log
+
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        return predict(self.net, x)
+
+    def footprint(self) -> Footprint:
+        held = Footprint(
+            parameters=tensor_bytes(*self.net.parameters()),
+            importance=tensor_bytes(*self.importance),
+        )
+        if self.optimiser_state == "kept":
+            held["optimiser"] = optimiser_bytes(self.optimiser_)
+        return held
+
+
+@torch.no_grad()
+def sensitivity(net: nn.Module, x: Tensor) -> list[Tensor]:
+    """Σ_x |∂‖f(x)‖²/∂θ| of a ReLU MLP at x (n, D): one tensor per parameter.
+
+    In a layer a → a Wᵀ + b the gradient of one sample is the outer product of δ and a, and |δ aᵀ| =
+    |δ| |a|ᵀ, so the sum over samples is one matrix product.
+    """
+    linears = [m for m in net.modules() if isinstance(m, nn.Linear)]
+    inputs = [x]
+    for layer in linears[:-1]:
+        inputs.append(torch.relu(layer(inputs[-1])))
+    delta = 2 * linears[-1](inputs[-1])  # ∂‖f‖²/∂f, (n, C)
+    found: list[Tensor] = []
+    for k in range(len(linears) - 1, -1, -1):
+        found = [delta.abs().T @ inputs[k].abs(), delta.abs().sum(0), *found]
+        if k:
+            delta = (delta @ linears[k].weight) * (inputs[k] > 0)
+    return found

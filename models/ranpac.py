@@ -1,0 +1,147 @@
+"""RanPAC: ridge regression on random ReLU projections, by second moments that add up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from embedbench.errors import UserError
+from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
+from embedbench.stream import Session, StreamSpec
+
+from ._sgd import generator
+
+LAMBDAS = [10.0**k for k in range(-8, 9)]
+BLOCK = 2048  # samples projected at once
+
+
+@dataclass
+class RanPAC(Learner):
+    """Random projections and ridge regression: W = (G + λI)⁻¹ Q, G = Σ HᵀH, Q = Σ HᵀY.
+
+    **Source**: McDonnell et al. (2023), "RanPAC: random projections and pre-trained models for
+    continual learning", Eqs. 4 and 5 and Algorithm 1: h = ReLU(x P), P ~ N(0, 1) frozen,
+    M = 10,000; λ from 10⁻⁸ to 10⁸ by the squared error on a fifth of the session's samples, with
+    the ridge fitted to the other four fifths. Its first stage, adapters in the backbone, is not
+    part of learning on frozen embeddings.
+
+    **Departs**: M = 2,000 by default, for processors without an accelerator. The split is drawn at
+    random. A session of one sample keeps the λ of the session before. Sums are kept in float64;
+    where G + λI is not positive definite even so, λ rises tenfold until it is.
+
+    Parameters
+    ----------
+    projections : M
+    lam : λ ≥ 0, or None to pick it in each session
+    """
+
+    projections: int = 2000
+    lam: float | None = None
+
+    state: ClassVar[tuple[str, ...]] = (
+        "projection", "gram", "targets", "weights", "lam_", "learned",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        if self.projections < 1:
+            raise UserError(f"ranpac.projections must be at least 1, got {self.projections}")
+        if self.lam is not None and not 0 <= self.lam < math.inf:
+            raise UserError(f"ranpac.lam must be finite and at least 0, got {self.lam}")
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.seeds, self.device = seeds, device
+        self.learned = 0
+        self.lam_ = 1.0 if self.lam is None else self.lam
+        size, n_classes = self.projections, spec.n_classes
+        drawn = torch.randn(spec.input_shape[0], size, generator=generator(seeds.init, 0))
+        self.projection = drawn.to(device)
+        self.gram = torch.zeros(size, size, device=device, dtype=torch.float64)
+        self.targets = torch.zeros(size, n_classes, device=device, dtype=torch.float64)
+        self.weights = torch.zeros(size, n_classes, device=device)
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        n = len(session.x)
+        held = max(1, n // 5) if n > 1 else 0
+        order = torch.randperm(n, generator=generator(self.seeds.batches, self.learned))
+        fitted, held_out = torch.split(order.to(self.device), [n - held, held])
+        gram, targets = self._moments(session, fitted)
+        log: dict[str, Any] = {}
+        if self.lam is None and held:
+            errors = self._errors(session, fitted, held_out, gram, targets)
+            self.lam_ = LAMBDAS[int(errors.argmin())]
+            log["validation_mse"] = errors.tolist()
+        rest = self._moments(session, held_out)
+        self.gram += gram + rest[0]
+        self.targets += targets + rest[1]
+        self._solve()
+        self.learned += 1
+        return log | {"lam": self.lam_}
+
+    def _project(self, x: Tensor) -> Tensor:
+        return torch.relu(x @ self.projection)  # (n, D) @ (D, M)
+
+    def _blocks(self, session: Session, index: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """h (b, M) float64 and y (b,) of the samples `index`."""
+        y = torch.from_numpy(session.y).to(self.device)
+        for part in torch.split(index, BLOCK):
+            yield self._project(session.x.batch(part, self.device)).double(), y[part]
+
+    def _moments(self, session: Session, index: Tensor) -> tuple[Tensor, Tensor]:
+        """HᵀH (M, M) and HᵀY (M, C) of the samples `index`."""
+        gram, targets = torch.zeros_like(self.gram), torch.zeros_like(self.targets)
+        for h, y in self._blocks(session, index):
+            gram.addmm_(h.T, h)
+            targets.index_add_(1, y, h.T)
+        return gram, targets
+
+    def _errors(
+        self, session: Session, fitted: Tensor, held_out: Tensor, gram: Tensor, targets: Tensor
+    ) -> Tensor:
+        """Mean squared error on `held_out` of the ridge fitted to `fitted`, for every λ.
+
+        One eigendecomposition serves all λ, of HᵀH = V S Vᵀ (`gram`) or, where there are fewer
+        samples than projections, of the smaller HHᵀ = U S Uᵀ: predictions are
+        h V (S + λ)⁻¹ VᵀHᵀY, or h HᵀU (S + λ)⁻¹ UᵀY.
+        """
+        n_classes = targets.shape[1]
+        if len(fitted) < self.projections:
+            blocks = list(self._blocks(session, fitted))
+            h = torch.cat([b[0] for b in blocks])
+            values, vectors = torch.linalg.eigh(h @ h.T)
+            right = vectors.T @ one_hot(torch.cat([b[1] for b in blocks]), n_classes).double()
+            vectors = h.T @ vectors
+        else:
+            values, vectors = torch.linalg.eigh(gram)
+            right = vectors.T @ targets
+        total = torch.zeros(len(LAMBDAS), dtype=torch.float64, device=gram.device)
+        for h, y in self._blocks(session, held_out):
+            left, true = h @ vectors, one_hot(y, n_classes).double()
+            for k, lam in enumerate(LAMBDAS):
+                total[k] += ((left / (values.clamp(min=0) + lam)) @ right - true).square().sum()
+        return total / (len(held_out) * n_classes)
+
+    def _solve(self) -> None:
+        while True:
+            ridge = self.gram.clone()
+            ridge.diagonal().add_(self.lam_)
+            factor, failed = torch.linalg.cholesky_ex(ridge)
+            if not int(failed):
+                break
+            self.lam_ = max(10 * self.lam_, LAMBDAS[0])
+        self.weights = torch.cholesky_solve(self.targets, factor).float()
+
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        return self._project(x) @ self.weights  # (n, M) @ (M, C)
+
+    def footprint(self) -> Footprint:
+        return Footprint(
+            projection=tensor_bytes(self.projection),
+            moments=tensor_bytes(self.gram, self.targets),
+            classifier=tensor_bytes(self.weights),
+        )
