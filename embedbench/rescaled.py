@@ -151,7 +151,7 @@ def raf_lastnorm(scores: ScoreMatrix) -> Floats:
     RAF_K = AF_K, which the paper says holds, where sessions are unequal and Eq. 4 does not.
     """
     chance = _random_forgetting(scores)
-    return af(scores) * (chance[-1] / chance)
+    return af(scores) * (float(chance[-1]) / chance)
 
 
 CURVES = (aa, af, uraa, uraf, raa, raf, raf_lastnorm)
