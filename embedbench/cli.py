@@ -29,6 +29,7 @@ for command in (
     cli_files.import_command,
     cli_files.export,
     cli_files.inspect,
+    cli_files.order,
     cli_files.verify,
     cli_files.diff,
 ):

@@ -17,6 +17,7 @@ from embedbench.protocol import (
     flat_spec,
     load_table,
     one_file,
+    order_notes,
     split_rows,
     view_session,
 )
@@ -52,6 +53,7 @@ class IncrementalClass(Protocol):
         order, untested = self._order(file, seed)
         cuts = self._cuts(len(order), len(untested))
         names = ", ".join(file.classes[c] for c in untested)
+        notes = (f"classes without test samples, in the base session: {names}",) if names else ()
         base_rows = split.train[np.isin(file.labels[split.train], order[: cuts[0]])]
         table, features, fitted = load_table(file, self.scale, base_rows)
         pairs = [
@@ -71,7 +73,7 @@ class IncrementalClass(Protocol):
             normalise_new=self.normalise_new,
             fitted=fitted,
             validation=self.validation,
-            notes=(f"classes without test samples, in the base session: {names}",) if names else (),
+            notes=(*notes, *order_notes(self.order, file, [len(s.classes) for s, _ in pairs])),
         )
 
     def recipe(self) -> str:
