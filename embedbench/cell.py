@@ -32,6 +32,7 @@ class Cell:
     offline_params : settings of the reference learner, as JSON text
     references : number of offline reference runs behind an α_ideal
     part : of an offline run, which of the stream's references it learns
+    tuning : JSON text of the search that chose settings, see `tune`; decides nothing
     """
 
     files: tuple[str, ...]
@@ -47,6 +48,7 @@ class Cell:
     device: str = "cpu"
     command: str = ""
     part: int = 0
+    tuning: str = ""
 
     @property
     def seeds(self) -> Seeds:
@@ -121,6 +123,7 @@ class Cell:
             self,
             learner=learner,
             learner_params=params,
+            tuning="",
             command=f"{head} --learner {learner} --seed {seed}",
             **changes,
         )
@@ -223,4 +226,5 @@ def _describe(cell: Cell, stream: Stream, learner: Learner, root: Path) -> dict[
             "machine": platform.machine(),
         },
         "command": cell.command,
+        **({"tuning": json.loads(cell.tuning)} if cell.tuning else {}),
     }

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from embedbench import cli_files
 from embedbench.cli_shared import Device, Json, Overwrite, Quiet, note, show
 from embedbench.errors import UserError
+
+if TYPE_CHECKING:
+    from embedbench.cell import Cell
 
 app = typer.Typer(
     name="embedbench",
@@ -51,6 +53,12 @@ def run(
     ] = None,
     order: Annotated[str | None, typer.Option(help="natural, random or a file.")] = None,
     preset: Annotated[str | None, typer.Option(help="A paper's settings: kemker.")] = None,
+    tune: Annotated[
+        list[str] | None, typer.Option(help="Values to choose from: mlp.lr=0.1,0.01.")
+    ] = None,
+    tune_sessions: Annotated[
+        int, typer.Option(help="Sessions whose validation data chooses.", min=1)
+    ] = 3,
     jobs: Annotated[int | None, typer.Option(help="Processes (default: the cores).", min=1)] = None,
     device: Device = "auto",
     overwrite: Overwrite = False,
@@ -61,21 +69,30 @@ def run(
     from embedbench import grid
     from embedbench.cores import cores
     from embedbench.progress import bar
-    from embedbench.settings import parse_seeds, parse_settings, plan
+    from embedbench.settings import parse_seeds, parse_settings, plan, start_of_command
+    from embedbench.tune import search
 
     if seed is not None and seeds is not None:
         raise UserError("give --seed or --seeds, not both")
     items = [*(settings or []), *([f"protocol.order={order}"] if order else [])]
     learners = [name.strip() for name in learner.split(",") if name.strip()]
-    cells = plan(
-        [str(f) for f in files],
-        protocol,
-        learners,
-        [seed or 0] if seeds is None else parse_seeds(seeds),
-        settings=parse_settings(items, learners, preset),
-        device=_device(device),
-        command=_command(files, protocol, preset, out),
-    )
+    where = _device(device)
+
+    def planned(more: list[str]) -> list[Cell]:
+        return plan(
+            [str(f) for f in files],
+            protocol,
+            learners,
+            [seed or 0] if seeds is None else parse_seeds(seeds),
+            settings=parse_settings([*items, *more], learners, preset),
+            device=where,
+            command=start_of_command(files, protocol, out, preset),
+        )
+
+    with bar("trials", quiet or not tune) as advance:
+        cells = search(
+            planned, tune or [], out, sessions=tune_sessions, jobs=jobs or cores(), progress=advance
+        )
     wanted = jobs or min(len(cells), cores())
     with bar("cells", quiet) as advance:
         outcome = grid.run_grid(cells, out, jobs=wanted, overwrite=overwrite, progress=advance)
@@ -250,11 +267,6 @@ def _device(name: str) -> str:
         reason = str(e).partition("\n")[0]
         raise UserError(f"device {name!r} cannot be used here ({reason}); try --device cpu") from e
     return name
-
-
-def _command(files: list[Path], protocol: str, preset: str | None, out: Path) -> str:
-    words = ["embedbench", "run", *map(str, files), "--protocol", protocol, "--out", str(out)]
-    return shlex.join([*words, *(["--preset", preset] if preset else [])])
 
 
 def _dashes(words: list[str]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import time
 from pathlib import Path
@@ -12,7 +11,7 @@ from embedbench.cores import cores
 from embedbench.progress import bar
 from embedbench.report import print_report
 from embedbench.report_html import write_html
-from embedbench.settings import parse_settings, plan
+from embedbench.settings import parse_settings, plan, start_of_command
 
 LEARNERS = ("mlp", "ewc", "ncm")
 SEEDS = (0, 1, 2)
@@ -41,9 +40,6 @@ def run_demo(out: Path, *, quiet: bool) -> None:
     for protocol, items in STREAMS.items():
         # λ fixed: a search would train every session some ten times over
         settings = parse_settings([*items, "ewc.lam=100"], LEARNERS, None)
-        command = shlex.join(
-            ["embedbench", "run", str(file), "--protocol", protocol, "--out", str(out / "runs")]
-        )
         cells = plan(
             [str(file)],
             protocol,
@@ -51,7 +47,7 @@ def run_demo(out: Path, *, quiet: bool) -> None:
             SEEDS,
             settings=settings,
             device="cpu",
-            command=command,
+            command=start_of_command([file], protocol, out / "runs"),
         )
         with bar(protocol, quiet) as advance:
             grid.run_grid(cells, out / "runs", jobs=cores(), progress=advance)

@@ -9,8 +9,22 @@ from dataclasses import replace
 import numpy as np
 
 from embedbench.kemker2018_data import NAMES, paper_size
-from embedbench.kemker2018_runs import LEARNERS, PROTOCOLS, Runs, metric, modalities, seconds
-from embedbench.kemker2018_sizes import FEL_UNITS, QUESTIONS, megabytes, summary
+from embedbench.kemker2018_runs import (
+    LEARNERS,
+    PROTOCOLS,
+    Runs,
+    metric,
+    modalities,
+    over,
+    seconds,
+)
+from embedbench.kemker2018_sizes import (
+    FEL_UNITS,
+    QUESTIONS,
+    Capacity,
+    megabytes,
+    summary,
+)
 from embedbench.record import Record
 from embedbench.report_rows import Stat
 from embedbench.reproduce import Table, Value, published
@@ -28,7 +42,7 @@ def table1(runs: Runs) -> Table:
     misprint = _misprints("1")
     for row in published("kemker2018")["tables"]["1"]:
         data = runs.data.get(row["data"])
-        ours = data.counts() if data else {}
+        ours = data.counts if data else {}
         numbers = [row[c] for c in columns] + [n for r in ranges for n in row[r]]
         mine = [n for c in (*columns, *ranges) for n in ours.get(c, [])]
         values = {
@@ -51,10 +65,10 @@ def table2(runs: Runs) -> Table:
     for row in published("kemker2018")["tables"]["2"]:
         names = modalities(row["data"], row["protocol"])
         run = (row["learner"], row["protocol"], names)
-        values = {}
+        values, records = {}, runs.of(run)
         for omega, symbol in SYMBOLS.items():
             remark = misprint.get((row["learner"], f"{row['data']} {row['protocol']} {omega}"), "")
-            ours = runs.stat(run, metric(omega))
+            ours = over(records, metric(omega))
             values[symbol] = Value(row[omega], ours, 3, runs.stands_in(names), remark)
         labels = (row["protocol"], LEARNERS[row["learner"]], runs.label(names))
         table.rows.append((labels, values))
@@ -70,15 +84,15 @@ def table2_sizes(runs: Runs) -> Table:
     for row in published("kemker2018")["tables"]["2 MB"]:
         name, learner = row["data"], row["learner"]
         remark = misprint.get((learner, f"{name} mb"), "")
-        units = FEL_UNITS[name]
-        size = megabytes(learner, paper_size(name), fel_units=units)
+        capacity = Capacity(fel_units=FEL_UNITS[name])
+        size = megabytes(learner, paper_size(name), capacity)
         values = {paper: Value(row["mb"], Stat.of([size]), 2, remark=remark)}
         table.rows.append(((LEARNERS[learner], NAMES[name]), values))
         data = runs.data.get(name)
         if data is None:
             continue
         if data.stands_in:
-            size = megabytes(learner, data.size(), fel_units=units)
+            size = megabytes(learner, data.size, capacity)
             values = {paper: Value(None, Stat.of([size]), 2)}
             table.rows.append(((LEARNERS[learner], data.label), values))
         values[held] = Value(ours=runs.stat((learner, "permutation", (name,)), _held), decimals=2)
@@ -163,7 +177,7 @@ def table5(runs: Runs) -> Table:
     }
     omega = {k: s.mean for k, (s, _) in _means(runs).items() if s is not None}
     size = {
-        (learner, d.name): megabytes(learner, d.size(), fel_units=FEL_UNITS[d.name])
+        (learner, d.name): megabytes(learner, d.size, Capacity(fel_units=FEL_UNITS[d.name]))
         for learner in LEARNERS
         for d in runs.data.values()
     }
@@ -252,8 +266,9 @@ def table_s8(runs: Runs) -> Table:
             "first, final": (row["final"][0], (1, 0)),
             "second": (row["final"][1], (1, 1)),
         }
+        records = runs.of(run)
         values = {
-            c: Value(v, runs.stat(run, _entry(*at)), 1, runs.stands_in(names))
+            c: Value(v, over(records, _entry(*at)), 1, runs.stands_in(names))
             for c, (v, at) in cells.items()
         }
         table.rows.append(((LEARNERS[row["learner"]], runs.label(names)), values))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,7 @@ class Data:
     def label(self) -> str:
         return f"{self.file.stem} for {NAMES[self.name]}" if self.stands_in else NAMES[self.name]
 
+    @cached_property
     def counts(self) -> dict[str, list[int]]:
         """The numbers of Table 1: single ones as a list of one, ranges as [least, most]."""
         file = EmbeddingFile.open(self.file)
@@ -64,9 +66,10 @@ class Data:
             },
         }
 
+    @cached_property
     def size(self) -> Size:
         """Features, classes and training samples."""
-        counts = self.counts()
+        counts = self.counts
         return Size(counts["features"][0], counts["classes"][0], counts["train"][0])
 
 
@@ -122,7 +125,7 @@ def find_data(
 
 def _checked(data: Data) -> Data:
     """Refuse a file that is called one of the paper's data sets and is not."""
-    got, want = data.size(), paper_size(data.name)  # opening also says what is wrong with a file
+    got, want = data.size, paper_size(data.name)  # opening also says what is wrong with a file
     if not data.stands_in and (got.features, got.classes) != (want.features, want.classes):
         raise UserError(
             f"{data.file} has {got.features} features and {got.classes} classes, and "

@@ -12,8 +12,8 @@ from embedbench.cell import Cell
 from embedbench.kemker2018_data import NAMES, Data
 from embedbench.kemker2018_sizes import FEL_UNITS
 from embedbench.record import Record
-from embedbench.report_rows import LEFT_OUT, Stat
-from embedbench.settings import parse_settings, plan
+from embedbench.report_rows import LEFT_OUT, Stat, number
+from embedbench.settings import parse_settings, plan, start_of_command
 
 LEARNERS = {
     "mlp": "MLP",
@@ -39,6 +39,7 @@ class Runs:
     seeds : of every run
     learners : the ones to run; of others finished runs are shown
     items : further settings, as `embedbench run --set` takes them
+    jobs : processes
     failed : sentences on cells that failed
     """
 
@@ -48,6 +49,7 @@ class Runs:
     learners: Sequence[str] = tuple(LEARNERS)
     device: str = "cpu"
     items: Sequence[str] = ()
+    jobs: int = 1
     failed: list[str] = field(default_factory=list)
 
     def table2(self, protocols: Iterable[str] = PROTOCOLS) -> list[Run]:
@@ -65,41 +67,46 @@ class Runs:
         """One cell a seed."""
         learner, protocol, names = run
         items = [f"fel.fel_units={fel_units(names)}"] if learner == "fel" else []
-        return self._plan(learner, protocol, [self.data[n] for n in names], [*items, *self.items])
+        return self.plan(learner, protocol, names, items)
 
     def inc_cells(self, learner: str, x: int) -> list[Cell]:
         """Table S6, Inc-x: all digits but x, then x; a 30 x 30 map."""
         orders = self.out / "orders"
         orders.mkdir(exist_ok=True)
         path = orders / f"inc-{x}.txt"
-        path.write_text("".join(f"{c}\n" for c in [*(c for c in range(10) if c != x), x]))
+        if not path.is_file():
+            path.write_text("".join(f"{c}\n" for c in [*(c for c in range(10) if c != x), x]))
         items = ["protocol.base=9", f"protocol.order={path}", f"{learner}.som.side={SOM_SIDE}"]
-        every = [*items, *self.items]
-        return self._plan(learner, "incremental-class", [self.data["mnist"]], every)
+        return self.plan(learner, "incremental-class", ["mnist"], items)
 
-    def _plan(
-        self, learner: str, protocol: str, data: list[Data], items: Sequence[str]
+    def plan(
+        self,
+        learner: str,
+        protocol: str,
+        names: Sequence[str],
+        items: Sequence[str],
+        *,
+        preset: str | None = "kemker",
     ) -> list[Cell]:
-        files = [str(d.file) for d in data]
-        command = f"embedbench run {' '.join(files)} --protocol {protocol} --preset kemker"
+        """One cell a seed; `items` are settings, which the user's own come after."""
+        files = [str(self.data[n].file) for n in names]
         return plan(
             files,
             protocol,
             [learner],
             self.seeds,
-            settings=parse_settings(items, list(LEARNERS), "kemker"),
+            settings=parse_settings([*items, *self.items], list(LEARNERS), preset),
             device=self.device,
-            command=f"{command} --out {self.out / 'runs'}",
+            command=start_of_command(files, protocol, self.out / "runs", preset),
         )
 
     def run(
         self,
         cells: Sequence[Cell],
-        jobs: int,
         progress: Callable[[str, int, int], None] = lambda *_: None,
     ) -> None:
         """Run what is not there yet; failures are kept as sentences."""
-        outcome = grid.run_grid(list(cells), self.out / "runs", jobs=jobs, progress=progress)
+        outcome = grid.run_grid(list(cells), self.out / "runs", jobs=self.jobs, progress=progress)
         self.failed += [f"{c.learner} on {c.protocol}: {why}" for c, why in outcome.failed]
 
     def records(self, cells: Iterable[Cell]) -> list[Record]:
@@ -108,14 +115,14 @@ class Runs:
         found = [record.load(p) for p in places if (p / "record.json").is_file()]
         return [r for r in found if not any(f in LEFT_OUT for f in r["flags"])]
 
+    def of(self, run: Run) -> list[Record]:
+        """A run's records; none where its data are not at hand."""
+        at_hand = all(name in self.data for name in run[2])
+        return self.records(self.cells(run)) if at_hand else []
+
     def stat(self, run: Run, value: Callable[[Record], float]) -> Stat | None:
         """A number of each of a run's records, over the seeds."""
-        records = self.records(self.cells(run)) if self.has(run) else []
-        return Stat.of(value(r) for r in records) if records else None
-
-    def has(self, run: Run) -> bool:
-        """The data of a run are at hand."""
-        return all(name in self.data for name in run[2])
+        return over(self.of(run), value)
 
     def stands_in(self, names: Iterable[str]) -> bool:
         return any(self.data[n].stands_in for n in names if n in self.data)
@@ -130,12 +137,14 @@ def fel_units(names: Sequence[str]) -> int:
     return FEL_UNITS[names[0]] if len(names) == 1 else 1200
 
 
-def metric(name: str) -> Callable[[Record], float]:
-    def value(r: Record) -> float:
-        found = r["metrics"][name]
-        return float("nan") if found is None else float(found)
+def over(records: Sequence[Record], value: Callable[[Record], float]) -> Stat | None:
+    """A number of each record; None where there is none."""
+    return Stat.of(value(r) for r in records) if records else None
 
-    return value
+
+def metric(name: str) -> Callable[[Record], float]:
+    """Read a metric of a record."""
+    return lambda r: number(r["metrics"][name])
 
 
 def seconds(r: Record) -> float:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from embedbench.file import EmbeddingFile
 from embedbench.kemker2018_runs import Runs
 from embedbench.learner import Learner, Seeds
-from embedbench.protocol import load_table, split_rows
+from embedbench.protocol import Split, load_table, split_rows
 from embedbench.registry import learner_class, make
 from embedbench.report_rows import Stat
 from embedbench.reproduce import Table, Value, published
 from embedbench.scoring import score_matrix
+from embedbench.settings import parse_settings
 from embedbench.stream import EvalSet, Ints, Session, Stream, StreamSpec, View
 from embedbench.stream import Table as Features
 
@@ -29,8 +30,9 @@ def table_s7(runs: Runs) -> Table:
     """Table S7: accuracy on all ten digits when a share of training saw five of them."""
     table = Table("S7", "FEL verification (MNIST)", ("non-stationary share",), ("accuracy",))
     data = runs.data.get("mnist")
+    source = Source.of(EmbeddingFile.open(data.file)) if data else None
     for row in published("kemker2018")["tables"]["S7"]:
-        ours = _accuracy(data.file.as_posix(), row["share"], runs.seeds) if data else None
+        ours = _accuracy(source, row["share"], runs) if source else None
         value = Value(row["accuracy"], ours, 1)
         table.rows.append(((f"{row['share']:.2f}",), {"accuracy": value}))
     table.notes.append(
@@ -42,25 +44,40 @@ def table_s7(runs: Runs) -> Table:
     return table
 
 
-def _accuracy(path: str, share: float, seeds: Sequence[int]) -> Stat:
+def _accuracy(source: Source, share: float, runs: Runs) -> Stat:
     """Percent of test digits, over the seeds."""
     from embedbench.runner import run_stream
 
-    file = EmbeddingFile.open(path)
     values = []
-    for seed in seeds:
-        learner: Learner = make(learner_class("fel"), SETTINGS, name="fel")
-        stream = drifting(file, share, seed)
-        predictions, _ = run_stream(stream, learner, Seeds.of(seed))
+    given = parse_settings(runs.items, ["fel"], None).learners.get("fel", {})
+    for seed in runs.seeds:
+        learner: Learner = make(learner_class("fel"), {**SETTINGS, **given}, name="fel")
+        stream = drifting(source, share, seed)
+        predictions, _ = run_stream(stream, learner, Seeds.of(seed), runs.device)
         values.append(100 * float(score_matrix(predictions, "accuracy").R[-1, -1]))
     return Stat.of(values)
 
 
-def drifting(file: EmbeddingFile, share: float, seed: int) -> Stream:
+@dataclass(frozen=True)
+class Source:
+    """A file's features in memory, their digest, and its split."""
+
+    file: EmbeddingFile
+    split: Split
+    features: Features
+    digest: str
+
+    @classmethod
+    def of(cls, file: EmbeddingFile) -> Source:
+        split = split_rows(file, "test", 0.0)
+        features, digest, _ = load_table(file, "none", split.train)
+        return cls(file, split, features, digest)
+
+
+def drifting(source: Source, share: float, seed: int) -> Stream:
     """A stream of as many draws as there are training samples, the last `share` of them from the
     upper half of the classes; one eval set of all test samples."""
-    split = split_rows(file, "test", 0.0)
-    features, name, _ = load_table(file, "none", split.train)
+    file, split, features = source.file, source.split, source.features
     rng = np.random.default_rng(seed)
     n = len(split.train)
     half = file.samples.n_leaves // 2
@@ -80,7 +97,7 @@ def drifting(file: EmbeddingFile, share: float, seed: int) -> Stream:
         sessions=tuple(sessions),
         eval_sets=(test,) * len(sessions),
         recipe=f"drifting {share}",
-        features=name,
+        features=source.digest,
         samples=(file.digests["samples"],),
     )
 

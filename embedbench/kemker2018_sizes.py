@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from embedbench.kemker2018_data import Size
 
 BYTES = 4  # of a float and of a stored label
-HIDDEN = 400
-SOM_UNITS = 23 * 23
 MEMORY = 300  # samples of GeppNet+STM's short-term memory
 FEL_UNITS = {"mnist": 2000, "cub": 1200, "audioset": 2000}
 
@@ -28,8 +27,29 @@ ASKED = {
 GROWING = ("pathnet", "geppnet", "geppnet-stm")  # a head a session, or all training data
 
 
+@dataclass(frozen=True)
+class Capacity:
+    """What a learner's size depends on besides the data; the values of Table 2.
+
+    Parameters
+    ----------
+    units : hidden units a layer
+    side : of the map
+    fel_units : of the expansion layer
+    """
+
+    units: int = 400
+    side: int = 23
+    fel_units: int = 2000
+
+
 def megabytes(
-    learner: str, size: Size, *, fel_units: int, sessions: int = 10, outputs: int | None = None
+    learner: str,
+    size: Size,
+    capacity: Capacity,
+    *,
+    sessions: int = 10,
+    outputs: int | None = None,
 ) -> float:
     """The size of a learner in MB (10⁶ bytes) as Table 2 counts it.
 
@@ -43,17 +63,18 @@ def megabytes(
     outputs : of the readout, the classes by default; 10 gives the printed CUB-200 sizes of the
         GeppNets
     """
-    d, c, h = size.features, size.classes, HIDDEN
+    d, c, h = size.features, size.classes, capacity.units
+    units, expanded = capacity.side**2, capacity.fel_units
     mlp = d * h + h + h * h + h + h * c + c
     out = c if outputs is None else outputs
-    geppnet = SOM_UNITS * d + SOM_UNITS * out + out + size.train * (d + 1)
+    geppnet = units * d + units * out + out + size.train * (d + 1)
     count = {
         "mlp": mlp,
         "ewc": 2 * mlp,
         "pathnet": 10 * (80 * d + 80) + 10 * (80 * 80 + 80) + sessions * (80 * c + c),
         "geppnet": geppnet,
         "geppnet-stm": geppnet + MEMORY * (d + 1),
-        "fel": d * h + h + h * fel_units + fel_units + fel_units * c + c,
+        "fel": d * h + h + h * expanded + expanded + expanded * c + c,
     }[learner]
     return BYTES * count / 1e6
 

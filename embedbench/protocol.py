@@ -33,11 +33,16 @@ class Protocol(ABC):
     scale : "none"; "l2" (each vector to length 1); "rms" (each vector to root mean square 1, so
         to length √D); "standard" (mean 0, deviation 1 per column over session 0's training data,
         clipped to ±5); "auto": none for pixels, standard otherwise
+    observe_batch : samples in the batches that online learners are given
+    evaluate_every : samples of the stream after which online learners are evaluated, besides the
+        ends of the sessions; 0: never
     """
 
     validation: str = "train"
     val_fraction: float = 0.1
     scale: str = "auto"
+    observe_batch: int = 10
+    evaluate_every: int = 0
 
     name: ClassVar[str]
     normalise_new: ClassVar[bool] = False
@@ -50,6 +55,12 @@ class Protocol(ABC):
             raise unknown("scale", self.scale, SCALES)
         if not 0 < self.val_fraction < 1:
             raise UserError(f"val_fraction must lie in (0, 1), got {self.val_fraction}")
+        for what, number, least in (
+            ("observe_batch", self.observe_batch, 1),
+            ("evaluate_every", self.evaluate_every, 0),
+        ):
+            if number < least:
+                raise UserError(f"{what} must be at least {least}, got {number}")
 
     @abstractmethod
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,7 @@ def _number(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
+@cache
 def published(paper: str) -> dict[str, Any]:
     """The published values of a paper: tables by their names, and known misprints."""
     asset = resources.files("embedbench") / "assets" / f"{paper}.json"

@@ -23,12 +23,13 @@ from embedbench.kemker2018 import (
 )
 from embedbench.kemker2018_data import NAMES, find_data
 from embedbench.kemker2018_runs import LEARNERS, PROTOCOLS, Runs
+from embedbench.kemker2018_s1 import CHOICES, s1_cells, table_s1
 from embedbench.kemker2018_s7 import table_s7
-from embedbench.report_rows import Stat
+from embedbench.kemker2018_s10 import s10_cells, s10_rows, table_s10
+from embedbench.report_rows import Stat, ideals
 from embedbench.reproduce import Table, Value, published
 from embedbench.scoring import Floats
 
-TABLES: dict[str, tuple[Callable[[Runs], Table], ...]]
 Progress = Callable[[str, int, int], None]
 Notify = Callable[[str], None]
 
@@ -74,31 +75,35 @@ def figures(runs: Runs) -> Table:
     for name, (protocol, what, part, first) in itertools.product(runs.data, pictures):
         curves, ideal = [], float("nan")
         for style, learner in enumerate(LEARNERS):
-            records = runs.records(runs.cells((learner, protocol, (name,))))
-            if (learner, protocol) == ("pathnet", "incremental-class") or not records:
+            if (learner, protocol) == ("pathnet", "incremental-class"):
+                continue
+            records = runs.of((learner, protocol, (name,)))
+            if not records:
                 continue
             parts = [
                 part(np.array(r["R"], dtype=np.float64), np.array(r["pooled"], dtype=np.float64))
                 for r in records
             ]
             curves.append(Curve(np.stack(parts), style))
-            ideal = float(records[0]["reference"]["ideal"][records[0]["score"]])
+            ideal = min(ideals(records[0]), default=float("nan"))
         if curves:
             title = f"{runs.data[name].label}, {protocol}: {what}"
             table.figures.append((title, curve_plot(curves, ideal, first, title)))
     return table
 
 
-TABLES = {
+TABLES: dict[str, tuple[Callable[[Runs], Table], ...]] = {
     "1": (table1,),
     "2": (table2, table2_sizes),
     "3": (table3,),
     "4": (table4,),
     "5": (table5,),
+    "s1": (table_s1,),
     "s6": (table_s6,),
     "s7": (table_s7,),
     "s8": (table_s8,),
     "s9": (table_s9,),
+    "s10": (table_s10,),
     "figures": (figures,),
 }
 
@@ -136,15 +141,15 @@ def reproduce(
     for name in learners:
         if name not in LEARNERS:
             raise unknown("learner of the paper", name, LEARNERS)
-    needed = ["mnist"] if {"s6", "s7"} >= set(wanted) else list(NAMES)
+    needed = ["mnist"] if {"s1", "s6", "s7"} >= set(wanted) else list(NAMES)
     found = find_data(data, out, notify, names=needed)
-    runs = Runs(found, out, seeds, learners, device, items)
+    runs = Runs(found, out, seeds, learners, device, items, jobs)
     for name in needed:
         if name not in runs.data:
             notify(f"no file of {NAMES[name]}: its rows stay empty (--data {name}=FILE)")
     cells = list(dict.fromkeys(c for n in wanted for c in _cells(runs, n)))
     notify(f"{len(cells)} runs; those that are finished are kept")
-    runs.run(cells, jobs, progress)
+    runs.run(cells, progress)
     return [make(runs) for n in wanted for make in TABLES[n]], runs.failed
 
 
@@ -152,6 +157,11 @@ def _cells(runs: Runs, table: str) -> list[Cell]:
     """The runs that a table needs."""
     if table in ("1", "s7", "s9"):  # S7 is quick and kept nowhere
         return []
+    if table == "s10":
+        return [cell for row in s10_rows(runs) for cell in s10_cells(runs, *row)]
+    if table == "s1":
+        wanted = "mnist" in runs.data and "ewc" in runs.learners
+        return [c for choice in CHOICES if wanted for c in s1_cells(runs, choice)]
     if table == "s6":
         both = [name for name in ("geppnet", "geppnet-stm") if name in runs.learners]
         pairs = itertools.product(both, range(10))

@@ -6,8 +6,9 @@ itself.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,17 @@ class SessionLog:
     log: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class _Moment:
+    """An evaluation: the session at work, samples so far, classes seen (C,), answers (n,)."""
+
+    session: int
+    samples: int
+    seen: Bools
+    answer: Answers
+    within: Answers
+
+
 def run_stream(
     stream: Stream,
     learner: Learner,
@@ -54,20 +66,25 @@ def run_stream(
     evaluator = _Evaluator(stream, device)
     seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)
     logs: list[SessionLog] = []
-    moments: list[tuple[Bools, Answers, Answers]] = []
+    moments: list[_Moment] = []
+    before = 0  # samples of the sessions before
     for i, session in enumerate(stream.sessions):
         seen = seen.copy()
         seen[session.classes] = True
+        learning = evaluating = 0.0
+        log: dict[str, Any] = {}
         began = time.perf_counter()
-        log = _learn(learner, session, seen, stream, seeds, i, device, progress)
-        learner.prepare()
-        _synchronise(device)
-        learned = time.perf_counter()
-        moments.append((seen, *evaluator.answers(learner, seen)))
-        done = time.perf_counter()
-        logs.append(SessionLog(learned - began, done - learned, dict(learner.footprint()), log))
+        for n, told in _teach(learner, session, seen, stream, seeds, i, before, device, progress):
+            learner.prepare()
+            _synchronise(device)
+            learned = time.perf_counter()
+            moments.append(_Moment(i, before + n, seen, *evaluator.answers(learner, seen)))
+            done = time.perf_counter()
+            learning, evaluating = learning + learned - began, evaluating + done - learned
+            log, began = told, done
+        before += len(session.x)
+        logs.append(SessionLog(learning, evaluating, dict(learner.footprint()), log))
         progress(f"session {i + 1}/{len(stream.sessions)}")
-    sizes = np.array([len(s.x) for s in stream.sessions])
     return (
         Predictions(
             ids=np.concatenate([e.ids for e in stream.eval_sets]),
@@ -76,11 +93,11 @@ def run_stream(
                 np.arange(len(stream.eval_sets)), [len(e.y) for e in stream.eval_sets]
             ),
             set_classes=np.stack([e.classes for e in stream.eval_sets]),
-            session=np.arange(len(stream.sessions)),
-            samples_seen=np.cumsum(sizes),
-            seen=np.stack([m[0] for m in moments]),
-            answer=np.stack([m[1] for m in moments]),
-            within=np.stack([m[2] for m in moments]),
+            session=np.array([m.session for m in moments]),
+            samples_seen=np.array([m.samples for m in moments]),
+            seen=np.stack([m.seen for m in moments]),
+            answer=np.stack([m.answer for m in moments]),
+            within=np.stack([m.within for m in moments]),
         ),
         logs,
     )
@@ -121,29 +138,41 @@ def _check_samples(x: View, y: Ints, spec: StreamSpec, where: str) -> None:
         )
 
 
-def _learn(
+def _teach(
     learner: Learner,
     session: Session,
     seen: Bools,
     stream: Stream,
     seeds: Seeds,
     number: int,
+    before: int,
     device: str,
     progress: Callable[[str], None],
-) -> dict[str, Any]:
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Teach one session; at every evaluation moment the samples of it so far, and the log.
+
+    The end of the session is the last moment. Online learners have one after every
+    `stream.evaluate_every` samples of the stream too, counted from `before`.
+    """
     if not learner.tags.online:
         ctx = Context(
             validate=lambda scores: _validation_accuracy(scores, session, seen, device),
             validation=stream.validation,
             progress=progress,
         )
-        return learner.learn(session, ctx)
+        yield len(session.x), learner.learn(session, ctx)
+        return
     order = np.random.default_rng([seeds.batches, number]).permutation(len(session.x))
     y = torch.from_numpy(session.y).to(device)
+    every = stream.evaluate_every or math.inf
+    n = 0
     batches = torch.split(torch.from_numpy(order).to(device), stream.observe_batch)
-    for index in batches:
+    for step, index in enumerate(batches, 1):
         learner.observe(session.x.batch(index, device), y[index])
-    return {"steps": len(batches), "epochs": 1}
+        passed = (before + n) // every < (before + n + len(index)) // every
+        n += len(index)
+        if passed or n == len(order):
+            yield n, {"steps": step, "epochs": 1}
 
 
 def _validation_accuracy(

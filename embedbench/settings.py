@@ -133,6 +133,14 @@ def plan(
     ]
 
 
+def start_of_command(
+    files: Sequence[object], protocol: str, out: object, preset: str | None = None
+) -> str:
+    """`embedbench run …` without learner, seed and settings."""
+    words = ["embedbench", "run", *map(str, files), "--protocol", protocol, "--out", str(out)]
+    return shlex.join([*words, *(["--preset", preset] if preset else [])])
+
+
 def _command(start: str, items: Sequence[str], learner: str, seed: int) -> str:
     """The command that runs one cell alone: settings of the stream, then of this learner."""
 

@@ -196,6 +196,7 @@ class Stream:
     validation : "train" where validation data comes from training data, "test" where it is the test
         set
     observe_batch : samples in the batches that the runner cuts for online learners
+    evaluate_every : samples between two evaluations of an online learner; 0: after sessions only
     fitted : digest of the rows that the features' scaling was fitted to; empty where none were
     can_reveal : a learner that cannot answer without the session id may be told it
     notes : what the protocol had to decide for this file, in words
@@ -211,7 +212,8 @@ class Stream:
     samples: tuple[str, ...]
     normalise_new: bool = False
     validation: str = "train"
-    observe_batch: int = 256
+    observe_batch: int = 10
+    evaluate_every: int = 0
     fitted: str = ""
     can_reveal: bool = False
     notes: tuple[str, ...] = ()
@@ -271,6 +273,7 @@ class Stream:
             samples=self.samples,
             validation=self.validation,
             observe_batch=self.observe_batch,
+            evaluate_every=self.evaluate_every,
             fitted=self.fitted,
         )
 

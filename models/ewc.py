@@ -9,11 +9,13 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from embedbench.errors import UserError, unknown
 from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
 from embedbench.stream import Session, StreamSpec
 
+from ._fisher import fisher_diagonal
 from ._sgd import (
     Stop,
     check_training,
@@ -29,7 +31,6 @@ from ._sgd import (
 FISHERS = ("exact", "sampled", "empirical")
 MERGES = ("sum", "per_session", "online")
 SMALLEST_LAM = 1e-3
-FISHER_BATCH = 1024  # samples; larger ones fall out of a processor's caches
 
 
 @dataclass
@@ -47,7 +48,9 @@ class EWC(Learner):
     batch means (FACIL); all correlate above .9 with "exact" and mostly rescale λ, so λ does not
     carry over. FACIL's search measures accuracy within the session's own classes and tries seven λ;
     here it is over the classes seen so far (within a session of one class it is always 1), and λ
-    falls to 1e-3 before the search gives up.
+    falls to 1e-3 before the search gives up. With `past_validation`, as Kirkpatrick et al. (2017)
+    and Kemker et al. for their Fig. S1, the search is ours too: λ falls until two in a row are
+    worse than the best, by mean validation accuracy over all sessions so far.
 
     Parameters
     ----------
@@ -60,6 +63,8 @@ class EWC(Learner):
         "online": F ← γF + F_new, centred on the latest (Schwarz et al. 2018)
     gamma : γ of "online", in [0, 1]
     lam_start, lam_decay, lam_drop, lam_sessions : of the search
+    past_validation : keep the validation samples of past sessions, and stop and search by the mean
+        over all sessions' instead of by the current one's
     """
 
     units: int = 400
@@ -79,9 +84,10 @@ class EWC(Learner):
     lam_decay: float = 0.5
     lam_drop: float = 0.2
     lam_sessions: int = 3
+    past_validation: bool = False
 
     state: ClassVar[tuple[str, ...]] = (
-        "net", "optimiser_", "learned", "searched", "lam_", "weight", "anchor",
+        "net", "optimiser_", "learned", "searched", "lam_", "weight", "anchor", "past",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -111,13 +117,16 @@ class EWC(Learner):
         # sum of quadratics Σ_k F_k (θ - θ*_k)² is one, centred on the F-weighted mean of the θ*_k.
         self.weight = [torch.zeros_like(p) for p in self.net.parameters()]
         self.anchor = [p.detach().clone() for p in self.net.parameters()]
+        self.past: list[_Kept] = []  # validation data; the current session's is the last
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        if self.lam is None and ctx.validation == "test":
+        if ctx.validation == "test" and (self.lam is None or self.past_validation):
             raise UserError(
                 "ewc chooses λ on validation data, and this stream's validation data is its test "
                 "data; fix it with --set ewc.lam=…, or use --set protocol.validation=train"
             )
+        if self.past_validation and len(session.val_x):
+            self.past.append(_Kept.of(session, self.device))
         log: dict[str, Any] = {}
         if self.learned == 0:
             log = self._train(session, 0.0)
@@ -138,7 +147,14 @@ class EWC(Learner):
                 assert p.grad is not None
                 p.grad.addcmul_(weight, p.data - anchor, value=lam)
 
-        return train(self, session, regularise=regularise if lam > 0 else None)
+        validate = self._validate if self.past else None
+        return train(self, session, regularise=regularise if lam > 0 else None, validate=validate)
+
+    def _validate(self, monitor: str = "") -> float:
+        """Mean over the sessions so far of the loss or negative accuracy on validation data."""
+        monitor = monitor or self.stop.monitor
+        values = [kept.value(self.net, monitor) for kept in self.past]
+        return sum(values) / len(values)
 
     def _search(self, session: Session, ctx: Context) -> dict[str, Any]:
         """Train with λ = 0, then with falling λ until the session is learned well enough."""
@@ -148,21 +164,33 @@ class EWC(Learner):
             self.net.load_state_dict(before[0])
             self.optimiser_.load_state_dict(copy.deepcopy(before[1]))
             log = self._train(session, lam)
+            if self.past_validation:
+                return log, -self._validate("accuracy")
             return log, ctx.validate(self.scores)
 
         log, best = attempt(0.0)
         tried = [(0.0, best)]
         if math.isnan(best):  # no validation data, no evidence: keep the λ of the session before
             return attempt(self.lam_)[0] | {"search": "no validation data"}
-        self.lam_ = self.lam_start
+        lam = self.lam_start
         while True:
-            log, reached = attempt(self.lam_)
-            tried.append((self.lam_, reached))
-            if reached >= (1 - self.lam_drop) * best or self.lam_ < SMALLEST_LAM:
+            log, reached = attempt(lam)
+            tried.append((lam, reached))
+            if lam < SMALLEST_LAM or self._enough([accuracy for _, accuracy in tried]):
                 break
-            self.lam_ *= self.lam_decay
+            lam *= self.lam_decay
+        self.lam_ = lam
+        if self.past_validation:
+            self.lam_ = max(tried, key=lambda t: t[1])[0]
+            log = attempt(self.lam_)[0]
         self.searched += 1
         return log | {"search": [{"lam": a, "validation_accuracy": b} for a, b in tried]}
+
+    def _enough(self, reached: list[float]) -> bool:
+        """The search ends; validation accuracy with λ = 0, then with falling λ."""
+        if self.past_validation:
+            return len(reached) > 3 and max(reached[-2:]) < max(reached[1:-2])
+        return reached[-1] >= (1 - self.lam_drop) * reached[0]
 
     @torch.no_grad()
     def _consolidate(self, session: Session) -> None:
@@ -193,66 +221,30 @@ class EWC(Learner):
             fisher=tensor_bytes(*self.weight),
             anchor=tensor_bytes(*self.anchor),
         )
+        if self.past:
+            held["samples"] = tensor_bytes(*(t for kept in self.past for t in (kept.x, kept.y)))
         if self.optimiser_state == "kept":
             held["optimiser"] = optimiser_bytes(self.optimiser_)
         return held
 
 
-@torch.no_grad()
-def fisher_diagonal(
-    net: nn.Module,
-    x: Tensor,
-    y: Tensor,
-    kind: str,
-    draw: torch.Generator,
-    *,
-    most_classes: int = 50,
-    mask: Tensor | None = None,
-) -> list[Tensor]:
-    """Diagonal Fisher information of a ReLU MLP at x (n, D), y (n,): one tensor per parameter.
+@dataclass(frozen=True)
+class _Kept:
+    """Validation data of a session: x (n, D), y (n,), and the loss's mask (C,) or None."""
 
-    F_i = 1/n Σ_x E_c[(∂ log p(c|x) / ∂θ_i)²], c over all classes ("exact", up to `most_classes`),
-    one draw from p ("sampled") or the true class ("empirical"). `mask`, (C,), is added to the
-    logits, as the loss does where a session restricts it. In a layer a → a Wᵀ + b the gradient of
-    one sample is the outer product of δ and a, so Σ_x E_c[δ²] a² is one matrix product: no
-    per-sample gradients are formed.
-    """
-    linears = [m for m in net.modules() if isinstance(m, nn.Linear)]
-    if kind == "exact" and linears[-1].out_features > most_classes:
-        kind = "sampled"
-    total = [torch.zeros_like(p) for m in linears for p in (m.weight, m.bias)]
-    u = torch.rand(len(x), 1, generator=draw).to(x.device)
-    for first in range(0, len(x), FISHER_BATCH):
-        part = slice(first, first + FISHER_BATCH)
-        squares, inputs = _squared_deltas(linears, x[part], y[part], u[part], kind, mask)
-        for k, (square, a) in enumerate(zip(squares, inputs, strict=True)):
-            total[2 * k].addmm_(square.T, a.square())  # (out, b) @ (b, in) -> (out, in)
-            total[2 * k + 1].add_(square.sum(0))
-    return [t / len(x) for t in total]
+    x: Tensor
+    y: Tensor
+    mask: Tensor | None
 
+    @classmethod
+    def of(cls, session: Session, device: str) -> _Kept:
+        y = torch.from_numpy(session.val_y).to(device)
+        return cls(session.val_x.tensor(device), y, loss_mask(session, device))
 
-def _squared_deltas(
-    linears: list[nn.Linear], x: Tensor, y: Tensor, u: Tensor, kind: str, mask: Tensor | None
-) -> tuple[list[Tensor], list[Tensor]]:
-    """E_c[δ²] (b, out) and the input a (b, in) of every layer; u (b, 1) uniform, for a draw."""
-    inputs = [x]
-    for layer in linears[:-1]:
-        inputs.append(torch.relu(layer(inputs[-1])))
-    logits = linears[-1](inputs[-1])
-    p = torch.softmax(logits if mask is None else logits + mask, dim=1)  # (b, C)
-    n_classes = p.shape[1]
-    one = torch.ones_like(u)
-    if kind == "exact":
-        labels = [(torch.full_like(y, c), p[:, c : c + 1]) for c in range(n_classes)]
-    elif kind == "empirical":
-        labels = [(y, one)]
-    else:
-        labels = [((p.cumsum(1) < u).sum(1).clamp(max=n_classes - 1), one)]
-    squares = [p.new_zeros(len(x), m.out_features) for m in linears]
-    for label, probability in labels:
-        delta = (-p).scatter_add(1, label[:, None], one)  # e_c - p
-        for k in range(len(linears) - 1, -1, -1):
-            squares[k].addcmul_(probability, delta.square())
-            if k:
-                delta = (delta @ linears[k].weight) * (inputs[k] > 0)
-    return squares, inputs
+    def value(self, net: nn.Module, monitor: str) -> float:
+        """Loss or negative accuracy, over all classes that the loss may see."""
+        logits = predict(net, self.x)
+        logits = logits if self.mask is None else logits + self.mask
+        if monitor == "loss":
+            return float(cross_entropy(logits, self.y))
+        return -float((logits.argmax(1) == self.y).float().mean())

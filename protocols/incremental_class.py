@@ -36,13 +36,16 @@ class IncrementalClass(Protocol):
 
     Parameters
     ----------
-    base : classes of session 0; 0 means half of them
+    base : classes of session 0; 0 means half of them, or an equal share with `sessions`
     step : K, new classes a session; the last session takes what remains
+    sessions : number of sessions, which share the classes (after `base`) evenly, the first ones
+        one more where that does not come out even; 0: as many as `step` makes
     order : "natural", "random" (drawn from the seed), or the path of an order file
     """
 
     base: int = 0
     step: int = 1
+    sessions: int = 0
     order: str = "natural"
 
     name: ClassVar[str] = "incremental-class"
@@ -72,6 +75,8 @@ class IncrementalClass(Protocol):
             samples=(file.digests["samples"],),
             normalise_new=self.normalise_new,
             fitted=fitted,
+            observe_batch=self.observe_batch,
+            evaluate_every=self.evaluate_every,
             validation=self.validation,
             notes=(*notes, *order_notes(self.order, file, [len(s.classes) for s, _ in pairs])),
         )
@@ -91,7 +96,15 @@ class IncrementalClass(Protocol):
 
     def _cuts(self, n: int, untested: int) -> list[int]:
         """Positions in the order at which sessions 1, 2, … begin."""
-        base = self.base or n // 2
+        if self.sessions and self.step != 1:
+            raise UserError(f"give step or sessions, not both; got {self.step} and {self.sessions}")
+        if self.sessions and not 2 <= self.sessions <= n - max(self.base, 1) + 1:
+            raise UserError(
+                f"sessions must be 2 to {n - max(self.base, 1) + 1} for {n} classes and a base of "
+                f"{self.base}, got {self.sessions}"
+            )
+        equal = [len(part) for part in np.array_split(np.arange(n), self.sessions or 1)]
+        base = self.base or (equal[0] if self.sessions else n // 2)
         if not 0 < base < n:
             raise UserError(f"base must be between 1 and {n - 1} of the {n} classes, got {base}")
         if untested >= base:
@@ -101,4 +114,7 @@ class IncrementalClass(Protocol):
             )
         if self.step < 1:
             raise UserError(f"step must be at least 1 class, got {self.step}")
+        if self.sessions:
+            later = np.array_split(np.arange(base, n), self.sessions - 1)
+            return [int(part[0]) for part in later]
         return list(range(base, n, self.step))

@@ -80,6 +80,8 @@ class MultiModal(Protocol):
             samples=tuple(file.digests["samples"] for file in files),
             normalise_new=self.normalise_new,
             fitted="".join(s.fitted for s in alone),
+            observe_batch=self.observe_batch,
+            evaluate_every=self.evaluate_every,
             validation=self.validation,
             can_reveal=True,
             notes=self._notes(files, width),

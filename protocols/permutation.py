@@ -63,5 +63,7 @@ class Permutation(Protocol):
             normalise_new=self.normalise_new,
             can_reveal=True,
             fitted=fitted,
+            observe_batch=self.observe_batch,
+            evaluate_every=self.evaluate_every,
             validation=self.validation,
         )

@@ -22,8 +22,12 @@ def make_file(
     backbone: str = "made up",
     name: str = "file.h5",
     width: int = WIDTH,
+    apart: float = 0.0,
 ) -> EmbeddingFile:
-    """A file with these numbers of samples per class: class by class train, val, test."""
+    """A file with these numbers of samples per class: class by class train, val, test.
+
+    The class with label k has its mean `apart` further out along column k, if there is one.
+    """
     labels, split = [], []
     for c, counts in enumerate(zip(train, val, test, strict=True)):
         for role, n in zip((TRAIN, VAL, TEST), counts, strict=True):
@@ -37,4 +41,5 @@ def make_file(
         parents=np.full(len(train), -1),
     )
     features = np.random.default_rng(0).normal(1, 2, (len(labels), width)).astype(np.float32)
+    features += apart * np.eye(max(width, len(train)), width, dtype=np.float32)[labels]
     return write_file(folder / name, samples, features, {"backbone": {"name": backbone}})

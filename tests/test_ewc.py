@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,11 +17,12 @@ from toy import blobs, class_stream, context, session
 
 from embedbench.errors import UserError
 from embedbench.learner import Seeds
-from embedbench.models import ewc
+from embedbench.models import _fisher, ewc
+from embedbench.models._fisher import fisher_diagonal
 from embedbench.models._sgd import Stop, generator, mlp_net
-from embedbench.models.ewc import EWC, fisher_diagonal
+from embedbench.models.ewc import EWC
 from embedbench.models.mlp import MLP
-from embedbench.stream import Stream, StreamSpec
+from embedbench.stream import Session, Stream, StreamSpec
 
 SMALL: dict[str, Any] = {
     "units": 6,
@@ -143,7 +144,7 @@ def test_fisher_does_not_depend_on_how_it_is_batched(
 ) -> None:
     net, x, y = small_net(seed, layers=1)
     whole = fisher_diagonal(net, x, y, kind, generator(seed, 0))
-    monkeypatch.setattr(ewc, "FISHER_BATCH", 4)  # 4 + 4 + 1 samples
+    monkeypatch.setattr(_fisher, "FISHER_BATCH", 4)  # 4 + 4 + 1 samples
     assert close(fisher_diagonal(net, x, y, kind, generator(seed, 0)), whole, rtol=1e-5)
 
 
@@ -189,8 +190,8 @@ def test_weights_of_classes_that_the_loss_does_not_see_are_free() -> None:
 # --- merging ---
 
 
-def started(**settings: Any) -> tuple[EWC, Stream]:
-    stream = class_stream([[0], [1], [2], [3]], n_train=12)
+def started(stream: Stream | None = None, **settings: Any) -> tuple[EWC, Stream]:
+    stream = stream or class_stream([[0], [1], [2], [3]], n_train=12)
     learner = EWC(**{**SMALL, **settings})
     learner.start(stream.spec, Seeds.of(0), "cpu")
     return learner, stream
@@ -475,6 +476,56 @@ def test_a_fixed_lambda_may_see_test_data_stop_it_but_never_asks() -> None:
     for s in stream.sessions:
         log = learner.learn(s, context(never, validation="test"))
     assert log["lam"] == 3.0
+
+
+# --- with the validation data of past sessions ---
+
+
+def accuracies(learner: EWC, sessions: Sequence[Session]) -> list[float]:
+    """Of each session's validation data, over all classes."""
+    return [
+        float((learner.scores(s.val_x.tensor()).argmax(1).numpy() == s.val_y).mean())
+        for s in sessions
+    ]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_past_validation_chooses_the_lambda_with_the_best_mean_over_all(seed: int) -> None:
+    """Every λ that was tried, trained alone from the same start: its mean is the logged one."""
+    stream = class_stream([[0, 1], [2, 3], [4]], n_val=8, seed=seed, spread=1.0)
+    grid: dict[str, Any] = {"lam_start": 100.0, "lam_decay": 0.1}
+    learner, _ = started(past_validation=True, **grid, stream=stream)
+    first, second = stream.sessions[:2]
+    learner.learn(first, context())
+    log = learner.learn(second, context())
+    for tried in log["search"]:
+        alone, _ = started(lam=tried["lam"], stream=stream)
+        alone.learn(first, context())
+        alone.learn(second, context())
+        mean = np.mean(accuracies(alone, [first, second]))
+        assert tried["validation_accuracy"] == pytest.approx(mean)
+    best = max(log["search"], key=lambda t: t["validation_accuracy"])
+    assert log["lam"] == best["lam"]
+    assert np.mean(accuracies(learner, [first, second])) == pytest.approx(
+        best["validation_accuracy"]
+    )
+
+
+def test_past_validation_stops_by_the_mean_over_sessions_and_counts_what_it_keeps() -> None:
+    stream = class_stream([[0, 1], [2, 3], [4]], n_val=8, spread=1.0)
+    stop = Stop(patience=0, min_steps=1, epochs=5, monitor="accuracy")
+    learner, _ = started(past_validation=True, lam=1.0, stop=stop, stream=stream)
+    for i, s in enumerate(stream.sessions, 1):
+        log = learner.learn(s, context())
+        assert log["best"] == pytest.approx(np.mean(accuracies(learner, stream.sessions[:i])))
+    rows = sum(len(s.val_x) for s in stream.sessions)
+    assert learner.footprint()["samples"] == rows * (6 * 4 + 8)
+
+
+def test_past_validation_refuses_test_data() -> None:
+    learner, stream = started(lam=1.0, past_validation=True)
+    with pytest.raises(UserError, match="its test data"):
+        learner.learn(stream.sessions[0], context(validation="test"))
 
 
 # --- sizes and refusals ---

@@ -8,13 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from embedbench import kemker2018_s10
 from embedbench.errors import UserError
 from embedbench.file import EmbeddingFile, Samples
 from embedbench.kemker2018 import table1, table2, table2_sizes, table5
 from embedbench.kemker2018_data import Data, Size, find_data, paper_size
 from embedbench.kemker2018_runs import LEARNERS, PROTOCOLS, Runs
-from embedbench.kemker2018_s7 import drifting
-from embedbench.kemker2018_sizes import FEL_UNITS, megabytes, summary
+from embedbench.kemker2018_s1 import CHOICES, s1_cells, table_s1
+from embedbench.kemker2018_s7 import Source, drifting
+from embedbench.kemker2018_sizes import FEL_UNITS, Capacity, megabytes, summary
 from embedbench.report_rows import Stat
 from embedbench.reproduce import Table, Value, published, save, table_text
 from embedbench.reproduce_kemker2018 import reproduce
@@ -62,10 +64,10 @@ def test_sixteen_of_eighteen_sizes_to_the_printed_digit_and_two_in_another_readi
     off = []
     for row in TABLES["2 MB"]:
         size = paper_size(row["data"])
-        mine = megabytes(row["learner"], size, fel_units=FEL_UNITS[row["data"]])
+        mine = megabytes(row["learner"], size, Capacity(fel_units=FEL_UNITS[row["data"]]))
         if f"{mine:.2f}" != f"{row['mb']:.2f}":
             off.append((row["learner"], row["data"]))
-            ten = megabytes(row["learner"], size, fel_units=1200, outputs=10)
+            ten = megabytes(row["learner"], size, Capacity(fel_units=1200), outputs=10)
             assert f"{ten:.2f}" == f"{row['mb']:.2f}"
     assert off == [("geppnet", "cub"), ("geppnet-stm", "cub")]
 
@@ -73,12 +75,12 @@ def test_sixteen_of_eighteen_sizes_to_the_printed_digit_and_two_in_another_readi
 def test_sizes_of_a_small_case_by_hand() -> None:
     size = Size(features=2, classes=3, train=5)
     # 2·400 + 400 + 400·400 + 400 + 400·3 + 3 = 162,803 floats
-    assert megabytes("mlp", size, fel_units=7) == pytest.approx(4 * 162_803 / 1e6)
+    assert megabytes("mlp", size, Capacity(fel_units=7)) == pytest.approx(4 * 162_803 / 1e6)
     # 2·400 + 400 + 400·7 + 7 + 7·3 + 3 = 4,031
-    assert megabytes("fel", size, fel_units=7) == pytest.approx(4 * 4_031 / 1e6)
+    assert megabytes("fel", size, Capacity(fel_units=7)) == pytest.approx(4 * 4_031 / 1e6)
     # 529·2 + 529·3 + 3 + 5·3 = 2,663; the short-term memory holds 300 samples of 2 + 1
-    assert megabytes("geppnet", size, fel_units=7) == pytest.approx(4 * 2_663 / 1e6)
-    assert megabytes("geppnet-stm", size, fel_units=7) == pytest.approx(4 * 3_563 / 1e6)
+    assert megabytes("geppnet", size, Capacity(fel_units=7)) == pytest.approx(4 * 2_663 / 1e6)
+    assert megabytes("geppnet-stm", size, Capacity(fel_units=7)) == pytest.approx(4 * 3_563 / 1e6)
 
 
 def test_the_rules_of_table_5_give_the_papers_ticks_from_its_numbers() -> None:
@@ -115,7 +117,7 @@ def test_a_file_is_held_to_the_data_set_that_it_is_called(
     found = find_data(["cub-stand-in=birds.h5"], tmp_path)
     assert list(found) == ["cub"]
     assert found["cub"].label == "birds for CUB-200"
-    assert found["cub"].size() == Size(6, 4, 8)
+    assert found["cub"].size == Size(6, 4, 8)
 
 
 def test_a_value_that_stands_in_has_no_difference() -> None:
@@ -203,7 +205,7 @@ def test_the_last_share_of_a_drifting_stream_is_of_the_upper_classes(
     share: float, seed: int, tmp_path: Path
 ) -> None:
     file = _file(tmp_path / "ten.h5", 5, 10, n=24)  # 120 training samples
-    stream = drifting(file, share, seed)
+    stream = drifting(Source.of(file), share, seed)
     y = np.concatenate([s.y for s in stream.sessions])
     late = round(share * 120)
     assert len(y) == 120
@@ -214,3 +216,58 @@ def test_the_last_share_of_a_drifting_stream_is_of_the_upper_classes(
     assert set(stream.eval_sets[-1].y) == set(range(10))
     train = set(np.flatnonzero(file.split == 0))
     assert all(set(s.x.rows) <= train for s in stream.sessions)
+
+
+def test_sizes_of_table_s10_are_those_of_a_map_of_32_by_32() -> None:
+    printed = {(r["learner"], r["data"]): r["mb"] for r in TABLES["S10"] if "mb" in r}
+    for name in ("cub", "audioset"):
+        size = megabytes("geppnet", paper_size(name), Capacity(side=32))
+        assert size == pytest.approx(printed["geppnet", name], abs=0.0055)  # 58.335 stands as 58.33
+
+
+def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(kemker2018_s10.CAPACITIES, "mlp", ("units", (3, 5)))
+    file = _file(tmp_path / "birds.h5", 6, 4, n=40)
+    (table,), failed = reproduce(
+        ["s10"],
+        data=[f"cub-stand-in={file.path}"],
+        out=tmp_path,
+        seeds=[0, 1],
+        learners=["mlp"],
+        items=["offline.mlp.units=8", "mlp.stop.epochs=3"],
+    )
+    assert failed == []
+    (log,) = (json.loads(p.read_text()) for p in (tmp_path / "runs" / "tuning").iterdir())
+    assert [t["settings"] for t in log["tried"]] == [{"units": "3"}, {"units": "5"}]
+    units = log["chosen"]["units"]
+    rows = {labels: values for labels, values in table.rows if labels[3]}
+    assert [labels[0] for labels in rows] == ["permutation", "incremental-class"]
+    for labels, values in rows.items():
+        assert labels[1:] == ("MLP", "birds for CUB-200", f"units {units}")
+        assert values["Ω_all"].ours is not None
+        assert len(values["Ω_all"].ours.values) == 2
+    assert len(table.rows) == 22
+
+
+def test_figure_s1_has_one_curve_a_way_of_choosing_lambda(tmp_path: Path) -> None:
+    file = _file(tmp_path / "digits.h5", 6, 4, n=40)
+    runs = Runs(
+        {"mnist": Data("mnist", file.path)},
+        tmp_path,
+        [0],
+        items=["ewc.units=8", "ewc.stop.epochs=2", "ewc.lam_sessions=1", "offline.mlp.units=8"],
+    )
+    runs.run([c for choice in CHOICES for c in s1_cells(runs, choice)])
+    assert runs.failed == []
+    table = table_s1(runs)
+    assert len(table.rows) == len(CHOICES) == 3
+    lams = [values["λ in the end"].ours for _, values in table.rows]
+    assert lams[0] == Stat.of([0.0])
+    for (_, values), choice in zip(table.rows, CHOICES, strict=True):
+        (record,) = runs.records(s1_cells(runs, choice))
+        pooled = record["by_score"]["accuracy"]["pooled"]
+        assert values["after 10"].ours == Stat.of([100 * pooled[9]])
+    assert "samples" in record["footprint"]  # of the last, which keeps validation data
+    assert len(table.figures) == 1

@@ -201,3 +201,48 @@ def test_more_untested_classes_than_the_base_holds_are_refused(tmp_path: Path) -
         IncrementalClass(base=2).build([file], seed=0)
     sizes = [len(e.x) for e in IncrementalClass(base=3).build([file], seed=0).eval_sets]
     assert sizes == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("settings", "sizes"),
+    [
+        ({"sessions": 4}, [2, 2, 2, 2]),
+        ({"sessions": 3}, [3, 3, 2]),
+        ({"sessions": 3, "base": 4}, [4, 2, 2]),
+        ({"sessions": 4, "base": 1}, [1, 3, 2, 2]),
+        ({"sessions": 8}, [1] * 8),
+    ],
+)
+def test_sessions_share_the_classes(
+    settings: dict[str, int], sizes: list[int], tmp_path: Path
+) -> None:
+    file = make_file(tmp_path, [3] * 8, [0] * 8, [1] * 8)
+    stream = IncrementalClass(**settings).build([file], seed=0)
+    assert [len(s.classes) for s in stream.sessions] == sizes
+    assert np.concatenate([s.classes for s in stream.sessions]).tolist() == list(range(8))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"sessions": 9}, "sessions must be 2 to 8 for 8 classes and a base of 0, got 9"),
+        ({"sessions": 1}, "sessions must be 2 to 8"),
+        ({"sessions": 4, "base": 6}, "sessions must be 2 to 3 for 8 classes and a base of 6"),
+        ({"sessions": 4, "step": 2}, "give step or sessions, not both; got 2 and 4"),
+    ],
+)
+def test_sessions_that_cannot_be(settings: dict[str, int], message: str, tmp_path: Path) -> None:
+    file = make_file(tmp_path, [3] * 8, [0] * 8, [1] * 8)
+    with pytest.raises(UserError) as caught:
+        IncrementalClass(**settings).build([file], seed=0)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["observe_batch", "evaluate_every"])
+def test_online_settings_reach_the_stream(name: str, tmp_path: Path) -> None:
+    file = make_file(tmp_path)
+    for protocol in (IncrementalClass, Permutation):
+        stream = protocol(**{name: 7}).build([file], seed=0)
+        assert getattr(stream, name) == getattr(stream.merged(), name) == 7
+        with pytest.raises(UserError, match=f"{name} must be at least"):
+            protocol(**{name: -1})
