@@ -208,6 +208,7 @@ def _describe(cell: Cell, stream: Stream, learner: Learner, root: Path) -> dict[
         "seed": cell.seed,
         "seeds": dataclasses.asdict(cell.seeds),
         "files": [{"name": f.path.name, "digests": f.digests} for f in files],
+        "order": cell.make_protocol().order_record(),
         "digests": stream.digests,
         "validation": stream.validation,
         "notes": list(stream.notes),

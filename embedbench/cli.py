@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from embedbench import cli_files
+from embedbench import cli_files, cli_report
 from embedbench.cli_shared import Device, Json, Overwrite, Quiet, note, show
 from embedbench.errors import UserError
 
@@ -31,8 +31,11 @@ for command in (
     cli_files.import_command,
     cli_files.export,
     cli_files.inspect,
+    cli_files.order,
     cli_files.verify,
     cli_files.diff,
+    cli_report.score,
+    cli_report.report,
 ):
     app.command(command.__name__.removesuffix("_command"))(command)
 
@@ -117,41 +120,6 @@ def run(
     _report(out, as_json, places=outcome.places, extra={"failed": failed})
     if failed:
         raise typer.Exit(2 if outcome.bad_input else 1)
-
-
-@app.command()
-def score(runs: Annotated[Path, typer.Argument(metavar="RUNS")], as_json: Json = False) -> None:
-    """Recompute every metric from the stored predictions."""
-    from embedbench import grid, record
-
-    found = [
-        {"run": str(place.relative_to(runs)), "changed": grid.rescore(place, runs)}
-        for place in record.find(runs)
-    ]
-    changed = [f["run"] for f in found if f["changed"]]
-    text = "\n".join(
-        [f"{len(found)} runs: {len(found) - len(changed)} identical, {len(changed)} changed"]
-        + [f"changed: {name}" for name in changed]
-    )
-    show(found, lambda _: text, as_json)
-
-
-@app.command()
-def report(
-    runs: Annotated[Path, typer.Argument(metavar="RUNS")],
-    html: Annotated[Path | None, typer.Option(help="Also write one HTML file.")] = None,
-    overwrite: Overwrite = False,
-    as_json: Json = False,
-) -> None:
-    """Tables over all runs, means with 95 % intervals over seeds."""
-    if html is not None and html.exists() and not overwrite:
-        raise UserError(f"{html} is there already; name another file or add --overwrite")
-    _report(runs, as_json)
-    if html is not None:
-        from embedbench.report_html import write_html
-
-        write_html(runs, html)
-        note(f"wrote {html}")
 
 
 @app.command("list")

@@ -139,6 +139,32 @@ def inspect(
     show(found, card_text, as_json)
 
 
+def order(
+    file: Annotated[Path, typer.Argument(help="An embedding file.")],
+    kind: Annotated[str, typer.Option(help="natural, random, icarl1993, coarse, max-confusion, …")],
+    out: Annotated[Path, typer.Option(help="The order file to write, JSON.")],
+    seed: Annotated[int, typer.Option(help="Of the draw, the probe, the annealing.", min=0)] = 0,
+    sessions: Annotated[int, typer.Option(help="Sessions of a task-confusion order.")] = 10,
+    base: Annotated[int, typer.Option(help="Classes of the first; 0: all equal.", min=0)] = 0,
+    confusion: Annotated[
+        str, typer.Option(help="Of a probe's errors: cross-fitted, or train as in the paper.")
+    ] = "cross-fitted",
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Order the classes of an embedding file, for run --order. Confusion is of training data."""
+    from embedbench.file import EmbeddingFile
+    from embedbench.orders import make_order, order_text, write_order
+
+    opened = EmbeddingFile.open(file)
+    if out.exists() and not overwrite:
+        raise UserError(f"{out} is there already; name another file or add --overwrite")
+    found = make_order(opened, kind, seed=seed, sessions=sessions, base=base, confusion=confusion)
+    write_order(found, out)
+    show(found, order_text, as_json)
+    note(f"wrote {out}")
+
+
 def verify(
     file: Annotated[Path, typer.Argument(help="An embedding file.")], as_json: Json = False
 ) -> None:

@@ -21,13 +21,27 @@ def entries(kind: str) -> list[dict[str, str]]:
     if kind == "protocols":
         return _room(here / "protocols", registry.protocol_names())
     if kind == "metrics":
-        tree = ast.parse((here / "metrics.py").read_text(encoding="utf-8"))
-        functions = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
-        metrics = [f for f in functions if [a.arg for a in f.args.args] == ["scores", "reference"]]
-        return [{"name": f.name, "summary": _first_line(f)} for f in metrics if f.name != "compute"]
+        found = [
+            *_functions(here / "metrics.py", ["scores", "reference"]),
+            *_functions(here / "rescaled.py", ["scores"]),
+        ]
+        return [{"name": f.name, "summary": _first_line(f)} for f in found]
     if kind == "backbones":
         return _backbones()
     raise unknown("listing", kind, KINDS)
+
+
+def _functions(path: Path, takes: list[str]) -> list[ast.FunctionDef]:
+    """Public functions of a module that take these arguments, but for those that take all."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [
+        n
+        for n in tree.body
+        if isinstance(n, ast.FunctionDef)
+        and [a.arg for a in n.args.args] == takes
+        and not n.name.startswith("_")
+        and n.name not in ("compute", "curves")
+    ]
 
 
 def _room(folder: Path, names: list[str]) -> list[dict[str, str]]:

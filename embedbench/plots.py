@@ -175,6 +175,57 @@ def heat_map(matrix: Floats, label: str) -> str:
         return _svg(figure, label)
 
 
+def rank_plot(
+    names: Sequence[str], ranks: Sequence[float], groups: Sequence[Sequence[int]], label: str
+) -> str:
+    """Average ranks on one axis, 1 on the left; a bar joins learners that cannot be told apart.
+
+    Parameters
+    ----------
+    groups : positions of the learners of each group
+    label : what the figure shows, for those who cannot see it
+    """
+    by_rank = sorted(range(len(names)), key=lambda i: ranks[i])
+    left = by_rank[: (len(names) + 1) // 2]
+    bars = [g for g in groups if len(g) > 1]
+    first = 0.5 * len(bars) + 0.7  # height of the first name, under axis and bars
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(6.4, 0.7 + 0.24 * (2 * first + len(left))))
+        axes = figure.add_axes((0.22, 0.03, 0.56, 0.85))
+        low, high = 1.0, max(2.0, float(len(names)))
+        axes.set_xlim(low, high)
+        axes.set_ylim(first + len(left), 0)
+        axes.xaxis.set_ticks_position("top")
+        axes.xaxis.set_major_locator(MaxNLocator(min(len(names), 10), integer=True))
+        axes.set_yticks([])
+        for side in ("left", "bottom"):
+            axes.spines[side].set_visible(False)
+        axes.spines["top"].set_visible(True)
+        for edge, members in ((low, left), (high, by_rank[len(left) :][::-1])):
+            for row, i in enumerate(members):
+                y = first + row
+                axes.plot([ranks[i], ranks[i], edge], [0, y, y], color=_LINE, linewidth=0.9)
+                align = "right" if edge == low else "left"
+                axes.text(edge, y, f"  {names[i]}  ", ha=align, va="center", color=_INK)
+        for row, tied in enumerate(bars):
+            ends = [min(ranks[i] for i in tied), max(ranks[i] for i in tied)]
+            reach = 0.03 * (high - low) / 2
+            y = 0.5 * (row + 1)
+            axes.plot([ends[0] - reach, ends[1] + reach], [y, y], color=_INK, linewidth=3)
+        for artist in axes.lines:
+            artist.set_clip_on(False)
+        return _svg(figure, label)
+
+
+def standalone(svg: str) -> str:
+    """A figure as a file of its own, with the colours that a page would give it."""
+    light = "--ink: #1a1a1a; --soft: #555; --line: #999; font-family: sans-serif"
+    dark = "--ink: #f0f0f0; --soft: #bbb; --line: #777"
+    style = f"svg {{ {light} }} @media (prefers-color-scheme: dark) {{ svg {{ {dark} }} }}"
+    head, end, rest = svg.partition(">")
+    return f'{head} xmlns="http://www.w3.org/2000/svg"{end}<style>{style}</style>{rest}\n'
+
+
 def save_map(matrix: Floats, path: Path, axis: str, value: str) -> None:
     """Write a square matrix of values from 0 to 1 as a PNG with a colour scale.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -68,6 +69,19 @@ class Protocol(ABC):
     def recipe(self) -> str:
         """Name and parameters as canonical JSON."""
         return json.dumps({"protocol": self.name, **dataclasses.asdict(self)}, sort_keys=True)
+
+    def order_record(self) -> dict[str, Any] | None:
+        """What a record keeps of the class order: its kind, and of a file its name and SHA-256;
+        None where the protocol orders no classes."""
+        order = getattr(self, "order", None)
+        if order is None:
+            return None
+        if order in ("natural", "random"):
+            return {"kind": order, "name": None, "digest": None}
+        data = Path(order).read_bytes()
+        told = _order_file(order)[1]
+        sha = hashlib.sha256(data).hexdigest()
+        return {"kind": told.get("kind", "file"), "name": Path(order).name, "digest": sha}
 
 
 @dataclass(frozen=True)
@@ -145,17 +159,7 @@ def class_order(order: str, file: EmbeddingFile, seed: int) -> Ints:
         return np.arange(n)
     if order == "random":
         return np.random.default_rng(seed).permutation(n)
-    path = Path(order)
-    if not path.is_file():
-        raise UserError(f"order is 'natural', 'random' or a file; there is no file {order!r}")
-    text = path.read_text(encoding="utf-8")
-    try:
-        loaded = json.loads(text)
-        items = loaded["order"] if isinstance(loaded, dict) else loaded
-        if not isinstance(items, list):
-            raise UserError(f"{path} must hold a JSON list of classes, or one class a line")
-    except (json.JSONDecodeError, KeyError):
-        items = [line.strip() for line in text.splitlines() if line.strip()]
+    path, items = Path(order), _order_file(order)[0]
     index = {c: i for i, c in enumerate(file.classes[:n])}
     found = [i if isinstance(i, int) else index.get(str(i), _as_int(str(i))) for i in items]
     bad = [str(i) for i, f in zip(items, found, strict=True) if not 0 <= f < n]
@@ -167,6 +171,41 @@ def class_order(order: str, file: EmbeddingFile, seed: int) -> Ints:
             f"in {len(found)} entries"
         )
     return np.array(found, dtype=np.int64)
+
+
+def _order_file(order: str) -> tuple[list[Any], dict[str, Any]]:
+    """The entries of an order file, and what a JSON object says beside them."""
+    path = Path(order)
+    if not path.is_file():
+        raise UserError(f"order is 'natural', 'random' or a file; there is no file {order!r}")
+    text = path.read_text(encoding="utf-8")
+    try:
+        loaded = json.loads(text)
+        told = loaded if isinstance(loaded, dict) else {}
+        items = loaded["order"] if told else loaded
+    except (json.JSONDecodeError, KeyError):
+        return [line.strip() for line in text.splitlines() if line.strip()], {}
+    if not isinstance(items, list):
+        raise UserError(f"{path} must hold a JSON list of classes, or one class a line")
+    return items, told
+
+
+def order_notes(order: str, file: EmbeddingFile, sizes: Sequence[int]) -> tuple[str, ...]:
+    """What a reader must know where an order file was made for other samples or sessions.
+
+    Parameters
+    ----------
+    sizes : classes of each session of the stream
+    """
+    if order in ("natural", "random"):
+        return ()
+    told, notes = _order_file(order)[1], []
+    made_for = told.get("file", {}).get("digests", {}).get("samples")
+    if made_for not in (None, file.digests["samples"]):
+        notes.append("the class order was made from other samples than this file's")
+    if "-task-" in told.get("kind", "") and told.get("sizes") != list(sizes):
+        notes.append("the class order was made for sessions of other sizes than this stream's")
+    return tuple(notes)
 
 
 def _as_int(text: str) -> int:

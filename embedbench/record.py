@@ -18,6 +18,7 @@ from embedbench import metrics as metrics_module
 from embedbench.errors import UserError
 from embedbench.metrics import Reference
 from embedbench.predictions import Predictions
+from embedbench.rescaled import curves
 from embedbench.scoring import SCORES, ScoreMatrix, score_matrix
 
 SCHEMA = "embedbench-record/1.0"
@@ -85,10 +86,15 @@ def evaluate(record: Record, directory: Path, root: Path) -> Record:
     predictions = Predictions.load(directory / "predictions.h5")
     matrices = {name: score_matrix(predictions, name) for name in SCORES}
     reference = _measure_references(dict(record["reference"]), root)
+    limited = any(n is not None for n in record.get("n_candidates") or [])
     by_score = {}
     for name, matrix in matrices.items():
-        values = metrics_module.compute(matrix, _reference(reference, name))
-        by_score[name] = {"R": matrix.R, "pooled": matrix.pooled[matrix.ends], "metrics": values}
+        by_score[name] = {
+            "R": matrix.R,
+            "pooled": matrix.pooled[matrix.ends],
+            "metrics": metrics_module.compute(matrix, _reference(reference, name)),
+            "curves": curves(matrix, restricted=limited or name.startswith("within_")),
+        }
     main = by_score[MAIN_SCORE]
     scored = {
         **record,
@@ -96,6 +102,7 @@ def evaluate(record: Record, directory: Path, root: Path) -> Record:
         "R": main["R"],
         "pooled": main["pooled"],
         "metrics": main["metrics"],
+        "curves": main["curves"],
         "by_score": by_score,
         "reference": reference,
     }

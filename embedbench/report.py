@@ -62,7 +62,7 @@ def _table(place: str, learners: list[list[Record]]) -> list[Row]:
     group = Group(place, tuple(r for runs in learners for r in runs))
     check_pair(group.records, place)
     rows = []
-    for runs, label in zip(learners, _labels(learners), strict=True):
+    for runs, label in zip(learners, labels(learners), strict=True):
         parts: tuple[list[Record], list[Record]] = ([], [])
         for r in runs:
             parts[any(f in LEFT_OUT for f in r["flags"])].append(r)
@@ -75,16 +75,17 @@ def _rank(row: Row) -> tuple[bool, bool, float]:
     return not row.learns, final != final, -final
 
 
-def _labels(learners: list[list[Record]]) -> list[str]:
-    """Learner names; namesakes are told apart by the settings in which they differ."""
+def labels(learners: list[list[Record]]) -> list[str]:
+    """The learner's name for each list of runs; namesakes are told apart by the settings in which
+    they differ."""
     settings = [_flat(runs[0]["learner_params"]) for runs in learners]
     names = [str(runs[0]["learner"]) for runs in learners]
-    labels = []
+    found = []
     for name, own in zip(names, settings, strict=True):
         same = [s for n, s in zip(names, settings, strict=True) if n == name]
         keys = [k for k in own if any(s.get(k) != own[k] for s in same)]
-        labels.append(" ".join([name, *(f"{k}={_value(own[k])}" for k in keys)]))
-    return labels
+        found.append(" ".join([name, *(f"{k}={_value(own[k])}" for k in keys)]))
+    return found
 
 
 def _value(value: Any) -> str:

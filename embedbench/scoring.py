@@ -48,6 +48,24 @@ class ScoreMatrix:
         """R[i, j]: score on eval set j after session i, (T, E)."""
         return self.values[self.ends]
 
+    def until(self, session: int) -> ScoreMatrix:
+        """What was known after `session`: its moments and the eval sets taught so far.
+
+        Any metric of it is that metric after `session` instead of after the last one.
+        """
+        m, e = self.session <= session, self.learned <= session
+        return ScoreMatrix(
+            name=self.name,
+            values=self.values[m][:, e],
+            pooled=self.pooled[m],
+            session=self.session[m],
+            samples_seen=self.samples_seen[m],
+            classes_seen=self.classes_seen[m],
+            n_samples=self.n_samples[e],
+            n_classes=self.n_classes[e],
+            learned=self.learned[e],
+        )
+
 
 def score_matrix(p: Predictions, name: str = "class_accuracy") -> ScoreMatrix:
     """Compute one base score from predictions.

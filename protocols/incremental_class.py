@@ -17,6 +17,7 @@ from embedbench.protocol import (
     flat_spec,
     load_table,
     one_file,
+    order_notes,
     split_rows,
     view_session,
 )
@@ -55,6 +56,7 @@ class IncrementalClass(Protocol):
         order, untested = self._order(file, seed)
         cuts = self._cuts(len(order), len(untested))
         names = ", ".join(file.classes[c] for c in untested)
+        notes = (f"classes without test samples, in the base session: {names}",) if names else ()
         base_rows = split.train[np.isin(file.labels[split.train], order[: cuts[0]])]
         table, features, fitted = load_table(file, self.scale, base_rows)
         pairs = [
@@ -76,7 +78,7 @@ class IncrementalClass(Protocol):
             observe_batch=self.observe_batch,
             evaluate_every=self.evaluate_every,
             validation=self.validation,
-            notes=(f"classes without test samples, in the base session: {names}",) if names else (),
+            notes=(*notes, *order_notes(self.order, file, [len(s.classes) for s, _ in pairs])),
         )
 
     def recipe(self) -> str:

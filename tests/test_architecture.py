@@ -32,8 +32,8 @@ OUTSIDE_FOR = {
 ENTRY_POINTS = {"cli_files", "demo", "kemker2018_data"}
 # Slow to import: core modules do it inside functions, but for these, which are imported when work
 # begins. The check modules hold learners to their promises.
-SLOW = {"jinja2", "matplotlib", "scipy", "sklearn", "timm", "torch", "torchvision"}
-MAY_BE_SLOW = {"plots", "report_html", "runner"}
+SLOW = {"jinja2", "matplotlib", "numba", "scipy", "sklearn", "timm", "torch", "torchvision"}
+MAY_BE_SLOW = {"_anneal", "plots", "report_html", "runner"}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,88 @@
+"""The commands on run records: score and report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from embedbench.cli_shared import Json, Overwrite, note, show
+from embedbench.errors import UserError, unknown
+
+Runs = Annotated[Path, typer.Argument(metavar="RUNS")]
+
+
+def score(runs: Runs, as_json: Json = False) -> None:
+    """Recompute every metric from the stored predictions."""
+    from embedbench import grid, record
+
+    found = [
+        {"run": str(place.relative_to(runs)), "changed": grid.rescore(place, runs)}
+        for place in record.find(runs)
+    ]
+    changed = [f["run"] for f in found if f["changed"]]
+    text = "\n".join(
+        [f"{len(found)} runs: {len(found) - len(changed)} identical, {len(changed)} changed"]
+        + [f"changed: {name}" for name in changed]
+    )
+    show(found, lambda _: text, as_json)
+
+
+def report(
+    runs: Runs,
+    html: Annotated[Path | None, typer.Option(help="Also write one HTML file.")] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Paired differences, ties and ranks instead.")
+    ] = False,
+    by: Annotated[
+        str | None, typer.Option(help="order: spread over class orders, and rankings.")
+    ] = None,
+    metric: Annotated[str, typer.Option(help="Of --compare and --by.")] = "final_accuracy",
+    plot: Annotated[
+        Path | None, typer.Option(metavar="SVG", help="Of --compare: average ranks and ties.")
+    ] = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Tables over all runs, means with 95 % intervals over seeds."""
+    for path in (html, plot):
+        if path is not None and path.exists() and not overwrite:
+            raise UserError(f"{path} is there already; name another file or add --overwrite")
+    if by not in (None, "order"):
+        raise unknown("--by", str(by), ("order",))
+    if plot and not compare:
+        raise UserError("--plot draws what --compare finds; add --compare")
+    if compare or by:
+        _studies(runs, metric, compare=compare, plot=plot, as_json=as_json)
+    else:
+        from embedbench.report import print_report
+
+        print_report(runs, as_json=as_json)
+    if html is not None:
+        from embedbench.report_html import write_html
+
+        write_html(runs, html)
+        note(f"wrote {html}")
+
+
+def _studies(runs: Path, metric: str, *, compare: bool, plot: Path | None, as_json: bool) -> None:
+    """Print what the learners under `runs` differ in, or each one's spread over orders."""
+    from embedbench import report_compare as made
+    from embedbench import report_compare_text as texts
+    from embedbench.record import to_json
+
+    if plot:
+        here = made.studies(runs, metric)
+        if len(here) > 1:
+            titles = "; ".join(study.title for study in here)
+            raise UserError(f"--plot draws one study, {runs} has {len(here)}: {titles}")
+    look, text = (
+        (made.compare, texts.comparison_text) if compare else (made.by_order, texts.by_order_text)
+    )
+    found: list[dict[str, Any]] = [look(study) for study in made.studies(runs, metric)]
+    shown = to_json({"schema": made.SCHEMA, "studies": found})
+    show(shown, lambda _: "\n\n".join(map(text, found)), as_json)
+    if plot:
+        texts.save_rank_plot(found[0], plot)
+        note(f"wrote {plot}")
