@@ -21,8 +21,8 @@ from ._sgd import check_training, mlp_net, optimiser_bytes, optimiser_of, predic
 class AGEM(Learner):
     """Averaged gradient episodic memory: one constraint, the mean gradient of a memory batch.
 
-    **Source**: Chaudhry et al. (2019, "Efficient lifelong learning with A-GEM"), Eq. 11 and
-    Algorithm 2. With g the stream batch's gradient and r the memory batch's, g becomes
+    **Source**: Chaudhry et al. (2019, "Efficient lifelong learning with A-GEM"), Eq. 11.
+    With g the stream batch's gradient and r the memory batch's, g becomes
     g - (g·r / r·r) r where g·r < 0. The memory batch of 128 is that of IIRC.
 
     **Departs**: the paper keeps samples of earlier sessions only, and a head a session. A stream

@@ -21,9 +21,9 @@ from ._sgd import check_training, mlp_net, optimiser_bytes, optimiser_of, predic
 class DERpp(Learner):
     """Dark experience replay: L = CE(x, y) + α MSE(f(x'), z') + β CE(x″, y″).
 
-    **Source**: Buzzega et al. (2020), Eq. 6 and Algorithm 2. (x', z') and (x″, y″) are two draws
+    **Source**: Buzzega et al. (2020), DER and DER++. (x', z') and (x″, y″) are two draws
     from a reservoir of samples, labels and logits; z' are the logits at the step in which x' came,
-    before it. β = 0 is DER (Eq. 5). α and β as in the code of Michel et al. (2023); the authors'
+    before it. β = 0 is DER. α and β as in the code of Michel et al. (2023); the authors'
     own lie between .1 and 1 for each data set.
 
     **Departs**: `lr` and the memory as in `er`. The mean squared error runs over all classes of the

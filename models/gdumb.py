@@ -22,7 +22,7 @@ from ._sgd import Stop, check_training, fit, generator, make_optimiser, mlp_net,
 class GDumb(Learner):
     """Greedy sampler and dumb learner: a new network, trained on the memory at every evaluation.
 
-    **Source**: Prabhu et al. (2020), Algorithm 1 (the sampler) and section 4 (the learner); the
+    **Source**: Prabhu et al. (2020), Algorithm 1 is the sampler; the
     learning rate's schedule as in their code: a tenth of `lr` in the first epoch, then cosines from
     `lr` to `lr_min` over 1, 2, 4, … epochs.
 

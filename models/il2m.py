@@ -36,7 +36,7 @@ class IL2M(Learner):
     the mean score of c over its training samples when it was learned, μ_now over its exemplars now;
     conf is the mean of the best score over a session's training samples when it was learned.
 
-    **Source**: Belouadah and Popescu (2019), Eq. 1 to 3; cross-entropy on the session and the
+    **Source**: Belouadah and Popescu (2019); cross-entropy on the session and the
     exemplars, nothing against forgetting in the loss.
 
     **Departs**: libraries (FACIL) rectify logits, whose ratios have no meaning where they are

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from toy import class_stream
 
+from embedbench._check_tools import state_bytes
 from embedbench.errors import UserError
 from embedbench.learner import Learner, Seeds
 from embedbench.models import gdumb
@@ -24,6 +25,8 @@ from embedbench.models.agem import AGEM, project
 from embedbench.models.derpp import DERpp
 from embedbench.models.er import ER
 from embedbench.models.gdumb import GDumb
+from embedbench.models.icarl import ICaRL
+from embedbench.models.il2m import IL2M
 from embedbench.registry import make
 from embedbench.runner import run_stream
 from embedbench.stream import Stream
@@ -333,6 +336,26 @@ def test_gdumb_clips_its_gradients() -> None:
     start = GDumb(units=8)
     start.start(stream.spec, SEEDS, "cpu")
     assert moved(nets[0], start) < 1e-3 < 0.1 < moved(nets[1], start)
+
+
+# --- bytes ---
+
+
+@pytest.mark.parametrize("cls", [ER, AGEM, DERpp, GDumb, ICaRL, IL2M])
+def test_the_footprint_is_the_bytes_of_the_state(cls: type[Any]) -> None:
+    stream = replace(stream_of(), observe_batch=5)
+    learner = cls(units=8)
+    run_stream(stream, learner, SEEDS)
+    state, footprint = learner.state_dict(), learner.footprint()
+    moments = [
+        v.nbytes
+        for s in state.get("optimiser_", {"state": {}})["state"].values()
+        for v in s.values()
+        if isinstance(v, Tensor)
+    ]
+    kept = sum(moments) if cls.tags.online else 0  # the others take a fresh one each session
+    assert footprint.total == state_bytes(state) + kept
+    assert footprint["samples"] > 0
 
 
 # --- settings ---

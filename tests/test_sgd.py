@@ -318,7 +318,9 @@ def test_the_loop_is_the_plain_loop(name: str, seed: int) -> None:
     elif name == "adam":
         optimiser = torch.optim.Adam(plain.parameters(), lr=0.01, weight_decay=0.1, fused=True)
     else:
-        optimiser = torch.optim.SGD(plain.parameters(), lr=0.01, weight_decay=0.1, momentum=0.9)
+        optimiser = torch.optim.SGD(
+            plain.parameters(), lr=0.01, weight_decay=0.1, momentum=0.9, fused=True
+        )
     x, y, draw = torch.tensor(data.x.numpy()), torch.tensor(data.y), generator(seed, 5)
     for _ in range(3):
         order = torch.randperm(11, generator=draw)
