@@ -35,8 +35,8 @@ class LwF(Learner):
     Without exemplars (the default, as in the paper) the cross-entropy is among the session's own
     classes; with exemplars it is over all classes seen, and both terms are on both kinds of sample.
 
-    **Source**: Li and Hoiem (2016), Eqs. 1 to 3, T = 2, λ = 1; in its class-incremental form, one
-    head for all classes, Rebuffi et al. (2017), "LwF.MC".
+    **Source**: Li and Hoiem (2016), T = 2, λ = 1; with one head for all classes as in Rebuffi et
+    al. (2017), whose "LwF.MC" has sigmoids in both terms.
 
     **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s. λ = 3, as in PyCIL;
     FACIL searches it downwards from 10. The old network is a copy that lives while a session is
