@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 def distillation(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
     """Cross-entropy of softmax(logits/T) under softmax(targets/T), mean over samples, nats.
 
-    **Source**: Hinton et al. (2015), as in Li and Hoiem (2016), Eq. 2 and 3. Not multiplied by T².
+    **Source**: Hinton et al. (2015), as in Li and Hoiem (2016). Not multiplied by T².
 
     Parameters
     ----------

@@ -41,10 +41,12 @@ class BiC(Learner):
     on the hold-out; those of older sessions stay. The targets of distillation are the old network's
     corrected answers, and what is trained are the corrected answers, too.
 
-    **Source**: Wu et al. (2019), "Large scale incremental learning", Eqs. 1 to 5; T = 2, a tenth of
+    **Source**: Wu et al. (2019), "Large scale incremental learning"; T = 2, a tenth of
     the exemplars held out.
 
-    **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s. The two numbers are
+    **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s. The paper corrects the
+    newest classes alone; one pair a session is FACIL's way. Some libraries have distilled the
+    uncorrected answers, or gone on training all pairs. The two numbers are
     fitted to the optimum of a convex loss, where libraries take 200 epochs of gradient descent; the
     paper's code and FACIL add .1 β²/2 to it, here .1 (α - 1)²/2 as well, or a hold-out of separable
     classes would have no optimum. The hold-out has as many samples of every class: a tenth of the

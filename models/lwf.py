@@ -33,15 +33,16 @@ class LwF(Learner):
     """Learning without forgetting: cross-entropy on new classes + λ distillation on old ones.
 
     Without exemplars (the default, as in the paper) the cross-entropy is among the session's own
-    classes; with exemplars it is over all classes seen, and both terms are on both.
+    classes; with exemplars it is over all classes seen, and both terms are on both kinds of sample.
 
-    **Source**: Li and Hoiem (2016), Eqs. 1 to 3, T = 2, λ = 1; in its class-incremental form, one
-    head for all classes, Rebuffi et al. (2017), "LwF.MC".
+    **Source**: Li and Hoiem (2016), T = 2, λ = 1; with one head for all classes as in Rebuffi et
+    al. (2017), whose "LwF.MC" has sigmoids in both terms.
 
     **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s. λ = 3, as in PyCIL;
     FACIL searches it downwards from 10. The old network is a copy that lives while a session is
-    learned. Exemplars are no part of the paper; libraries add them (`--set
-    lwf.memory.per_class=20`).
+    learned. A session of one class, among which there is nothing to tell apart, has its
+    cross-entropy over all classes seen. Exemplars are no part of the paper; libraries add them
+    (`--set lwf.memory.per_class=20`).
 
     Parameters
     ----------
@@ -92,8 +93,9 @@ class LwF(Learner):
     def _objective(self, present: set[int]) -> Objective:
         """The loss of a session whose own classes are `present`."""
         old = sorted(self.exemplars.classes)
-        learned = present | self.exemplars.classes if len(self.exemplars) else present
-        mask = only(learned, self.n_classes, self.device)
+        own = len(present) > 1 and not len(self.exemplars)
+        among = present if own else present | self.exemplars.classes
+        mask = only(among, self.n_classes, self.device)
         teacher = copy.deepcopy(self.net)
 
         def loss(x: Tensor, y: Tensor) -> Tensor:

@@ -32,13 +32,13 @@ class MAS(Learner):
     """Memory-aware synapses: L = L_t + λ Σ_i Ω_i (θ_i - θ*_i)², Ω_i = mean_x |∂‖f(x)‖²/∂θ_i|.
 
     **Source**: Aljundi et al. (2018), "Memory aware synapses: learning what (not) to forget", Eqs.
-    2 to 4; λ = 1 in their code. f are the logits, Ω is the sum over the sessions, θ* the weights
-    after the latest.
+    2 and 3; λ = 1 and Ω summed over the sessions as in their code. f are the logits, θ* the weights
+    after the latest session.
 
-    **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s. The absolute value is
-    taken of every sample's gradient, as the paper writes; FACIL takes it of a batch's mean gradient
-    and averages Ω over the sessions (α = .5), with λ searched from 400, so that λ does not carry
-    over.
+    **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s; the head is shared by
+    all classes and penalised, too. The absolute value is taken of every sample's gradient, as the
+    paper writes. FACIL takes it of a batch's mean gradient of ‖f‖, not ‖f‖², halves the penalty and
+    averages Ω over the sessions (α = .5), so that λ does not carry over.
 
     Parameters
     ----------

@@ -26,10 +26,10 @@ class RanPAC(Learner):
     """Random projections and ridge regression: W = (G + λI)⁻¹ Q, G = Σ HᵀH, Q = Σ HᵀY.
 
     **Source**: McDonnell et al. (2023), "RanPAC: random projections and pre-trained models for
-    continual learning", Eqs. 4 and 5 and Algorithm 1: h = ReLU(x P), P ~ N(0, 1) frozen,
-    M = 10,000; λ from 10⁻⁸ to 10⁸ by the squared error on a fifth of the session's samples, with
-    the ridge fitted to the other four fifths. Its first stage, adapters in the backbone, is not
-    part of learning on frozen embeddings.
+    continual learning", Algorithm 1, and their code: h = ReLU(x P), P ~ N(0, 1) frozen, M = 10,000;
+    λ from 10⁻⁸ to 10⁸ by the squared error on a fifth of the session's samples, with the ridge
+    fitted to the other four fifths. Its first stage, adapters in the backbone, is not part of
+    learning on frozen embeddings.
 
     **Departs**: M = 2,000 by default, for processors without an accelerator. The split is drawn at
     random. A session of one sample keeps the λ of the session before. Sums are kept in float64;

@@ -33,8 +33,8 @@ class SI(Learner):
     loss; after it Ω_i grows by ω_i / (Δ_i² + ξ), Δ_i how far the weight has moved in all.
 
     **Source**: Zenke, Poole and Ganguli (2017), "Continual learning through synaptic intelligence",
-    Eqs. 3 to 5; ξ = .1 and c up to 1 in their code. g is the gradient of the mini-batch's loss
-    without the penalty.
+    with ξ = .1; c from .5 to 1 is usual. g is the gradient of the mini-batch's loss without the
+    penalty.
 
     **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s. Where the rule goes
     back to the best epoch, the path ends there. A negative ω_i, which mini-batches can leave,

@@ -21,10 +21,10 @@ class SLDA(Learner):
     """Deep SLDA: w_c = Λ μ_c, b_c = -½ μ_c·Λ μ_c with Λ = ((1 - ε) Σ + ε I)⁻¹; one pass.
 
     **Source**: Hayes and Kanan (2020), "Lifelong machine learning with deep streaming linear
-    discriminant analysis", Eqs. 1 to 4; their code, ε = 1e-4. Each sample adds to the scatter nΣ
-    the outer product of its distance x - μ_c from its class's mean so far, times a weight. Their
-    weight is n/(n + 1), n all samples so far, and a class begins with μ_c = 0, so that its first
-    sample adds x xᵀ.
+    discriminant analysis", and their code; ε = 1e-4. Each sample adds to the scatter nΣ the outer
+    product of its distance x - μ_c from its class's mean so far, times a weight. Their weight is
+    n/(n + 1), n all samples so far, and a class begins with μ_c = 0, so that its first sample adds
+    x xᵀ.
 
     **Departs**: by default the weight is n_c/(n_c + 1), n_c the samples of the class so far. Then Σ
     is the covariance within classes of all samples, exactly and in whatever order they came, and a
