@@ -140,8 +140,9 @@ def test_errors_that_both_share(cls: type[Any], tmp_path: Path) -> None:
 def test_the_recipe_is_readable(tmp_path: Path) -> None:
     assert json.loads(Permutation(sessions=4).recipe()) == {
         "protocol": "permutation",
+        "observe_batch": 10,
+        "evaluate_every": 0,
         "sessions": 4,
-        "session_id": False,
         "validation": "train",
         "val_fraction": 0.1,
         "scale": "auto",
