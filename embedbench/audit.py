@@ -26,6 +26,7 @@ from embedbench.scoring import Floats, score_matrix
 
 GROUPS = ("accuracy", "forgetting", "backward transfer")
 EQUAL = 1e-9  # values closer than this are one
+FOOTER = "a letter joins what agrees on this run; per sample, sessions from 0, L the last"
 
 
 class Scores:
@@ -51,13 +52,9 @@ class Scores:
 
 @dataclass(frozen=True)
 class Definition:
-    """One way to compute what a name of `GROUPS` stands for.
+    """One way to compute what a name of `GROUPS` stands for, and who does so under which name.
 
-    Parameters
-    ----------
-    formula : R[i, j] is per-sample accuracy on session j after session i, α_i that on all sessions
-        so far, unless the formula says otherwise
-    sources : libraries with their names for it, papers, and our own name
+    In a formula R[i, j] is per-sample accuracy on session j after session i, α_i that on all so far.
     """
 
     group: str
@@ -282,8 +279,8 @@ def audit(p: Predictions) -> list[dict[str, Any]]:
             if same is None and not math.isnan(value):
                 same = chr(ord("a") + len(letters))
                 letters.append((value, same))
-            about = {"group": group, "name": d.name, "formula": d.formula}
-            found.append({**about, "sources": list(d.sources), "value": value, "same": same})
+            about = {"group": group, "name": d.name, "formula": d.formula, "value": value}
+            found.append({**about, "same": same, "sources": list(d.sources)})
     return found
 
 
@@ -292,15 +289,14 @@ def audit_text(found: list[dict[str, Any]]) -> str:
     lines: list[str] = []
     for group in GROUPS:
         members = [e for e in found if e["group"] == group]
-        known = [100 * e["value"] for e in members if e["same"]]
-        spread = f"{min(known):.2f} to {max(known):.2f} %" if known else "undefined"
-        different = len({e["same"] for e in members if e["same"]})
-        lines += [f"{group}: {len(members)} definitions, {different} values, {spread}", ""]
+        known = {e["same"]: 100 * e["value"] for e in members if e["same"]}
+        spread = "undefined"
+        if known:
+            spread = f"{min(known.values()):.2f} to {max(known.values()):.2f} %"
+        lines += [f"{group}: {len(members)} definitions, {len(known)} values, {spread}", ""]
         for e in members:
             value = f"{100 * e['value']:7.2f} %" if e["same"] else "        –"
             lines.append(f"{value}  {e['same'] or ' '}  {e['name']}: {e['formula']}")
             lines += [f"{'':14}{source}" for source in e["sources"]]
         lines.append("")
-    lines.append("a letter joins what agrees on this run; formulas count sessions from 0, L is the")
-    lines.append("last; accuracies are per sample where nothing else is said")
-    return "\n".join(lines)
+    return "\n".join([*lines, FOOTER])
