@@ -16,7 +16,6 @@ import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,7 +40,12 @@ class Scores:
         self.class_alpha = by_class.pooled[by_class.ends]
         self.n_classes = sample.n_classes  # (T,) classes of each session
 
-    @cached_property
+    @property
+    def lower(self) -> list[Floats]:
+        """Row i of R up to session i."""
+        return [row[: i + 1] for i, row in enumerate(self.R)]
+
+    @property
     def whole(self) -> Floats:
         """(T,) mean recall over the classes of all sessions, also of those to come."""
         p = self._predictions
@@ -54,7 +58,7 @@ class Scores:
 class Definition:
     """One way to compute what a name of `GROUPS` stands for, and who does so under which name.
 
-    In a formula R[i, j] is per-sample accuracy on session j after session i, α_i that on all so far.
+    R[i, j] is per-sample accuracy on session j after session i, α_i that on all sessions so far.
     """
 
     group: str
@@ -73,8 +77,7 @@ def _forgetting(R: Floats, *, last: bool = False, sessions: int | None = None) -
     L = len(R) - 1
     if L < 1:
         return math.nan
-    drops = [float(np.max(R[j : L + last, j]) - R[L, j]) for j in range(L)]
-    return sum(drops) / (sessions or L)
+    return sum(float(np.max(R[j : L + last, j]) - R[L, j]) for j in range(L)) / (sessions or L)
 
 
 def _since(R: Floats, gap: int) -> float:
@@ -95,10 +98,6 @@ def _continuum_forgetting(R: Floats) -> float:
 
 def _bwt(s: Scores) -> float:
     return float(np.mean(s.R[-1, :-1] - np.diagonal(s.R)[:-1])) if len(s.R) > 1 else math.nan
-
-
-def _lower(R: Floats) -> list[Floats]:
-    return [row[: i + 1] for i, row in enumerate(R)]
 
 
 DEFINITIONS = (
@@ -165,14 +164,14 @@ DEFINITIONS = (
         "average incremental, sessions alike",
         "1/T Σ_i 1/(i+1) Σ_{j≤i} R[i, j]",
         ("OCL: compute_performance avg_acc",),
-        lambda s: float(np.mean([np.mean(row) for row in _lower(s.R)])),
+        lambda s: float(np.mean([np.mean(row) for row in s.lower])),
     ),
     Definition(
         "accuracy",
         "mean of the lower triangle",
         "2/(T(T+1)) Σ_i Σ_{j≤i} R[i, j]",
         ("Continuum: accuracy_A", "Díaz-Rodríguez et al. 2018"),
-        lambda s: float(np.mean(np.concatenate(_lower(s.R)))),
+        lambda s: float(np.mean(np.concatenate(s.lower))),
     ),
     Definition(
         "accuracy",
@@ -290,9 +289,8 @@ def audit_text(found: list[dict[str, Any]]) -> str:
     for group in GROUPS:
         members = [e for e in found if e["group"] == group]
         known = {e["same"]: 100 * e["value"] for e in members if e["same"]}
-        spread = "undefined"
-        if known:
-            spread = f"{min(known.values()):.2f} to {max(known.values()):.2f} %"
+        low, high = min(known.values(), default=0), max(known.values(), default=0)
+        spread = f"{low:.2f} to {high:.2f} %" if known else "undefined"
         lines += [f"{group}: {len(members)} definitions, {len(known)} values, {spread}", ""]
         for e in members:
             value = f"{100 * e['value']:7.2f} %" if e["same"] else "        –"
