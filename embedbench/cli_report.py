@@ -13,10 +13,19 @@ from embedbench.errors import UserError, unknown
 Runs = Annotated[Path, typer.Argument(metavar="RUNS")]
 
 
-def score(runs: Runs, as_json: Json = False) -> None:
+def score(
+    runs: Runs,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="Of one run: what other libraries would print.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Recompute every metric from the stored predictions."""
     from embedbench import grid, record
 
+    if audit:
+        _audit(runs, as_json)
+        return
     found = [
         {"run": str(place.relative_to(runs)), "changed": grid.rescore(place, runs)}
         for place in record.find(runs)
@@ -27,6 +36,21 @@ def score(runs: Runs, as_json: Json = False) -> None:
         + [f"changed: {name}" for name in changed]
     )
     show(found, lambda _: text, as_json)
+
+
+def _audit(runs: Path, as_json: bool) -> None:
+    """Print every definition of accuracy and forgetting for one run."""
+    from embedbench import audit, record
+    from embedbench.predictions import Predictions
+
+    places = record.find(runs)
+    if len(places) != 1:
+        raise UserError(
+            f"--audit takes the directory of one run, {runs} holds {len(places)}; "
+            "name one, such as RUNS/STREAM/LEARNER/seed-0"
+        )
+    found = audit.audit(Predictions.load(places[0] / "predictions.h5"))
+    show(record.to_json(found), lambda _: audit.audit_text(found), as_json)
 
 
 def report(

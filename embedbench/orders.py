@@ -56,12 +56,10 @@ def make_order(
 
     Parameters
     ----------
-    kind : one of `KINDS`
     seed : of the random order, the folds of the probe and the annealing
     sessions : sessions that the task-confusion kinds are made for
     base : classes of the first of them; 0: all sessions equal
     confusion : "cross-fitted" or "train", see `confusion_matrix`
-    steps : of the annealing
 
     Returns
     -------

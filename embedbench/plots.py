@@ -107,7 +107,8 @@ def curve_plot(curves: Sequence[Curve], ideal: float, first: int, label: str) ->
             _draw_curve(axes, curve, first)
         if not np.isnan(ideal):
             axes.axhline(100 * ideal, color=_INK, linewidth=1, dashes=(5, 3), zorder=1)
-        axes.set_ylim(0, 102)
+        lowest = min(float(np.nanmin(c.values, initial=0)) for c in curves)
+        axes.set_ylim(100 * lowest - 2 if lowest < 0 else 0, 102)
         last = first + max(c.values.shape[1] for c in curves) - 1
         axes.set_xlim(-0.02 * last, 1.02 * last)
         axes.yaxis.set_major_locator(MaxNLocator(5))

@@ -157,11 +157,12 @@ def _key(run: Record) -> str:
 
 def order_name(run: Record) -> str:
     """What to call the class order of a run; two runs on one stream have one order."""
-    order = run.get("order") or {"kind": run["protocol_params"].get("order", "drawn")}
-    if order["kind"] in ("random", "drawn") and not order.get("name"):
-        return f"{order['kind']} {run['seeds']['order']}"
-    name = Path(order.get("name") or order["kind"]).stem
-    return name if order["kind"] in ("file", name) else f"{order['kind']} ({name})"
+    order = run.get("order") or {"kind": run["protocol_params"].get("order", "drawn"), "name": None}
+    kind, name = str(order["kind"]), order["name"]
+    if name is None:
+        return f"{kind} {run['seeds']['order']}" if kind in ("random", "drawn") else Path(kind).stem
+    name = Path(name).stem
+    return name if kind in ("file", name) else f"{kind} ({name})"
 
 
 def _study(runs: Sequence[Record], metric: str) -> Study:
@@ -170,21 +171,21 @@ def _study(runs: Sequence[Record], metric: str) -> Study:
         key = json.dumps([run["learner"], run["learner_params"]], sort_keys=True)
         by_learner.setdefault(key, []).append(run)
     found = list(by_learner.values())
-    scores = {
-        label: {
-            (order_name(r), json.dumps(r["seeds"], sort_keys=True)): number(r["metrics"][metric])
-            for r in own
-        }
-        for label, own in zip(labels(found), found, strict=True)
-    }
+    scores: dict[str, dict[Block, float]] = {}
+    for label, own in zip(labels(found), found, strict=True):
+        for r in own:
+            value = number(r["metrics"][metric])
+            if not math.isnan(value):
+                block = order_name(r), json.dumps(r["seeds"], sort_keys=True)
+                scores.setdefault(label, {})[block] = value
+    if not scores:
+        raise UserError(
+            f"{metric} is undefined in every run of {runs[0]['protocol']}; name another --metric"
+        )
     files = ", ".join(f["name"] for f in runs[0]["files"])
     study = Study(f"{runs[0]['protocol']} · {files}", metric, scores)
-    best_first = sorted(scores, key=lambda label: _place(study.sign * study.mean(label)))
+    best_first = sorted(scores, key=lambda label: -study.sign * study.mean(label))
     return Study(study.title, metric, {label: scores[label] for label in best_first})
-
-
-def _place(value: float) -> tuple[bool, float]:
-    return math.isnan(value), -value
 
 
 def compare(study: Study) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from embedbench.scoring import Floats
 
 HEADINGS = {name: heading.removesuffix(" %") for name, heading, _, _ in COLUMNS}
 PAIRS = (("accuracy", "within_accuracy"), ("class_accuracy", "within_class_accuracy"))
+RESCALED = (("raa", "RAA: against guessing"), ("raf", "RAF: forgetting against guessing"))
 Data = dict[str, Any]
 
 
@@ -168,6 +169,12 @@ def _figures(group: Group, rows: Sequence[Row], styles: dict[str, int]) -> list[
         new = [(np.diagonal(m, axis1=1, axis2=2)[:, 1:], s) for m, s in matrices]
         shared = ideal if group.first["reference"]["normalise_new"] else math.nan
         plots += [("Session 0", base, base_ideal, 0), ("The newest session", new, shared, 1)]
+    for key, title in RESCALED:
+        if all(key in r.get("curves", {}) for row in shown for r in row.records):
+            values = [np.array([r["curves"][key] for r in row.used], float) for row in shown]
+            if not all(np.isnan(v).all() for v in values):  # defined on this stream
+                own = [(v, styles.get(r.label)) for v, r in zip(values, shown, strict=True)]
+                plots.append((title, own, math.nan, 0))
     return [
         (title, curve_plot([Curve(v, s) for v, s in curves], level, first, f"{title}: accuracy"))
         for title, curves, level, first in plots

@@ -332,7 +332,7 @@ OPTIONS = {
     "verify": "--json",
     "diff": "--json",
     "run": "--protocol --learner --seed --seeds --set --order --jobs --device --out --json",
-    "score": "--json",
+    "score": "--audit --json",
     "report": "--html --compare --by --metric --plot --json",
     "list": "--json",
     "check": "--json",

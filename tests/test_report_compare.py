@@ -191,7 +191,9 @@ def test_names_of_orders() -> None:
     assert name({"kind": "file", "name": "list.txt"}) == "list"
     assert name({"kind": "random", "name": "r7.json"}) == "random (r7)"
     assert name(None) == "drawn 103"  # a protocol that draws something else
-    assert name(None, order="natural") == "natural"  # a record of before orders were kept
+    # records of before orders were kept
+    assert name(None, order="natural") == "natural"
+    assert name(None, order="/some/where/mine.json") == "mine"
 
 
 # --- runs on disk and the command line ---
@@ -230,6 +232,8 @@ def test_streams_that_differ_in_the_order_only_are_one_study(tmp_path: Path) -> 
     # another set of parameters is another study
     keep(tmp_path, make("mlp", seed=0, protocol_params={"base": 3}), stream="stream-z")
     assert len(studies(tmp_path)) == 2
+    with pytest.raises(UserError, match="fwt is undefined in every run"):
+        studies(tmp_path, "fwt")
     with pytest.raises(UserError, match="Did you mean 'final_accuracy'"):
         studies(tmp_path, "final_acuracy")
 

@@ -18,7 +18,7 @@ from report_records import keep, make
 from embedbench import record
 from embedbench.errors import UserError
 from embedbench.report import collect, print_report, to_json
-from embedbench.report_html import write_html
+from embedbench.report_html import render, write_html
 from embedbench.report_text import amount, signed, table_text
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -154,6 +154,19 @@ def test_the_page_says_what_the_table_says(rows: list[Any], tmp_path: Path) -> N
     parts += ["300 training samples at first, then 100 a session", "100–102", "patience"]
     for part in parts:
         assert part in words, part
+
+
+def test_curves_against_guessing_are_drawn_where_they_are_defined(tmp_path: Path) -> None:
+    undefined = {"raa": [0.3, 0.4, 0.5], "raf": [None, None, None]}
+    keep(tmp_path, make(seed=0, curves=undefined), make("ewc", seed=0, curves=undefined))
+    page = render(collect(tmp_path), "runs")
+    assert "RAA: against guessing" in page
+    assert "RAF:" not in page  # no class is added on this stream
+    defined = {"raa": [0.3, 0.4, 0.5], "raf": [None, -0.1, 0.2]}
+    keep(tmp_path, make(seed=0, curves=defined), stream="stream-2")
+    assert render(collect(tmp_path), "runs").count("RAF: forgetting against guessing") == 2
+    keep(tmp_path / "old", make(seed=0))
+    assert "RAA: against guessing" not in render(collect(tmp_path / "old"), "runs")
 
 
 def test_within_and_across_sessions_stand_side_by_side(tmp_path: Path) -> None:
