@@ -21,7 +21,26 @@ _KEMKER_STOP = {
     "epochs": 200,
 }
 
+# One budget of training for all: the same network, optimiser and number of epochs, so that what
+# differs is what a learner does against forgetting. Strengths (λ) are to be tuned, see `--tune`.
+_LEAGUE = {
+    "batch_size": 64,
+    "lr": 1e-3,
+    "optimiser": "adam",
+    "stop": {"rule": "epochs", "epochs": 20},
+}
+_LEAGUE_LEARNERS = (
+    "mlp", "finetune", "joint", "ewc", "si", "mas", "lwf", "icarl", "bic", "lucir", "il2m",
+)  # fmt: skip
+
 PRESETS: dict[str, dict[str, Any]] = {
+    "league": {
+        "learners": {
+            **dict.fromkeys(_LEAGUE_LEARNERS, _LEAGUE),
+            "offline": {"mlp": _LEAGUE},
+            "ewc": {**_LEAGUE, "lam": 100.0},
+        },
+    },
     "kemker": {
         "protocol": {"validation": "test"},
         "references": 5,
