@@ -42,7 +42,7 @@ class Som:
     hold : the first of those, with the first `eps` and `sigma`; after them both fall
         exponentially until the readout begins to learn
     eps, eps_end : learning rate of the map in the base session, first and last
-    eps_later : learning rate of the map in later sessions; permutations need 5e-4 or less
+    eps_later : learning rate of the map in later sessions
     sigma, sigma_end : deviation of the neighbourhood, in units of the grid, first (None: a third
         of `side`) and last
     theta : confidence under which a sample is novel; how much the first output beats the second
@@ -58,14 +58,14 @@ class Som:
     hold: int = 5_000
     eps: float = 0.1
     eps_end: float = 0.03
-    eps_later: float = 0.03
+    eps_later: float = 3e-4
     sigma: float | None = None
     sigma_end: float = 0.7
     theta: float = 0.5
     kappa: float = 2.0
     ema: float = 1e-3
     sharpness: float = 20.0
-    lr: float = 1e-3
+    lr: float = 4e-3
 
     def __post_init__(self) -> None:
         for setting, fits, expected in (

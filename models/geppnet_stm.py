@@ -24,7 +24,8 @@ class GeppNetSTM(Learner):
     a queue of 300 samples (from the sizes in Table 2), emptied at the end of each session.
 
     **Departs**: as `geppnet`. The sleep schedule is not printed: `period` and `sleep` were fitted
-    to Table S6; they meet the means over its ten rows, not the rows. When the memory answers is
+    to Table S6; they meet the means over its ten rows, not the rows, which hang on what the memory
+    holds in the last sleep (docs/fidelity.md). When the memory answers is
     not printed either: here where a test sample lies nearer to one in memory than that one lies to
     its nearest unit.
 
@@ -41,7 +42,7 @@ class GeppNetSTM(Learner):
     rehearsal: Rehearsal = field(default_factory=Rehearsal)
     memory: int = 300
     period: int = 5_000
-    sleep: int = 1_000
+    sleep: int = 500
     answer_from_memory: bool = False
 
     tags: ClassVar[Tags] = Tags(stores_samples=True)
