@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from embedbench import record
 from embedbench.cell import Cell
 from embedbench.errors import UserError
@@ -16,7 +18,7 @@ from embedbench.registry import learner_class, make
 from embedbench.stream import Ints, Stream, View
 
 MEMORY = "memory"  # the field of learners that keep exemplars
-PROBE = 4  # training samples of a class in the probe
+PROBE = 4  # training samples of a class in the probe; the same ones again where it has fewer
 
 
 def exemplars_within(cell: Cell, megabytes: float) -> int | None:
@@ -65,15 +67,14 @@ def exemplars_within(cell: Cell, megabytes: float) -> int | None:
 
 
 def few(stream: Stream) -> Stream:
-    """The stream with at most four training and one validation sample of a class a session."""
+    """The stream with four training and one validation sample of a class a session.
 
-    def cut(view: View, y: Ints, most: int) -> tuple[View, Ints, Ints]:
-        counts: dict[int, int] = {}
-        kept = []
-        for i, label in enumerate(y.tolist()):
-            counts[label] = counts.get(label, 0) + 1
-            if counts[label] <= most:
-                kept.append(i)
+    A class of fewer training samples has them more than once, so that every one fills its share.
+    """
+
+    def cut(view: View, y: Ints, size: int) -> tuple[View, Ints, Ints]:
+        own = [np.resize(np.flatnonzero(y == c), size) for c in np.unique(y)]
+        kept = np.sort(np.concatenate([*own, np.zeros(0, np.int64)]))
         return dataclasses.replace(view, rows=view.rows[kept]), y[kept], view.rows[kept]
 
     sessions = []

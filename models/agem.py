@@ -96,4 +96,5 @@ def project(gradient: Tensor, reference: Tensor) -> Tensor:
     dot = torch.dot(gradient, reference)
     if dot >= 0:
         return gradient
-    return gradient - (dot / torch.dot(reference, reference)) * reference
+    r = reference / reference.abs().max()  # or r·r may be 0 where a memory is learned by heart
+    return gradient - torch.dot(gradient, r) / torch.dot(r, r) * r

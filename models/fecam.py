@@ -31,8 +31,10 @@ class FeCAM(Learner):
 
     **Departs**: the mean is that of the transformed features (their code transforms the mean), and
     Σ_c is shrunk once (their code: twice). Whether there are negative values is decided on the
-    first session, for all; if not, later ones keep their sign: sign(x) |x|^β. A class of one sample
-    has R = I. A class that comes again adds to its covariance.
+    first session, for all; if not, later ones keep their sign: sign(x) |x|^β. A class whose samples
+    do not vary, such as one of a single sample, has R = γ₁/(1 + γ₁) I: what R is on average in the
+    directions in which the others do not vary. With R = I it would be nearer than they are. A class
+    that comes again adds to its covariance.
 
     No D × D matrix is formed. A class's scatter is kept as FᵀF with r orthogonal rows, r at most
     its samples less one and at most D; R⁻¹ follows from them by the identities of Woodbury and of
@@ -116,7 +118,7 @@ class FeCAM(Learner):
         diagonal = root.square().sum(0)
         v1 = float(diagonal.mean())
         if v1 == 0:
-            return torch.ones_like(diagonal), 1.0, 0.0
+            return torch.ones_like(diagonal), self.gamma1 / (1 + self.gamma1), 0.0
         v2 = (float(root.sum(1).square().sum()) / width - v1) / max(width - 1, 1)
         level = max(self.gamma1 * v1 - self.gamma2 * v2, 1e-6 * v1)
         every = self.gamma2 * v2

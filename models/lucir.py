@@ -33,13 +33,14 @@ from ._sgd import (
 class LUCIR(Learner):
     """Learning a unified classifier incrementally via rebalancing; logits are η cos(φ(x), θ_c).
 
-    L = cross-entropy + λ (1 - cos(φ, φ_old)) + Σ_k max(0, m - cos(φ, θ_y) + cos(φ, θ_k)), the last
-    on exemplars of old classes, k the K new classes most like them.
+    L = cross-entropy + λ (1 - cos(φ, φ_old)) + 1/K Σ_k max(0, m - cos(φ, θ_y) + cos(φ, θ_k)), the
+    last on exemplars of old classes, k the K new classes most like them.
 
     **Source**: Hou et al. (2019), Eqs. 4 to 9: K = 2, m = .5, λ = λ_base √(old/new classes), λ_base
     = 5 (CIFAR) or 10 (ImageNet). From their code: a new θ_c begins as the direction of the class's
     mean feature, as long as the old θ are on average (imprinting); those of old classes stand
-    still. φ is the last hidden activation without its ReLU.
+    still; the margins are averaged over k, which the paper sums. φ is the last hidden activation
+    without its ReLU.
 
     **Departs**: the optimiser and the stopping rule are `mlp`'s. η begins at 10, not at 1: an
     adaptive optimiser moves it by about the learning rate a step, and with η near 1 nothing is

@@ -79,6 +79,8 @@ class RanPAC(Learner):
         rest = self._moments(session, held_out)
         self.gram += gram + rest[0]
         self.targets += targets + rest[1]
+        if self.lam is not None:
+            self.lam_ = self.lam
         self._solve()
         self.learned += 1
         return log | {"lam": self.lam_}

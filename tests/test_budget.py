@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,12 @@ LEARNERS = ("er", "agem", "derpp", "gdumb", "icarl", "il2m")
 SMALL = ["units=8", "stop.rule=epochs", "stop.epochs=1"]
 
 
-def cells(folder: Path, learners: list[str], items: list[str]) -> list[Cell]:
+def cells(
+    folder: Path, learners: list[str], items: list[str], sizes: Sequence[int] = (40,) * 6
+) -> list[Cell]:
     path = folder / "file.h5"
     if not path.exists():
-        make_file(folder, [40] * 6, [0] * 6, [2] * 6, width=10)
+        make_file(folder, sizes, [0] * 6, [2] * 6, width=10)
     mine = [f"{n}.{item}" for n in learners for item in SMALL if n not in ("er", "agem", "derpp")]
     mine += [f"{n}.units=8" for n in learners if n in ("er", "agem", "derpp")]
     return plan(
@@ -49,6 +52,17 @@ def test_what_is_held_fits_and_one_exemplar_more_would_not(
     # a class's share is a whole number of exemplars, so up to one a class is left
     assert held > megabytes * 1e6 - 6 * each - each
     assert logs[-1].footprint["samples"] <= total * each
+
+
+@pytest.mark.parametrize("name", ["icarl", "il2m", "gdumb"])
+def test_classes_of_one_sample_do_not_make_exemplars_look_smaller(
+    name: str, tmp_path: Path
+) -> None:
+    full, rare = tmp_path / "full", tmp_path / "rare"
+    for folder in (full, rare):
+        folder.mkdir()
+    (item,) = budget_items(cells(full, [name], []), 0.0061)
+    assert budget_items(cells(rare, [name], [], sizes=[40, 1, 40, 40, 1, 40]), 0.0061) == [item]
 
 
 def test_a_budget_without_room_is_refused_with_the_smallest_that_has(tmp_path: Path) -> None:

@@ -100,13 +100,23 @@ def test_a_power_is_taken_only_of_features_without_negative_values() -> None:
     assert torch.isfinite(first.scores(test)).all()
 
 
-def test_one_sample_and_samples_that_are_all_alike_leave_plain_distances() -> None:
+def test_one_sample_and_samples_that_are_all_alike_leave_distances_by_gamma1() -> None:
     for n in (1, 4):
-        learner = started(3)
+        learner = started(3, gamma1=0.5, gamma2=0.0)
         learner.learn(session(np.ones((n, 3)), np.zeros(n, dtype=np.int64)), context())
         test = torch.tensor([[1.0, 1, 1], [1, 0, 0]])
-        expected = torch.tensor([0.0, 2 - 2 * 3**-0.5])
+        expected = torch.tensor([0.0, 2 - 2 * 3**-0.5]) * (1 + 0.5) / 0.5
         torch.testing.assert_close(-learner.scores(test)[:, 0], expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_class_of_one_sample_is_not_nearer_than_the_others(seed: int) -> None:
+    """Many more dimensions than samples: a test sample differs where no class was seen to vary."""
+    y = np.repeat([0, 1, 2], [20, 20, 1])
+    x, test = (blobs(y, 400, s, spread=1.5) for s in (seed, seed + 10))
+    learner = started(400, gamma2=0.0)
+    learner.learn(session(x, y), context())
+    assert learner.scores(torch.tensor(test[:40])).argmax(1).tolist() == y[:40].tolist()
 
 
 def test_what_varies_together_is_forgiven() -> None:

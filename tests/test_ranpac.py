@@ -93,6 +93,8 @@ def test_lambda_rises_until_the_sum_can_be_factored() -> None:
     learner = started(lam=0.0)
     assert learner.learn(one_sample(1), context())["lam"] >= LAMBDAS[0]  # G has rank 1
     assert torch.isfinite(learner.scores(torch.ones(1, 6))).all()
+    y = np.resize([0, 1, 2], 90)
+    assert learner.learn(session(blobs(y, 6, 0, spread=2.0), y), context())["lam"] == 0.0
 
 
 def test_moments_do_not_depend_on_the_order_of_samples_or_on_chosen_lambda() -> None:

@@ -183,6 +183,7 @@ def test_projection_by_hand() -> None:
     assert project(torch.tensor([3.0, -1.0]), r).tolist() == [3.0, 0.0]
     assert project(torch.tensor([3.0, 1.0]), r).tolist() == [3.0, 1.0]
     assert project(torch.tensor([3.0, -1.0]), torch.zeros(2)).tolist() == [3.0, -1.0]
+    assert project(torch.tensor([3.0, -1.0]), 1e-25 * r).tolist() == [3.0, 0.0]
 
 
 def test_agem_steps_along_the_projected_gradient() -> None:
