@@ -52,7 +52,13 @@ def glyph(style: int) -> str:
 
 
 def curve_plot(
-    curves: Sequence[Curve], ideal: float, first: int, label: str, axis: str = "after session"
+    curves: Sequence[Curve],
+    ideal: float,
+    first: int,
+    label: str,
+    *,
+    axis: str = "after session",
+    tight: bool = False,
 ) -> str:
     """Means over runs with bands of the 95 % t-interval; α_ideal dashed, chance dotted.
 
@@ -62,6 +68,7 @@ def curve_plot(
     first : session of the first column of the values
     label : what the figure shows, for those who cannot see it
     axis : what is counted along the figure
+    tight : the scale ends where the values do instead of at 100 %
     """
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(4.4, 3.0), layout="constrained")
@@ -70,7 +77,7 @@ def curve_plot(
             _draw_curve(axes, curve, first)
         if not np.isnan(ideal):
             axes.axhline(100 * ideal, color=INK, linewidth=1, dashes=(5, 3), zorder=1)
-        axes.set_ylim(0, 102)
+        axes.set_ylim(0, None if tight else 102)
         last = first + max(c.values.shape[1] for c in curves) - 1
         axes.set_xlim(-0.02 * last, 1.02 * last)
         axes.yaxis.set_major_locator(MaxNLocator(5))

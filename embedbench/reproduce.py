@@ -92,6 +92,7 @@ class Table:
     rows : labels and values of each row; a value that a row lacks is left blank
     notes : what the reader must know
     figures : title and SVG
+    across : figures side by side; 0: as many as there is room for
     """
 
     name: str
@@ -101,6 +102,7 @@ class Table:
     rows: list[tuple[tuple[str, ...], dict[str, Value]]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     figures: list[tuple[str, str]] = field(default_factory=list)
+    across: int = 0
 
     @property
     def short(self) -> str:

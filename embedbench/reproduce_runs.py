@@ -10,6 +10,7 @@ from embedbench import grid, record
 from embedbench.cell import Cell
 from embedbench.errors import unknown
 from embedbench.record import Record
+from embedbench.registry import make, protocol_class
 from embedbench.report_rows import LEFT_OUT, Stat, number
 from embedbench.settings import parse_settings, plan, start_of_command
 
@@ -74,7 +75,13 @@ class Runs:
             settings=parse_settings([*items, *self.items, *fixed], self.known, preset),
             device=self.device,
             command=start_of_command(names, protocol, self.out / "runs", preset),
+            among=self.known,
         )
+
+    def sessions_asked(self, protocol: str) -> int:
+        """`protocol.sessions` among the user's settings; 0 without."""
+        given = parse_settings(self.items, self.known, None).protocol
+        return int(make(protocol_class(protocol), given, name="protocol").sessions)
 
     def run(
         self,
