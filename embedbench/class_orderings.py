@@ -16,7 +16,7 @@ import numpy as np
 from embedbench.class_orderings_runs import LEARNERS, ORDERS, SESSIONS, Runs
 from embedbench.ranking import kendall_tau
 from embedbench.record import Record
-from embedbench.report_rows import Stat
+from embedbench.report_rows import Stat, number
 from embedbench.reproduce import Table, Value, published
 from embedbench.scoring import Floats
 
@@ -29,10 +29,13 @@ Means = dict[tuple[str, str], float]  # (learner, order) → accuracy, percent
 
 
 def accuracy(record: Record, head: str) -> float:
-    """Percent over all classes learned after a column of Table 1, or `START`; NaN where a run is shorter."""
+    """Percent over all classes learned, after a column of Table 1 or `START`.
+
+    NaN where the run is shorter.
+    """
     pooled = record["pooled"]
     at = len(pooled) if head == LAST else {START: 1, **AFTER}[head]
-    return 100 * float(pooled[at - 1]) if at <= len(pooled) else float("nan")
+    return 100 * number(pooled[at - 1]) if at <= len(pooled) else float("nan")
 
 
 def ours(runs: Runs, name: str, kind: str, learner: str, head: str) -> Stat | None:
