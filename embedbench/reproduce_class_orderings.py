@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -55,22 +56,17 @@ def reproduce(
     runs = Runs(out, seeds, learners, device, items, jobs, files=files)
     notify("ordering the classes; orders that are there are kept")
     runs.make_orders(notify)
-    cells = list(dict.fromkeys(c for n in tables for c in _cells(runs, n)))
+    cells = _cells(runs, tables)
     notify(f"{len(cells)} runs; those that are finished are kept")
     runs.run(cells, progress)
     return [table for n in tables for table in TABLES[n](runs)], runs.failed
 
 
-def _cells(runs: Runs, table: str) -> list[Cell]:
-    """The runs that a table needs."""
-    if table in ("fig2", "fig3"):
-        return []
-    if table == "fig1":
-        return [cell for name in runs.files for cell in runs.joint(name)]
-    by_learner = [
-        [runs.cells(name, kind, learner) for learner in runs.learners]
-        for name in runs.files
-        for kind in ORDERS
-    ]
-    # runs on one stream side by side, so that it is built once
-    return [cell for lists in by_learner for seed in zip(*lists, strict=True) for cell in seed]
+def _cells(runs: Runs, tables: Sequence[str]) -> list[Cell]:
+    """The runs that the tables need, those on one stream side by side: it is built once."""
+    cells = [cell for name in runs.files for cell in runs.joint(name)] if "fig1" in tables else []
+    if {"1", "statements", "fig4"} & set(tables):
+        for name, kind in itertools.product(runs.files, ORDERS):
+            by_learner = [runs.cells(name, kind, learner) for learner in runs.learners]
+            cells += [cell for seed in zip(*by_learner, strict=True) for cell in seed]
+    return cells

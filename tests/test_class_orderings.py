@@ -12,7 +12,16 @@ import pytest
 from reproduce_files import blob_file
 
 from embedbench import class_orderings_runs
-from embedbench.class_orderings import AFTER, EASY, HARD, IN_TABLE, LAST, accuracy, printed
+from embedbench.class_orderings import (
+    AFTER,
+    EASY,
+    HARD,
+    IN_TABLE,
+    LAST,
+    _between_seeds,
+    accuracy,
+    printed,
+)
 from embedbench.class_orderings_runs import LEARNERS, ORDERS, Runs
 from embedbench.orders import CONFUSION, make_order
 from embedbench.reproduce import Table, published
@@ -126,7 +135,7 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
             names,
             data=[str(file.path)],
             out=out,
-            seeds=[0, 1],
+            seeds=[1],
             learners=["icarl", "lwf-exemplars"],
             items=FAST,
         )
@@ -136,12 +145,12 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     tables = made()
     rows = dict(tables["1"].rows)
     assert len(rows) == len(LEARNERS) * len(ORDERS)
-    runs = Runs(out, [0, 1], items=FAST, files={"toy": file.path})
+    runs = Runs(out, [1], items=FAST, files={"toy": file.path})
     runs.make_orders()
     for kind, label in ORDERS.items():
         values = rows["iCaRL", label]
         pooled = [r["pooled"] for r in runs.of("toy", kind, "icarl")]
-        assert len(pooled) == 2
+        assert len(pooled) == 1
         assert values["after 2"].ours is not None
         assert values["after 2"].ours.values == tuple(100 * p[1] for p in pooled)
         assert values[LAST].ours is not None
@@ -189,6 +198,31 @@ def _check_rankings(table: Table, first: Table) -> None:
             for a, b in pairs
         ]
         assert paper[label] == pytest.approx(sum(agree) / len(pairs))  # no ties in these columns
+
+
+def test_tau_between_seeds_by_hand(tmp_path: Path) -> None:
+    runs = _runs(tmp_path, [])
+    runs.orders["toy", "random"] = "random"
+    for learner, last in (
+        ("lwf-exemplars", (0.1, 0.1, 0.3)),
+        ("icarl", (0.2, 0.3, 0.2)),
+        ("bic", (0.3, 0.2, 0.1)),
+        ("lucir", ()),
+        ("il2m", ()),
+    ):
+        runs._read["toy", "random", learner] = [
+            {"seed": seed, "pooled": [0.5, value]} for seed, value in enumerate(last)
+        ]
+    # of the three pairs of seeds: 1/3, -1, -1/3
+    found = _between_seeds(runs, "toy", "random")
+    assert found is not None
+    assert found.mean == pytest.approx(-1 / 3)
+    runs._read["toy", "random", "bic"] = []
+    found = _between_seeds(runs, "toy", "random")  # of two learners: 1, -1, -1
+    assert found is not None
+    assert found.mean == pytest.approx(-1 / 3)
+    runs._read["toy", "random", "icarl"] = []
+    assert _between_seeds(runs, "toy", "random") is None
 
 
 def test_a_run_too_short_for_a_column_leaves_it_empty() -> None:
