@@ -165,13 +165,13 @@ def check(
 
 @app.command()
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="kemker2018.")],
+    paper: Annotated[str, typer.Argument(help="class-orderings, kemker2018 or new-metrics.")],
     tables: Annotated[
-        list[str] | None, typer.Option("--table", help="1, 2, s6, figures, …; default: all.")
+        list[str] | None, typer.Option("--table", help="1, 2, fig3, s6, …; default: all.")
     ] = None,
     data: Annotated[
         list[str] | None,
-        typer.Option("--data", help="mnist=mnist.h5, cub-stand-in=birds.h5, …"),
+        typer.Option("--data", help="FILE; for kemker2018 mnist=FILE, cub-stand-in=FILE, …"),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Directory; default: reproduce/PAPER.")] = None,
     seeds: Annotated[str, typer.Option(help="0-4 or 0,2,5.")] = "0-2",
@@ -184,15 +184,11 @@ def reproduce(
 ) -> None:
     """Run a paper's experiments again, its tables beside ours."""
     from embedbench.cores import cores
-    from embedbench.errors import unknown
-    from embedbench.kemker2018_runs import LEARNERS
     from embedbench.progress import bar
-    from embedbench.reproduce import PAPERS, save, table_text
-    from embedbench.reproduce_kemker2018 import reproduce as run_again
+    from embedbench.reproduce import reproducer, save, table_text
     from embedbench.settings import parse_seeds
 
-    if paper not in PAPERS:
-        raise unknown("paper", paper, PAPERS)
+    run_again = reproducer(paper)
     place = out or Path("reproduce") / paper
     with bar("runs", quiet) as advance:
         found, failed = run_again(
@@ -200,7 +196,7 @@ def reproduce(
             data=data or [],
             out=place,
             seeds=parse_seeds(seeds),
-            learners=learner.split(",") if learner else list(LEARNERS),
+            learners=learner.split(",") if learner else [],
             items=settings or [],
             jobs=jobs or cores(),
             device=_device(device),

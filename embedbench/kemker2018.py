@@ -13,9 +13,7 @@ from embedbench.kemker2018_runs import (
     LEARNERS,
     PROTOCOLS,
     Runs,
-    metric,
     modalities,
-    over,
     seconds,
 )
 from embedbench.kemker2018_sizes import (
@@ -28,6 +26,7 @@ from embedbench.kemker2018_sizes import (
 from embedbench.record import Record
 from embedbench.report_rows import Stat
 from embedbench.reproduce import Table, Value, published
+from embedbench.reproduce_runs import metric, over
 
 SYMBOLS = {"omega_base": "Ω_base", "omega_new": "Ω_new", "omega_all": "Ω_all"}
 NO_PATHNET = "the session id at test would give the class away, so the paper leaves it out"

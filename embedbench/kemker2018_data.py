@@ -12,6 +12,7 @@ import numpy as np
 from embedbench.errors import UserError, unknown
 from embedbench.file import EmbeddingFile
 from embedbench.reproduce import published
+from embedbench.reproduce_data import emoji
 from embedbench.samples import TEST, TRAIN
 
 NAMES = {"mnist": "MNIST", "cub": "CUB-200", "audioset": "AudioSet"}
@@ -119,7 +120,8 @@ def find_data(
         made = _import_mnist(out, notify)
         found |= {"mnist": _checked(Data("mnist", made))} if made else {}
     if "cub" in names and "cub" not in found:
-        found["cub"] = Data("cub", _emoji(out, notify), stands_in=True)
+        why = "no file of CUB-200: the shipped emoji stand in for it"
+        found["cub"] = Data("cub", emoji(out, notify, why), stands_in=True)
     return {name: found[name] for name in NAMES if name in found}
 
 
@@ -145,13 +147,3 @@ def _import_mnist(out: Path, notify: Callable[[str], None]) -> Path | None:
         notify(f"importing MNIST from {source.resolve().name}")
         import_file(source, made)
     return made if made.is_file() else None
-
-
-def _emoji(out: Path, notify: Callable[[str], None]) -> Path:
-    from embedbench.extract import extract
-
-    made = out / "emoji.h5"
-    if not made.is_file():
-        notify("no file of CUB-200: the shipped emoji stand in for it, and are extracted")
-        extract("demo", made, notify=notify)
-    return made

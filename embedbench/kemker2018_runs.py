@@ -5,15 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from embedbench import grid, record
+from embedbench import reproduce_runs
 from embedbench.cell import Cell
 from embedbench.kemker2018_data import NAMES, Data
 from embedbench.kemker2018_sizes import FEL_UNITS
 from embedbench.record import Record
-from embedbench.report_rows import LEFT_OUT, Stat, number
-from embedbench.settings import parse_settings, plan, start_of_command
+from embedbench.report_rows import Stat
+from embedbench.reproduce_runs import over
 
 LEARNERS = {
     "mlp": "MLP",
@@ -30,27 +29,17 @@ Run = tuple[str, str, tuple[str, ...]]  # learner, protocol, names of the data s
 
 
 @dataclass
-class Runs:
+class Runs(reproduce_runs.Runs):
     """The runs of a reproduction: planned once each, kept under `out/runs`.
 
     Parameters
     ----------
     data : what is at hand, by the paper's names
-    seeds : of every run
-    learners : the ones to run; of others finished runs are shown
-    items : further settings, as `embedbench run --set` takes them
-    jobs : processes
-    failed : sentences on cells that failed
     """
 
-    data: dict[str, Data]
-    out: Path
-    seeds: Sequence[int]
+    data: dict[str, Data] = field(kw_only=True)
     learners: Sequence[str] = tuple(LEARNERS)
-    device: str = "cpu"
-    items: Sequence[str] = ()
-    jobs: int = 1
-    failed: list[str] = field(default_factory=list)
+    known: Sequence[str] = tuple(LEARNERS)
 
     def table2(self, protocols: Iterable[str] = PROTOCOLS) -> list[Run]:
         """All runs of Table 2 that the data at hand allow."""
@@ -67,7 +56,7 @@ class Runs:
         """One cell a seed."""
         learner, protocol, names = run
         items = [f"fel.fel_units={fel_units(names)}"] if learner == "fel" else []
-        return self.plan(learner, protocol, names, items)
+        return self.cells_on(learner, protocol, names, items)
 
     def inc_cells(self, learner: str, x: int) -> list[Cell]:
         """Table S6, Inc-x: all digits but x, then x; a 30 x 30 map."""
@@ -77,9 +66,9 @@ class Runs:
         if not path.is_file():
             path.write_text("".join(f"{c}\n" for c in [*(c for c in range(10) if c != x), x]))
         items = ["protocol.base=9", f"protocol.order={path}", f"{learner}.som.side={SOM_SIDE}"]
-        return self.plan(learner, "incremental-class", ["mnist"], items)
+        return self.cells_on(learner, "incremental-class", ["mnist"], items)
 
-    def plan(
+    def cells_on(
         self,
         learner: str,
         protocol: str,
@@ -88,32 +77,9 @@ class Runs:
         *,
         preset: str | None = "kemker",
     ) -> list[Cell]:
-        """One cell a seed; `items` are settings, which the user's own come after."""
-        files = [str(self.data[n].file) for n in names]
-        return plan(
-            files,
-            protocol,
-            [learner],
-            self.seeds,
-            settings=parse_settings([*items, *self.items], list(LEARNERS), preset),
-            device=self.device,
-            command=start_of_command(files, protocol, self.out / "runs", preset),
-        )
-
-    def run(
-        self,
-        cells: Sequence[Cell],
-        progress: Callable[[str, int, int], None] = lambda *_: None,
-    ) -> None:
-        """Run what is not there yet; failures are kept as sentences."""
-        outcome = grid.run_grid(list(cells), self.out / "runs", jobs=self.jobs, progress=progress)
-        self.failed += [f"{c.learner} on {c.protocol}: {why}" for c, why in outcome.failed]
-
-    def records(self, cells: Iterable[Cell]) -> list[Record]:
-        """The finished ones that a mean may include."""
-        places = [cell.place(self.out / "runs") for cell in cells]
-        found = [record.load(p) for p in places if (p / "record.json").is_file()]
-        return [r for r in found if not any(f in LEFT_OUT for f in r["flags"])]
+        """One cell a seed on data sets of the paper."""
+        files = [self.data[n].file for n in names]
+        return self.plan(learner, protocol, files, items, preset=preset)
 
     def of(self, run: Run) -> list[Record]:
         """A run's records; none where its data are not at hand."""
@@ -135,16 +101,6 @@ class Runs:
 def fel_units(names: Sequence[str]) -> int:
     """Units of the fixed expansion layer (Table S5), 1200 in the multi-modal experiment."""
     return FEL_UNITS[names[0]] if len(names) == 1 else 1200
-
-
-def over(records: Sequence[Record], value: Callable[[Record], float]) -> Stat | None:
-    """A number of each record; None where there is none."""
-    return Stat.of(value(r) for r in records) if records else None
-
-
-def metric(name: str) -> Callable[[Record], float]:
-    """Read a metric of a record."""
-    return lambda r: number(r["metrics"][name])
 
 
 def seconds(r: Record) -> float:

@@ -23,7 +23,7 @@ SHOWN = (2, 5, 10)  # sessions learned
 def s1_cells(runs: Runs, choice: str) -> list[Cell]:
     """The runs of one curve."""
     items = [*COMMON, *CHOICES[choice]]
-    return runs.plan("ewc", "permutation", ["mnist"], items, preset=None)
+    return runs.cells_on("ewc", "permutation", ["mnist"], items, preset=None)
 
 
 def table_s1(runs: Runs) -> Table:

@@ -7,10 +7,11 @@ from typing import Any
 
 from embedbench.cell import Cell
 from embedbench.kemker2018 import SYMBOLS
-from embedbench.kemker2018_runs import LEARNERS, Runs, fel_units, metric, over
+from embedbench.kemker2018_runs import LEARNERS, Runs, fel_units
 from embedbench.kemker2018_sizes import Capacity, megabytes
 from embedbench.report_rows import Stat
 from embedbench.reproduce import Table, Value, published
+from embedbench.reproduce_runs import metric, over
 from embedbench.tune import chosen_items, tune
 
 # PathNet's rows in the paper are those of Table 2.
@@ -26,7 +27,7 @@ CAPACITIES: dict[str, tuple[str, tuple[int, ...]]] = {
 def capacity(runs: Runs, learner: str, name: str) -> dict[str, Any]:
     """The log of the search for one learner and data set; on validation data of all classes."""
     setting, values = CAPACITIES[learner]
-    (cell, *_) = runs.plan(learner, "permutation", [name], ["protocol.validation=train"])
+    (cell, *_) = runs.cells_on(learner, "permutation", [name], ["protocol.validation=train"])
     grid = {setting: [str(v) for v in values]}
     return tune(cell, grid, runs.out / "runs", sessions=1, jobs=runs.jobs)
 
@@ -36,7 +37,7 @@ def s10_cells(runs: Runs, learner: str, protocol: str, name: str) -> list[Cell]:
     if learner not in CAPACITIES:
         return runs.cells((learner, protocol, (name,)))
     items = chosen_items(capacity(runs, learner, name))
-    return runs.plan(learner, protocol, [name], items)
+    return runs.cells_on(learner, protocol, [name], items)
 
 
 def s10_rows(runs: Runs) -> list[tuple[str, str, str]]:

@@ -1,70 +1,30 @@
-"""Figures of the HTML report as inline SVG: colours are CSS variables, nothing is loaded.
+"""Figures of the HTML pages as inline SVG; `save_map` alone writes a file of its own.
 
-`save_map` alone writes a file of its own.
-
-matplotlib is imported here only, without pyplot: a figure is drawn, turned to text, forgotten.
+matplotlib is imported here and in `_svg` only, without pyplot: a figure is drawn, turned to text,
+forgotten.
 """
 
 from __future__ import annotations
 
-import io
-import re
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from embedbench._svg import BLANK, HUES, INK, LINE, SOFT, STYLE, colour, svg
 from embedbench.report_rows import t_quantile
 from embedbench.scoring import Floats
 
-# One hue a learner on a light and on a dark page, told apart by colour-blind readers too (after
-# Okabe and Ito, and Tol); markers say the same once more.
-# fmt: off
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#b07d00",
-           "#4aa3df", "#882255", "#7a8b1f", "#4b3fa7", "#c4566a")
-DARK_COLOURS = ("#4ea8de", "#ff8a4c", "#2fc79a", "#d884c8", "#f2b632",
-                "#a5dcff", "#e0709f", "#bcc24a", "#a396f5", "#f3a6ae")
-# fmt: on
-HUES = len(COLOURS)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 GLYPHS = ("●", "■", "▲", "◆", "▼", "✚", "✖", "★")  # the same in text
 COLOUR_MAP = "viridis"  # even to the eye, and to colour-blind ones
 NUMBERED = 11  # a matrix of up to so many sessions has its numbers written in the cells
-
-# Colours that no figure has by chance; each becomes a CSS variable, so that dark mode works.
-_INK, _SOFT, _LINE, _BLANK = "#010203", "#010204", "#010205", "#010206"
-_VARIABLES = {_INK: "--ink", _SOFT: "--soft", _LINE: "--line", _BLANK: "--blank"}
-_VARIABLES |= {f"#0a0b{i:02x}": f"--c{i}" for i in range(HUES)}
-
-_STYLE: Any = {  # a plain dict; its keys are typed differently in every matplotlib
-    "svg.fonttype": "none",
-    "svg.hashsalt": "embedbench",
-    "font.size": 10.5,
-    "text.color": _SOFT,
-    "axes.facecolor": "none",
-    "axes.labelcolor": _SOFT,
-    "axes.edgecolor": _LINE,
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "xtick.color": _LINE,
-    "ytick.color": _LINE,
-    "xtick.labelcolor": _SOFT,
-    "ytick.labelcolor": _SOFT,
-    "xtick.major.size": 3,
-    "ytick.major.size": 0,
-    "grid.color": _LINE,
-    "grid.linewidth": 0.6,
-}
 
 
 @dataclass(frozen=True)
@@ -91,7 +51,15 @@ def glyph(style: int) -> str:
     return GLYPHS[style % len(GLYPHS)]
 
 
-def curve_plot(curves: Sequence[Curve], ideal: float, first: int, label: str) -> str:
+def curve_plot(
+    curves: Sequence[Curve],
+    ideal: float,
+    first: int,
+    label: str,
+    *,
+    axis: str = "after session",
+    tight: bool = False,
+) -> str:
     """Means over runs with bands of the 95 % t-interval; α_ideal dashed, chance dotted.
 
     Parameters
@@ -99,26 +67,28 @@ def curve_plot(curves: Sequence[Curve], ideal: float, first: int, label: str) ->
     ideal : fraction; NaN draws none
     first : session of the first column of the values
     label : what the figure shows, for those who cannot see it
+    axis : what is counted along the figure
+    tight : the scale ends where the values do instead of at 100 %
     """
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(4.4, 3.0), layout="constrained")
         axes = figure.add_subplot()
         for curve in curves:
             _draw_curve(axes, curve, first)
         if not np.isnan(ideal):
-            axes.axhline(100 * ideal, color=_INK, linewidth=1, dashes=(5, 3), zorder=1)
+            axes.axhline(100 * ideal, color=INK, linewidth=1, dashes=(5, 3), zorder=1)
         lowest = min(float(np.nanmin(c.values, initial=0)) for c in curves)
-        axes.set_ylim(100 * lowest - 2 if lowest < 0 else 0, 102)
+        axes.set_ylim(100 * lowest - 2 if lowest < 0 else 0, None if tight else 102)
         last = first + max(c.values.shape[1] for c in curves) - 1
         axes.set_xlim(-0.02 * last, 1.02 * last)
         axes.yaxis.set_major_locator(MaxNLocator(5))
         axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
         axes.grid(axis="y")
-        axes.set_xlabel("after session")
+        axes.set_xlabel(axis)
         axes.set_ylabel("%", rotation=0, loc="top")
         axes.spines["left"].set_visible(False)
         axes.set_axisbelow(True)
-        return _svg(figure, label)
+        return svg(figure, label)
 
 
 def _draw_curve(axes: Axes, curve: Curve, first: int) -> None:
@@ -127,18 +97,18 @@ def _draw_curve(axes: Axes, curve: Curve, first: int) -> None:
     x = np.arange(first, first + sessions)
     mean = values.mean(axis=0)
     if curve.style is None:
-        axes.plot(x, mean, color=_SOFT, linewidth=1.2, linestyle=(0, (1, 2)), zorder=1)
+        axes.plot(x, mean, color=SOFT, linewidth=1.2, linestyle=(0, (1, 2)), zorder=1)
         return
-    colour = f"#0a0b{hue(curve.style):02x}"
+    ink = colour(curve.style)
     if n > 1:
         half = t_quantile(n) * values.std(axis=0, ddof=1) / np.sqrt(n)
         low, high = np.clip(mean - half, 0, 100), np.clip(mean + half, 0, 100)
-        axes.fill_between(x, low, high, color=colour, alpha=0.11, linewidth=0)
+        axes.fill_between(x, low, high, color=ink, alpha=0.11, linewidth=0)
     every = max(1, sessions // 8)
     axes.plot(
         x,
         mean,
-        color=colour,
+        color=ink,
         linewidth=1.6,
         marker=MARKERS[curve.style % len(MARKERS)],
         markersize=4 if sessions <= 40 else 3.5,
@@ -148,32 +118,58 @@ def _draw_curve(axes: Axes, curve: Curve, first: int) -> None:
     )
 
 
-def heat_map(matrix: Floats, label: str) -> str:
+def class_bars(
+    values: Sequence[float], styles: Sequence[int], cuts: Sequence[int], label: str
+) -> str:
+    """A bar a class, fractions in the colours of `styles`; dashed lines before the bars `cuts`."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(8.8, 2.4), layout="constrained")
+        axes = figure.add_subplot()
+        heights = 100 * np.asarray(values)
+        axes.bar(np.arange(len(heights)), heights, color=[colour(s) for s in styles])
+        for cut in cuts:
+            axes.axvline(cut - 0.5, color=SOFT, linewidth=0.8, dashes=(4, 3))
+        axes.set_ylim(0, 102)
+        axes.set_xlim(-0.6, len(heights) - 0.4)
+        axes.set_xticks([])
+        axes.set_xlabel("classes")
+        axes.set_ylabel("%", rotation=0, loc="top")
+        return svg(figure, label)
+
+
+def heat_map(
+    matrix: Floats,
+    label: str,
+    *,
+    axes_names: tuple[str, str] = ("after session i", "on session j"),
+    numbers: bool = True,
+) -> str:
     """R[i, j] from 0 to 100 %: rows after session i, columns eval set j; NaN grey.
 
-    Small matrices have their numbers written in the cells.
+    Small matrices have their numbers written in the cells, unless `numbers` forbids it. Other
+    matrices with values from 0 to 1 have other `axes_names`: of rows and columns.
     """
     rows, columns = matrix.shape
-    with matplotlib.rc_context({**_STYLE, "axes.spines.left": False, "axes.spines.bottom": False}):
+    with matplotlib.rc_context({**STYLE, "axes.spines.left": False, "axes.spines.bottom": False}):
         side = 3.4
         figure = Figure(figsize=(side, side * min(1.0, max(0.35, rows / columns))))
         figure.set_layout_engine("constrained")
         axes = figure.add_subplot()
-        axes.set_facecolor(_BLANK)
+        axes.set_facecolor(BLANK)
         colours = matplotlib.colormaps[COLOUR_MAP]
         axes.imshow(
             np.ma.masked_invalid(matrix), cmap=colours, vmin=0, vmax=1, interpolation="none"
         )
-        axes.set_xlabel("on session j")
-        axes.set_ylabel("after session i")
+        axes.set_ylabel(axes_names[0])
+        axes.set_xlabel(axes_names[1])
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_locator(MaxNLocator(6, integer=True))
         axes.set_xlim(-0.5, columns - 0.5)
         axes.set_ylim(rows - 0.5, -0.5)
         axes.tick_params(length=0)
-        if max(rows, columns) <= NUMBERED:
+        if numbers and max(rows, columns) <= NUMBERED:
             _write_numbers(axes, matrix, colours)
-        return _svg(figure, label)
+        return svg(figure, label)
 
 
 def rank_plot(
@@ -190,7 +186,7 @@ def rank_plot(
     left = by_rank[: (len(names) + 1) // 2]
     bars = [g for g in groups if len(g) > 1]
     first = 0.5 * len(bars) + 0.7  # height of the first name, under axis and bars
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(6.4, 0.7 + 0.24 * (2 * first + len(left))))
         axes = figure.add_axes((0.22, 0.03, 0.56, 0.85))
         low, high = 1.0, max(2.0, float(len(names)))
@@ -205,26 +201,17 @@ def rank_plot(
         for edge, members in ((low, left), (high, by_rank[len(left) :][::-1])):
             for row, i in enumerate(members):
                 y = first + row
-                axes.plot([ranks[i], ranks[i], edge], [0, y, y], color=_LINE, linewidth=0.9)
+                axes.plot([ranks[i], ranks[i], edge], [0, y, y], color=LINE, linewidth=0.9)
                 align = "right" if edge == low else "left"
-                axes.text(edge, y, f"  {names[i]}  ", ha=align, va="center", color=_INK)
+                axes.text(edge, y, f"  {names[i]}  ", ha=align, va="center", color=INK)
         for row, tied in enumerate(bars):
             ends = [min(ranks[i] for i in tied), max(ranks[i] for i in tied)]
             reach = 0.03 * (high - low) / 2
             y = 0.5 * (row + 1)
-            axes.plot([ends[0] - reach, ends[1] + reach], [y, y], color=_INK, linewidth=3)
+            axes.plot([ends[0] - reach, ends[1] + reach], [y, y], color=INK, linewidth=3)
         for artist in axes.lines:
             artist.set_clip_on(False)
-        return _svg(figure, label)
-
-
-def standalone(svg: str) -> str:
-    """A figure as a file of its own, with the colours that a page would give it."""
-    light = "--ink: #1a1a1a; --soft: #555; --line: #999; font-family: sans-serif"
-    dark = "--ink: #f0f0f0; --soft: #bbb; --line: #777"
-    style = f"svg {{ {light} }} @media (prefers-color-scheme: dark) {{ svg {{ {dark} }} }}"
-    head, end, rest = svg.partition(">")
-    return f'{head} xmlns="http://www.w3.org/2000/svg"{end}<style>{style}</style>{rest}\n'
+        return svg(figure, label)
 
 
 def save_map(matrix: Floats, path: Path, axis: str, value: str) -> None:
@@ -257,27 +244,3 @@ def colour_scale(steps: int = 9) -> list[str]:
     """Colours of the heat maps from 0 to 100 %, as CSS."""
     colours = matplotlib.colormaps[COLOUR_MAP]
     return [matplotlib.colors.to_hex(colours(i / (steps - 1))) for i in range(steps)]
-
-
-def _svg(figure: Figure, label: str) -> str:
-    """The figure as an SVG element that takes its colours and font from the page."""
-    out = io.StringIO()
-    FigureCanvasSVG(figure)
-    metadata: dict[str, Any] = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    figure.savefig(out, format="svg", transparent=False, facecolor="none", metadata=metadata)
-    text = out.getvalue()
-    text = text[text.index("<svg") :]
-    for element in ("metadata", "style"):
-        text = re.sub(rf"<{element}.*?</{element}>", "", text, flags=re.DOTALL)
-    text = re.sub(r' xmlns(:xlink)?="[^"]*"', "", text).replace("xlink:href", "href")
-    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
-    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
-    for colour, variable in _VARIABLES.items():
-        text = text.replace(colour, f"var({variable})")
-    text = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text)  # matplotlib before 3.11
-    text = re.sub(r"font-family: [^;\"]*;? ?", "", text)
-    # several figures on one page need ids of their own
-    prefix = f"f{zlib.crc32((label + text).encode()):08x}-"
-    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}", text)
-    name = label.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
-    return text.replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1).strip()

@@ -115,7 +115,8 @@ def by_order_text(found: dict[str, Any]) -> str:
 
 def save_rank_plot(found: dict[str, Any], path: Path) -> None:
     """Write the critical-difference diagram of what `compare` found as an SVG file."""
-    from embedbench.plots import rank_plot, standalone
+    from embedbench._svg import standalone
+    from embedbench.plots import rank_plot
 
     names = [e["learner"] for e in found["learners"]]
     groups = [[names.index(label) for label in group] for group in found["groups"]]

@@ -49,7 +49,8 @@ def render(rows: Sequence[Row], name: str) -> str:
     """The page as text; `name` is its heading."""
     from jinja2 import Environment, StrictUndefined
 
-    from embedbench.plots import COLOURS, DARK_COLOURS, colour_scale
+    from embedbench._svg import COLOURS, DARK_COLOURS
+    from embedbench.plots import colour_scale
 
     assets = resources.files("embedbench") / "assets"
     environment = Environment(

@@ -1,11 +1,13 @@
-"""Published tables beside ours: what a table is, and how it is printed and saved."""
+"""Published tables beside ours: which papers, what a table is, how it is printed and saved."""
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -13,10 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from embedbench import __version__
+from embedbench.errors import unknown
 from embedbench.report_rows import Stat
 from embedbench.report_text import NATURAL, signed
 
-PAPERS = ("kemker2018",)
+# The papers that can be reproduced, and the module whose `reproduce` does it.
+PAPERS = {
+    "class-orderings": "embedbench.reproduce_class_orderings",
+    "kemker2018": "embedbench.reproduce_kemker2018",
+    "new-metrics": "embedbench.reproduce_new_metrics",
+}
+PARTS = ("paper", "ours", "diff.")
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,7 @@ class Value:
     stands_in : measured on other data than the paper's, so no difference is formed
     remark : a misprint, a reason why there is no value
     words : published and ours where they are words
+    sd : standard deviation printed beside the published value
     """
 
     published: float | None = None
@@ -39,6 +49,7 @@ class Value:
     stands_in: bool = False
     remark: str = ""
     words: tuple[str, str] | None = None
+    sd: float | None = None
 
     @property
     def difference(self) -> float | None:
@@ -56,8 +67,9 @@ class Value:
             ours += f" ±{self.ours.half:.{self.decimals}f}"
         gap = self.difference
         told = "" if gap is None or math.isnan(gap) else self._signed(gap)
-        mark = " *" if self.remark else ""
-        return ("–" if self.published is None else self._text(self.published)) + mark, ours, told
+        printed = "–" if self.published is None else self._text(self.published)
+        printed += "" if self.sd is None else f" ({self._text(self.sd)})"
+        return printed + (" *" if self.remark else ""), ours, told
 
     def _signed(self, value: float) -> str:
         text = self._text(value)
@@ -80,6 +92,7 @@ class Table:
     rows : labels and values of each row; a value that a row lacks is left blank
     notes : what the reader must know
     figures : title and SVG
+    across : figures side by side; 0: as many as there is room for
     """
 
     name: str
@@ -89,10 +102,22 @@ class Table:
     rows: list[tuple[tuple[str, ...], dict[str, Value]]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     figures: list[tuple[str, str]] = field(default_factory=list)
+    across: int = 0
+
+    @property
+    def short(self) -> str:
+        """ "Table S6"; a name that is a word already stands alone."""
+        return self.name if re.match("[A-Z][a-z]", self.name) else f"Table {self.name}"
 
     @property
     def heading(self) -> str:
-        return self.title if self.name.startswith("Fig") else f"Table {self.name}: {self.title}"
+        return self.title if self.short == self.name else f"{self.short}: {self.title}"
+
+    @property
+    def parts(self) -> list[int]:
+        """Which of `PARTS` the table has: ours, and the others where any value has them."""
+        texts = [v.texts() for _, values in self.rows for v in values.values()]
+        return [k for k, none in enumerate(("–", None, "")) if any(t[k] != none for t in texts)]
 
     @property
     def remarks(self) -> list[str]:
@@ -105,10 +130,18 @@ class Table:
         ]
 
     def lines(self) -> list[list[str]]:
-        """The rows as text: labels, then published, ours and difference of every column."""
-        blank = Value()
+        """The rows as text: labels, then the `parts` of every column."""
+        blank, parts = Value().texts(), self.parts
         return [
-            [*labels, *(t for c in self.columns for t in values.get(c, blank).texts())]
+            [
+                *labels,
+                *(
+                    text[k]
+                    for c in self.columns
+                    for text in [values[c].texts() if c in values else blank]
+                    for k in parts
+                ),
+            ]
             for labels, values in self.rows
         ]
 
@@ -129,6 +162,7 @@ def _values(values: dict[str, Value]) -> dict[str, Any]:
     return {
         column: {
             "published": v.published,
+            "published_sd": v.sd,
             "ours": None if v.ours is None else _number(v.ours.mean),
             "half_width": None if v.ours is None else _number(v.ours.half),
             "each": [] if v.ours is None else [_number(x) for x in v.ours.values],
@@ -143,6 +177,17 @@ def _values(values: dict[str, Value]) -> dict[str, Any]:
 
 def _number(value: float) -> float | None:
     return None if math.isnan(value) else value
+
+
+Reproduce = Callable[..., tuple[list[Table], list[str]]]
+
+
+def reproducer(paper: str) -> Reproduce:
+    """What runs a paper's experiments: `reproduce` of its module."""
+    if paper not in PAPERS:
+        raise unknown("paper", paper, PAPERS)
+    found: Reproduce = importlib.import_module(PAPERS[paper]).reproduce
+    return found
 
 
 @cache
@@ -164,7 +209,8 @@ def table_text(table: Table) -> str:
     for head in table.heads:
         shown.add_column(head)
     for column in table.columns:
-        for title in (column, "ours", "diff."):
+        for k in table.parts:
+            title = column if k == table.parts[0] else PARTS[k]
             shown.add_column(title, justify="right", no_wrap=True)
     for line in table.lines():
         shown.add_row(*(Text(part) for part in line))
@@ -183,7 +229,7 @@ def save(tables: Sequence[Table], paper: str, out: Path) -> Path:
     """Write the tables as JSON and as one HTML page; returns the page."""
     from jinja2 import Environment, StrictUndefined
 
-    from embedbench.plots import COLOURS, DARK_COLOURS
+    from embedbench._svg import COLOURS, DARK_COLOURS
 
     assets = resources.files("embedbench") / "assets"
     environment = Environment(
@@ -193,6 +239,7 @@ def save(tables: Sequence[Table], paper: str, out: Path) -> Path:
     page = template.render(
         paper=published(paper)["paper"],
         tables=tables,
+        parts=PARTS,
         version=__version__,
         css=(assets / "report.css").read_text(encoding="utf-8"),
         colours=COLOURS,

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from embedbench.cell import Cell
-from embedbench.errors import unknown
 from embedbench.file import EmbeddingFile
 from embedbench.kemker2018 import (
     table1,
@@ -28,6 +27,7 @@ from embedbench.kemker2018_s7 import table_s7
 from embedbench.kemker2018_s10 import s10_cells, s10_rows, table_s10
 from embedbench.report_rows import Stat, ideals
 from embedbench.reproduce import Table, Value, published
+from embedbench.reproduce_runs import wanted
 from embedbench.scoring import Floats
 
 Progress = Callable[[str, int, int], None]
@@ -114,7 +114,7 @@ def reproduce(
     data: Sequence[str],
     out: Path,
     seeds: Sequence[int],
-    learners: Sequence[str] = tuple(LEARNERS),
+    learners: Sequence[str] = (),
     items: Sequence[str] = (),
     jobs: int = 1,
     device: str = "cpu",
@@ -130,27 +130,22 @@ def reproduce(
     names : of `TABLES`; empty: all
     data : "mnist=mnist.h5", "cub-stand-in=birds.h5", …; see `find_data`
     out : directory of the files made, the runs and the tables
-    learners : the ones to run; of others finished runs are shown
+    learners : the ones to run, empty: all; of others finished runs are shown
     items : further settings, as `embedbench run --set` takes them
     """
-    wanted = [n.lower() for n in names] or list(TABLES)
-    for name in wanted:
-        if name not in TABLES:
-            raise unknown("table", name, TABLES)
+    tables = wanted([n.lower() for n in names], TABLES, "table")
+    learners = wanted(learners, LEARNERS, "learner of the paper")
     out.mkdir(parents=True, exist_ok=True)
-    for name in learners:
-        if name not in LEARNERS:
-            raise unknown("learner of the paper", name, LEARNERS)
-    needed = ["mnist"] if {"s1", "s6", "s7"} >= set(wanted) else list(NAMES)
+    needed = ["mnist"] if {"s1", "s6", "s7"} >= set(tables) else list(NAMES)
     found = find_data(data, out, notify, names=needed)
-    runs = Runs(found, out, seeds, learners, device, items, jobs)
+    runs = Runs(out, seeds, learners, device, items, jobs, data=found)
     for name in needed:
         if name not in runs.data:
             notify(f"no file of {NAMES[name]}: its rows stay empty (--data {name}=FILE)")
-    cells = list(dict.fromkeys(c for n in wanted for c in _cells(runs, n)))
+    cells = list(dict.fromkeys(c for n in tables for c in _cells(runs, n)))
     notify(f"{len(cells)} runs; those that are finished are kept")
     runs.run(cells, progress)
-    return [make(runs) for n in wanted for make in TABLES[n]], runs.failed
+    return [make(runs) for n in tables for make in TABLES[n]], runs.failed
 
 
 def _cells(runs: Runs, table: str) -> list[Cell]:

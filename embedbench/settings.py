@@ -105,13 +105,17 @@ def plan(
     settings: Settings,
     device: str,
     command: str = "embedbench run",
+    among: Sequence[str] = (),
 ) -> list[Cell]:
-    """All cells of a run, learner by learner; wrong names and values are refused here."""
+    """All cells of a run, learner by learner; wrong names and values are refused here.
+
+    A setting without a prefix must be one of some learner's, of these or of those in `among`.
+    """
     if not learners:
         raise UserError("--learner names no learner; give one or more, with commas")
     made = make(protocol_class(protocol), settings.protocol, name="protocol")
     protocol_params = json.dumps(dataclasses.asdict(made), sort_keys=True)
-    params = {name: _learner_params(name, settings, learners) for name in learners}
+    params = {name: _learner_params(name, settings, [*learners, *among]) for name in learners}
     offline = _params("offline", settings.learners.get("offline", {}))
     return [
         Cell(

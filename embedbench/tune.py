@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import json
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -156,7 +157,9 @@ def tune(
         "chosen": candidates[best],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(log, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(log, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(temporary, path)
     return log
 
 

@@ -35,6 +35,7 @@ class Stop:
 
     **Source**: none of the papers prints its rule. The default follows from what early stopping
     does to sessions of forty samples: a rule that counts epochs stops before anything is learned.
+    "patience" looks at the session's own validation data; exemplars of older ones are not in it.
 
     Parameters
     ----------

@@ -44,12 +44,13 @@ class FeCAM(Learner):
     Parameters
     ----------
     beta : β in (0, 1]; 1 leaves features as they are
-    gamma1, gamma2 : γ₁ > 0 and γ₂ in [0, γ₁]
+    gamma1 : γ₁ > 0; 1 is for classes of hundreds of samples, where there are few try 10
+    gamma2 : γ₂ in [0, γ₁]; None: the paper's, γ₁ where features are raised to a power, else 0
     """
 
     beta: float = 0.5
     gamma1: float = 1.0
-    gamma2: float = 1.0
+    gamma2: float | None = None
 
     state: ClassVar[tuple[str, ...]] = ("counts", "means", "factors", "power")
 
@@ -57,7 +58,7 @@ class FeCAM(Learner):
         for setting, fits, expected in (
             ("beta", 0 < self.beta <= 1, "in (0, 1]"),
             ("gamma1", self.gamma1 > 0, "above 0"),
-            ("gamma2", 0 <= self.gamma2 <= self.gamma1, "in [0, gamma1]"),
+            ("gamma2", 0 <= (self.gamma2 or 0) <= self.gamma1, "in [0, gamma1]"),
         ):
             if not fits:
                 raise UserError(f"fecam.{setting} must be {expected}, got {getattr(self, setting)}")
@@ -120,8 +121,11 @@ class FeCAM(Learner):
         if v1 == 0:
             return torch.ones_like(diagonal), self.gamma1 / (1 + self.gamma1), 0.0
         v2 = (float(root.sum(1).square().sum()) / width - v1) / max(width - 1, 1)
-        level = max(self.gamma1 * v1 - self.gamma2 * v2, 1e-6 * v1)
-        every = self.gamma2 * v2
+        gamma2 = self.gamma2
+        if gamma2 is None:
+            gamma2 = self.gamma1 if self.power < 1 else 0.0
+        level = max(self.gamma1 * v1 - gamma2 * v2, 1e-6 * v1)
+        every = gamma2 * v2
         return (diagonal + level + every).sqrt(), level, every
 
     def _distances(

@@ -29,11 +29,11 @@ OUTSIDE_FOR = {
     "protocols": {"numpy"},
 }
 # The commands that extract; they import the room when they are called.
-ENTRY_POINTS = {"cli_files", "demo", "kemker2018_data"}
+ENTRY_POINTS = {"cli_files", "demo", "reproduce_data"}
 # Slow to import: core modules do it inside functions, but for these, which are imported when work
 # begins. The check modules hold learners to their promises.
 SLOW = {"jinja2", "matplotlib", "numba", "scipy", "sklearn", "timm", "torch", "torchvision"}
-MAY_BE_SLOW = {"_anneal", "plots", "report_html", "runner"}
+MAY_BE_SLOW = {"_anneal", "_svg", "plots", "report_html", "runner"}
 
 
 @dataclass(frozen=True)

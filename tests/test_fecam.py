@@ -92,7 +92,7 @@ def test_a_power_is_taken_only_of_features_without_negative_values() -> None:
     signed = started(8)
     assert signed.learn(session(x, y), context()) == {"power": 1.0}
     test = torch.tensor(x[:5])
-    expected = plain(x[:20], x[:5], 1.0, 1.0, 1.0)
+    expected = plain(x[:20], x[:5], 1.0, 1.0, 0.0)
     np.testing.assert_allclose(-signed.scores(test)[:, 0].numpy(), expected, rtol=2e-3)
     first = started(8)
     first.learn(session(np.abs(x), y), context())
@@ -150,3 +150,19 @@ def test_bytes_are_those_of_the_rows() -> None:
 def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         FeCAM(**settings)
+
+
+@pytest.mark.parametrize(("lowest", "gamma2"), [(0.0, 1.0), (-1.0, 0.0)])
+def test_gamma2_is_the_papers_for_the_sign_of_the_features(lowest: float, gamma2: float) -> None:
+    draw = np.random.default_rng(0)
+    x = np.abs(draw.normal(size=(60, 5))).astype(np.float32)
+    x[0, 0] = lowest
+    y = np.repeat([0, 1, 2], 20)
+    test = torch.from_numpy(np.abs(draw.normal(size=(9, 5))).astype(np.float32))
+    found = []
+    for given in (None, gamma2):
+        learner = FeCAM(gamma2=given)
+        learner.start(StreamSpec((5,), 3), Seeds.of(0), "cpu")
+        learner.learn(session(x, y), context())
+        found.append(learner.scores(test))
+    assert torch.equal(*found)

@@ -133,7 +133,7 @@ def test_a_value_that_stands_in_has_no_difference() -> None:
 
 
 def test_tables_without_runs_show_the_published_values_and_the_misprints(tmp_path: Path) -> None:
-    runs = Runs({}, tmp_path, [0])
+    runs = Runs(tmp_path, [0], data={})
     text = table_text(table2(runs))
     assert (
         len(text.splitlines()) == 2 + 45 + 2 + 1
@@ -146,7 +146,7 @@ def test_tables_without_runs_show_the_published_values_and_the_misprints(tmp_pat
 
 def test_runs_of_table_2(tmp_path: Path) -> None:
     data = {n: Data(n, tmp_path / f"{n}.h5") for n in ("mnist", "cub", "audioset")}
-    runs = Runs(data, tmp_path, [0]).table2()
+    runs = Runs(tmp_path, [0], data=data).table2()
     assert len(runs) == len(set(runs)) == 3 * 6 + 3 * 5 + 2 * 6
     assert ("pathnet", "incremental-class", ("mnist",)) not in runs
     assert ("mlp", "multi-modal", ("audioset", "cub")) in runs
@@ -254,9 +254,9 @@ def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
 def test_figure_s1_has_one_curve_a_way_of_choosing_lambda(tmp_path: Path) -> None:
     file = _file(tmp_path / "digits.h5", 6, 4, n=40)
     runs = Runs(
-        {"mnist": Data("mnist", file.path)},
         tmp_path,
         [0],
+        data={"mnist": Data("mnist", file.path)},
         items=["ewc.units=8", "ewc.stop.epochs=2", "ewc.lam_sessions=1", "offline.mlp.units=8"],
     )
     runs.run([c for choice in CHOICES for c in s1_cells(runs, choice)])

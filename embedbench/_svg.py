@@ -1,0 +1,85 @@
+"""Figures as inline SVG: colours are CSS variables of the page, nothing is loaded."""
+
+from __future__ import annotations
+
+import io
+import re
+import zlib
+from typing import Any
+
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+# One hue a learner on a light and on a dark page, told apart by colour-blind readers too (after
+# Okabe and Ito, and Tol); markers say the same once more.
+# fmt: off
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#b07d00",
+           "#4aa3df", "#882255", "#7a8b1f", "#4b3fa7", "#c4566a")
+DARK_COLOURS = ("#4ea8de", "#ff8a4c", "#2fc79a", "#d884c8", "#f2b632",
+                "#a5dcff", "#e0709f", "#bcc24a", "#a396f5", "#f3a6ae")
+# fmt: on
+HUES = len(COLOURS)
+
+# Colours that no figure has by chance; each becomes a CSS variable, so that dark mode works.
+INK, SOFT, LINE, BLANK = "#010203", "#010204", "#010205", "#010206"
+_VARIABLES = {INK: "--ink", SOFT: "--soft", LINE: "--line", BLANK: "--blank"}
+_VARIABLES |= {f"#0a0b{i:02x}": f"--c{i}" for i in range(HUES)}
+
+STYLE: Any = {  # a plain dict; its keys are typed differently in every matplotlib
+    "svg.fonttype": "none",
+    "svg.hashsalt": "embedbench",
+    "font.size": 10.5,
+    "text.color": SOFT,
+    "axes.facecolor": "none",
+    "axes.labelcolor": SOFT,
+    "axes.edgecolor": LINE,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": LINE,
+    "ytick.color": LINE,
+    "xtick.labelcolor": SOFT,
+    "ytick.labelcolor": SOFT,
+    "xtick.major.size": 3,
+    "ytick.major.size": 0,
+    "grid.color": LINE,
+    "grid.linewidth": 0.6,
+}
+
+
+def colour(style: int) -> str:
+    """The hue of a style, for a figure that `svg` turns to text; after ten they begin again."""
+    return f"#0a0b{style % HUES:02x}"
+
+
+def svg(figure: Figure, label: str) -> str:
+    """The figure as an SVG element that takes its colours and font from the page."""
+    out = io.StringIO()
+    FigureCanvasSVG(figure)
+    metadata: dict[str, Any] = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    figure.savefig(out, format="svg", transparent=False, facecolor="none", metadata=metadata)
+    text = out.getvalue()
+    text = text[text.index("<svg") :]
+    for element in ("metadata", "style"):
+        text = re.sub(rf"<{element}.*?</{element}>", "", text, flags=re.DOTALL)
+    text = re.sub(r' xmlns(:xlink)?="[^"]*"', "", text).replace("xlink:href", "href")
+    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
+    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
+    for stand_in, variable in _VARIABLES.items():
+        text = text.replace(stand_in, f"var({variable})")
+    text = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text)  # matplotlib before 3.11
+    text = re.sub(r"font-family: [^;\"]*;? ?", "", text)
+    # several figures on one page need ids of their own
+    prefix = f"f{zlib.crc32((label + text).encode()):08x}-"
+    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}", text)
+    name = label.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+    return text.replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1).strip()
+
+
+def standalone(svg: str) -> str:
+    """A figure as a file of its own, with the colours that a page would give it."""
+    light = "--ink: #1a1a1a; --soft: #555; --line: #999; font-family: sans-serif"
+    dark = "--ink: #f0f0f0; --soft: #bbb; --line: #777"
+    style = f"svg {{ {light} }} @media (prefers-color-scheme: dark) {{ svg {{ {dark} }} }}"
+    head, end, rest = svg.partition(">")
+    return f'{head} xmlns="http://www.w3.org/2000/svg"{end}<style>{style}</style>{rest}\n'

@@ -1,0 +1,26 @@
+"""A small embedding file of blobs, for the reproductions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from toy import blobs
+
+from embedbench.file import EmbeddingFile, Samples
+from embedbench.writer import write_file
+
+
+def blob_file(path: Path, classes: int, n: int, groups: int = 0) -> EmbeddingFile:
+    """n samples a class, every second one test; in as many groups as asked, mixed up."""
+    labels = np.repeat(np.arange(classes), n)
+    samples = Samples(
+        ids=np.array([f"{i:06d}" for i in range(len(labels))]),
+        labels=labels,
+        split=np.tile([0, 2], len(labels) // 2).astype(np.uint8),
+        classes=(*(f"c{i}" for i in range(classes)), *(f"g{i}" for i in range(groups))),
+        parents=np.array(
+            [classes + i % groups if groups else -1 for i in range(classes)] + [-1] * groups
+        ),
+    )
+    return write_file(path, samples, blobs(labels, 6, 0, spread=0.8), {})
