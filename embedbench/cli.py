@@ -50,6 +50,12 @@ def run(
     out: Annotated[Path, typer.Option(metavar="RUNS", help="Directory of the run records.")],
     seed: Annotated[int | None, typer.Option(help="One seed (default 0).", min=0)] = None,
     seeds: Annotated[str | None, typer.Option(help="Several: 0-4 or 0,2,5.")] = None,
+    vary: Annotated[
+        str | None,
+        typer.Option(
+            help="order,init,batches,memory: seeds to vary one at a time, see --by seeds."
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="ewc.lam=100, protocol.base=50, …")
     ] = None,
@@ -93,6 +99,7 @@ def run(
             settings=parse_settings([*items, *more], learners, preset),
             device=where,
             command=start_of_command(files, protocol, out, preset),
+            vary=[kind.strip() for kind in (vary or "").split(",") if kind.strip()],
         )
 
     with bar("trials", quiet or not tune) as advance:

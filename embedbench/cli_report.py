@@ -11,6 +11,7 @@ from embedbench.cli_shared import Json, Overwrite, note, show
 from embedbench.errors import UserError, unknown
 
 Runs = Annotated[Path, typer.Argument(metavar="RUNS")]
+BY = ("order", "seeds")
 
 
 def score(
@@ -60,7 +61,8 @@ def report(
         bool, typer.Option("--compare", help="Paired differences, ties and ranks instead.")
     ] = False,
     by: Annotated[
-        str | None, typer.Option(help="order: spread over class orders, and rankings.")
+        str | None,
+        typer.Option(help="order: spread over class orders, and rankings. seeds: over each seed."),
     ] = None,
     metric: Annotated[str, typer.Option(help="Of --compare and --by.")] = "final_accuracy",
     plot: Annotated[
@@ -73,12 +75,12 @@ def report(
     for path in (html, plot):
         if path is not None and path.exists() and not overwrite:
             raise UserError(f"{path} is there already; name another file or add --overwrite")
-    if by not in (None, "order"):
-        raise unknown("--by", str(by), ("order",))
+    if by not in (None, *BY):
+        raise unknown("--by", str(by), BY)
     if plot and not compare:
         raise UserError("--plot draws what --compare finds; add --compare")
     if compare or by:
-        _studies(runs, metric, compare=compare, plot=plot, as_json=as_json)
+        _studies(runs, metric, None if compare else by, plot=plot, as_json=as_json)
     else:
         from embedbench.report import print_report
 
@@ -90,21 +92,25 @@ def report(
         note(f"wrote {html}")
 
 
-def _studies(runs: Path, metric: str, *, compare: bool, plot: Path | None, as_json: bool) -> None:
-    """Print what the learners under `runs` differ in, or each one's spread over orders."""
+def _studies(runs: Path, metric: str, by: str | None, *, plot: Path | None, as_json: bool) -> None:
+    """Print what the learners under `runs` differ in, or each one's spread over orders or seeds."""
     from embedbench import report_compare as made
     from embedbench import report_compare_text as texts
     from embedbench.record import to_json
+    from embedbench.report_seeds import by_seeds
 
     if plot:
         here = made.studies(runs, metric)
         if len(here) > 1:
             titles = "; ".join(study.title for study in here)
             raise UserError(f"--plot draws one study, {runs} has {len(here)}: {titles}")
-    look, text = (
-        (made.compare, texts.comparison_text) if compare else (made.by_order, texts.by_order_text)
-    )
-    found: list[dict[str, Any]] = [look(study) for study in made.studies(runs, metric)]
+    found: list[dict[str, Any]]
+    if by == "seeds":
+        found, text = by_seeds(runs, metric), texts.by_seeds_text
+    elif by == "order":
+        found, text = list(map(made.by_order, made.studies(runs, metric))), texts.by_order_text
+    else:
+        found, text = list(map(made.compare, made.studies(runs, metric))), texts.comparison_text
     shown = to_json({"schema": made.SCHEMA, "studies": found})
     show(shown, lambda _: "\n\n".join(map(text, found)), as_json)
     if plot:

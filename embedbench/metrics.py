@@ -97,6 +97,24 @@ def average_incremental_accuracy(scores: ScoreMatrix, reference: Reference) -> f
     return _mean(scores.pooled[scores.ends])
 
 
+def average_anytime_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
+    """Mean over the training samples of the score on all test data seen so far, at any moment.
+
+    Σ_m (n_m - n_{m-1}) α_m / n_M over all evaluation moments m = 1..M, α_m pooled over the test
+    data of the sessions so far, n_m the training samples seen, n_0 = 0: the area under accuracy
+    against samples, each stretch taking the score at its end. Where all stretches are equal it is
+    the mean over moments; where moments are the ends of equal sessions,
+    `average_incremental_accuracy`.
+
+    **Source**: Koh et al. (2022), CLIB, A_AUC = Σ_i f(i Δn) Δn. **Departs**: divided by n_M, as
+    their code does by taking the mean; moments need not be evenly spaced, since the end of a
+    session is one too, which theirs leaves out; a session's classes are tested from its start, not
+    from the first sample of each.
+    """
+    stretches = np.diff(scores.samples_seen, prepend=0)
+    return float(np.average(scores.pooled, weights=stretches)) if stretches.any() else float("nan")
+
+
 def average_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
     """AA: unweighted mean over eval sets of the score after the last session.
 

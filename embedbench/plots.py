@@ -29,16 +29,18 @@ NUMBERED = 11  # a matrix of up to so many sessions has its numbers written in t
 
 @dataclass(frozen=True)
 class Curve:
-    """Scores of one learner, session by session.
+    """Scores of one learner, session by session or by training samples.
 
     Parameters
     ----------
     values : (n, T) fractions, one line a run; NaN where undefined
     style : number of its colour and marker; None for the chance level (dotted)
+    samples : (T,) training samples seen at each column; None where columns are sessions
     """
 
     values: Floats
     style: int | None
+    samples: Floats | None = None
 
 
 def hue(style: int) -> int:
@@ -79,22 +81,30 @@ def curve_plot(
             axes.axhline(100 * ideal, color=INK, linewidth=1, dashes=(5, 3), zorder=1)
         lowest = min(float(np.nanmin(c.values, initial=0)) for c in curves)
         axes.set_ylim(100 * lowest - 2 if lowest < 0 else 0, None if tight else 102)
-        last = first + max(c.values.shape[1] for c in curves) - 1
+        last = max(_across(c, first)[-1] for c in curves)
         axes.set_xlim(-0.02 * last, 1.02 * last)
         axes.yaxis.set_major_locator(MaxNLocator(5))
         axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
         axes.grid(axis="y")
-        axes.set_xlabel(axis)
+        by_session = all(c.samples is None for c in curves)
+        axes.set_xlabel(axis if by_session else "training samples seen")
         axes.set_ylabel("%", rotation=0, loc="top")
         axes.spines["left"].set_visible(False)
         axes.set_axisbelow(True)
         return svg(figure, label)
 
 
+def _across(curve: Curve, first: int) -> Floats:
+    """(T,) where the columns of a curve stand."""
+    if curve.samples is not None:
+        return curve.samples
+    return np.arange(first, first + curve.values.shape[1], dtype=np.float64)
+
+
 def _draw_curve(axes: Axes, curve: Curve, first: int) -> None:
     values = 100 * curve.values
     n, sessions = values.shape
-    x = np.arange(first, first + sessions)
+    x = _across(curve, first)
     mean = values.mean(axis=0)
     if curve.style is None:
         axes.plot(x, mean, color=SOFT, linewidth=1.2, linestyle=(0, (1, 2)), zorder=1)

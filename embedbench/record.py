@@ -95,12 +95,13 @@ def evaluate(record: Record, directory: Path, root: Path) -> Record:
             "metrics": metrics_module.compute(matrix, _reference(reference, name)),
             "curves": curves(matrix, restricted=limited or name.startswith("within_")),
         }
-    main = by_score[MAIN_SCORE]
+    main, pooled = by_score[MAIN_SCORE], matrices[MAIN_SCORE].pooled
     scored = {
         **record,
         "score": MAIN_SCORE,
         "R": main["R"],
         "pooled": main["pooled"],
+        "moments": {"samples_seen": predictions.samples_seen, "pooled": pooled},
         "metrics": main["metrics"],
         "curves": main["curves"],
         "by_score": by_score,

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from embedbench.report_seeds import KINDS
 from embedbench.report_text import NATURAL, signed
 
 
@@ -111,6 +112,43 @@ def by_order_text(found: dict[str, Any]) -> str:
     names = list(dict.fromkeys(firsts))
     remarks.append(f"best on some order: {', '.join(names)}")
     return _print(found, [_unit(metric), f"{len(orders)} class orders"], table, remarks)
+
+
+def by_seeds_text(found: dict[str, Any]) -> str:
+    """What `by_seeds` found of one table as text: a learner a line, a kind of seed a column."""
+    metric = found["metric"]
+    kinds = [k for k in KINDS if any(e["seeds"][k]["n"] for e in found["learners"])]
+    table = _table(["learner", *kinds, "sum", "all four"])
+    for entry in found["learners"]:
+        cells = [_sd(entry["seeds"][kind], metric) for kind in kinds]
+        cells += [_points(entry["sum"], metric), _sd(entry["all"], metric)]
+        table.add_row(*(Text(cell) for cell in (entry["learner"], *cells)))
+    remarks = [
+        "",
+        "standard deviation over (n) runs that differ in this seed alone [95 % chi-square "
+        "interval], and its share of the summed variances",
+        "the other three seeds are held at one setting: with others held, shares may be others",
+        "sum: what these seeds would make together without interactions · all four: runs that "
+        "share no seed; far from the sum, the seeds interact or the intervals are wide",
+    ]
+    return _print(found, [f"sd of {_unit(metric)}"], table, remarks)
+
+
+def _points(value: float, metric: str) -> str:
+    """A standard deviation in points, of Ω as it is; a decimal more than a score has."""
+    if math.isnan(value):
+        return "–"
+    return f"{value:.4f}" if metric.startswith("omega") else f"{100 * value:.2f}"
+
+
+def _sd(spread: dict[str, Any], metric: str) -> str:
+    """A spread with its number of runs, interval and share."""
+    if not spread["n"]:
+        return "–"
+    low, high = (_points(spread[k], metric) for k in ("low_95", "high_95"))
+    text = f"{_points(spread['sd'], metric)} ({spread['n']}) [{low}, {high}]"
+    share = spread.get("share", math.nan)
+    return text if math.isnan(share) else f"{text} {100 * share:.0f} %"
 
 
 def save_rank_plot(found: dict[str, Any], path: Path) -> None:

@@ -18,6 +18,7 @@ from embedbench.errors import UserError
 from embedbench.metrics import all_metrics
 from embedbench.record import Record
 from embedbench.report import collect, groups
+from embedbench.report_moments import by_samples
 from embedbench.report_rows import FLAGS, Group, Row, Stat, number
 from embedbench.report_text import COLUMNS, amount, megabytes, signed
 from embedbench.scoring import Floats
@@ -92,7 +93,7 @@ def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> D
         "columns": [(n, HEADINGS[n], f == 100) for n, _, _, f in COLUMNS],
         "several": any(len(r.used) > 1 for r in rows),
         "legend": _legend(rows),
-        "figures": _figures(group, rows, styles),
+        "figures": [*_figures(group, rows, styles), *by_samples(rows, styles)],
         "within": [_within(r) | {"row": e} for r, e in zip(rows, entries, strict=True) if r.used],
         "same_answers": _same_answers(rows),
         "maps": _maps(rows, entries),

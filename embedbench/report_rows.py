@@ -79,11 +79,13 @@ class Group:
     Parameters
     ----------
     place : directory of the stream, as the root sees it
-    records : all records of the table
+    records : all records of the table, variations left out
+    varied : number of variations: runs that repeat another one with single seeds set otherwise
     """
 
     place: str
     records: tuple[Record, ...]
+    varied: int = 0
 
     @property
     def first(self) -> Record:
@@ -102,6 +104,14 @@ class Group:
     def notes(self) -> list[str]:
         """Notes of the runs, and what the reader of this table must know; each once."""
         notes = dict.fromkeys(n for r in self.records for n in r["notes"])
+        if self.varied:
+            runs = (
+                "1 run repeats another" if self.varied == 1 else f"{self.varied} runs repeat others"
+            )
+            notes[
+                f"{runs} with single seeds set otherwise and no mean includes them; what each kind "
+                "of seed decides: report --by seeds"
+            ] = None
         if any(r["reference"]["source"] == "missing" for r in self.records):
             notes["reference runs are missing, so Ω is undefined; run the same command again"] = (
                 None
@@ -169,12 +179,14 @@ class Row:
     group : the table it stands in
     label : the learner's name, with the settings that tell it from its namesakes in the table
     used, left_out : records that the means include, and those flagged `nan` or `diverged`
+    varied : runs that repeat one of these with single seeds set otherwise; in no mean
     """
 
     group: Group
     label: str
     used: tuple[Record, ...]
     left_out: tuple[Record, ...]
+    varied: tuple[Record, ...] = ()
 
     @property
     def records(self) -> tuple[Record, ...]:

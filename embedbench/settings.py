@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from embedbench.cell import Cell
@@ -106,10 +106,14 @@ def plan(
     device: str,
     command: str = "embedbench run",
     among: Sequence[str] = (),
+    vary: Sequence[str] = (),
 ) -> list[Cell]:
     """All cells of a run, learner by learner; wrong names and values are refused here.
 
     A setting without a prefix must be one of some learner's, of these or of those in `among`.
+
+    With `vary`, kinds of seed, only the first seed has a cell of its own. In all others one of its
+    four seeds is replaced, by that of another seed; the cells hold it as a fixed one.
     """
     if not learners:
         raise UserError("--learner names no learner; give one or more, with commas")
@@ -125,16 +129,40 @@ def plan(
             learner=name,
             learner_params=params[name],
             seed=seed,
-            fixed=tuple(sorted(settings.seeds.items())),
+            fixed=tuple(sorted({**settings.seeds, **other}.items())),
             offline_params=offline,
             references=settings.references,
             preset=settings.omega,
             device=device,
-            command=_command(command, settings.items, name, seed),
+            command=_command(
+                command,
+                [*settings.items, *(f"seeds.{k}={v}" for k, v in other.items())],
+                name,
+                seed,
+            ),
         )
         for name in learners
-        for seed in seeds
+        for seed, other in _varied(seeds, list(dict.fromkeys(vary)), settings.seeds)
     ]
+
+
+def _varied(
+    seeds: Sequence[int], vary: Sequence[str], fixed: Mapping[str, int]
+) -> list[tuple[int, dict[str, int]]]:
+    """For each cell of a learner its seed, and which of the four is another one."""
+    if not vary:
+        return [(seed, {}) for seed in seeds]
+    kinds = [f.name for f in dataclasses.fields(Seeds)]
+    for kind in vary:
+        if kind not in kinds:
+            raise unknown("seed to vary", kind, kinds)
+        if kind in fixed:
+            raise UserError(f"--vary {kind} and --set seeds.{kind}=… contradict; leave one out")
+    first, *others = seeds
+    if not others:
+        raise UserError(f"--vary needs two seeds or more, got {first} only; give --seeds 0-4")
+    drawn = [(k, getattr(Seeds.of(seed), k)) for k in vary for seed in others]
+    return [(first, {}), *((first, {k: value}) for k, value in drawn)]
 
 
 def start_of_command(

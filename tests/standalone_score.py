@@ -12,27 +12,27 @@ with open(f"{RUN}/record.json", encoding="utf-8") as text, h5py.File(f"{RUN}/pre
 ends = np.flatnonzero(np.append(np.diff(p["session"]) > 0, True))  # last moment of each session
 reference, T, E = record["reference"], len(ends), len(p["set_classes"])
 for name, kept in record["by_score"].items():
-    within, R, alpha = name.startswith("within_"), np.full((T, E), np.nan), np.full(T, np.nan)
-    for i, m in enumerate(ends):
+    within, R, alpha = name.startswith("within_"), np.full((T, E), np.nan), np.zeros(len(p["seen"]))
+    for m, i in enumerate(p["session"]):  # a session's last moment is what stays in R
         right = p["within" if within else "answer"][m] == p["y"]
         known = [within or (p["seen"][m] >= s).all() for s in p["set_classes"]]
         parts = [(p["eval_set"] == j, R[i, j : j + 1]) for j in range(E) if known[j]]
-        for part, place in [*parts, (p["eval_set"] <= p["session"][m], alpha[i : i + 1])]:
+        for part, place in [*parts, (p["eval_set"] <= i, alpha[m : m + 1])]:
             _, which, counts = np.unique(p["y"][part], return_inverse=True, return_counts=True)
             by_class = np.bincount(which, right[part]) / counts
             place[0] = (by_class if name.endswith("class_accuracy") else right[part]).mean()
+    anytime, alpha = np.average(alpha, weights=np.diff(p["samples_seen"], prepend=0)), alpha[ends]
     ideal, chance = (np.array(reference[k][name], dtype=float) for k in ("ideal", "chance"))
     ideals = np.broadcast_to(np.where(ideal > 0, ideal, np.nan), E)  # one for all, or one a set
-    divide = reference["normalise_new"] and reference["preset"] == "kemker_table"
+    by = ideals[1:T] if reference["normalise_new"] and reference["preset"] == "kemker_table" else 1
     new, before = np.diagonal(R), np.diagonal(R, 1)
     drops = [R[j:-1, j].max() - R[-1, j] for j in range(T - 1)]
     own = [np.mean(R[i, : i + 1] / ideals[: i + 1]) for i in range(1, T)]
-    parts = {"omega_base": R[1:, 0] / ideals[0], "omega_new": new[1:]}
-    parts |= {"omega_new": new[1:] / ideals[1:T]} if divide else {}
+    parts = {"omega_base": R[1:, 0] / ideals[0], "omega_new": new[1:] / by}
     parts |= {"omega_all": own if ideal.ndim else alpha[1:] / ideals[0], "average_accuracy": R[-1]}
     parts |= {"average_incremental_accuracy": alpha, "final_accuracy": alpha[-1:]}
     parts |= {"average_forgetting": drops, "learning_accuracy": new, "bwt": R[-1, :-1] - new[:-1]}
-    parts |= {"fwt": before - chance[1 : len(before) + 1]}
+    parts |= {"fwt": before - chance[1 : len(before) + 1], "average_anytime_accuracy": [anytime]}
     found = {key: np.mean(values) if len(values) else np.nan for key, values in parts.items()}
     for key, value in [("R", R), ("pooled", alpha), *found.items()]:
         stored = kept[key] if key in kept else kept["metrics"][key]

@@ -331,7 +331,7 @@ OPTIONS = {
     "order": "--kind --out --seed --sessions --base --overwrite --json",
     "verify": "--json",
     "diff": "--json",
-    "run": "--protocol --learner --seed --seeds --set --order --jobs --device --out --json",
+    "run": "--protocol --learner --seed --seeds --vary --set --order --jobs --device --out --json",
     "score": "--audit --json",
     "report": "--html --compare --by --metric --plot --json",
     "list": "--json",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -24,7 +25,7 @@ def matrix(R: list[list[float]], pooled: list[float]) -> ScoreMatrix:
         values=values,
         pooled=np.array(pooled, dtype=np.float64),
         session=np.arange(n),
-        samples_seen=np.arange(n),
+        samples_seen=10 * np.arange(1, n + 1),
         classes_seen=np.arange(1, n + 1),
         n_samples=np.full(sets, 10),
         n_classes=np.full(sets, 1),
@@ -62,6 +63,7 @@ def test_incremental_by_hand() -> None:
             "omega_all": (0.65 + 0.55) / 2 / 0.5,  # 1.2, not clipped
             "final_accuracy": 0.55,
             "average_incremental_accuracy": (0.9 + 0.65 + 0.55) / 3,  # .7
+            "average_anytime_accuracy": 0.7,  # the same: ends of equal sessions only
             "average_accuracy": (0.3 + 0.5 + 1.0) / 3,  # .6
             # session 0: max(.9, .6) - .3 = .6; session 1: .8 - .5 = .3
             "average_forgetting": 0.45,
@@ -83,6 +85,7 @@ def test_permuted_by_hand() -> None:
             "omega_all": (0.75 + 19 / 30) / 2 / 0.8,
             "final_accuracy": 19 / 30,
             "average_incremental_accuracy": (0.9 + 0.75 + 19 / 30) / 3,
+            "average_anytime_accuracy": (0.9 + 0.75 + 19 / 30) / 3,
             "average_accuracy": (0.8 + 0.5 + 0.6) / 3,
             # session 0: max(.9, .7) - .8 = .1; session 1: .8 - .5 = .3 (its .3 before learning and
             # the last row do not enter the maximum)
@@ -92,6 +95,53 @@ def test_permuted_by_hand() -> None:
             "fwt": ((0.3 - 0.2) + (0.4 - 0.2)) / 2,  # .15
         }
     )
+
+
+def test_anytime_accuracy_by_hand() -> None:
+    """Moments after 10, 30, 40 | 50 samples, session 0 ending at 40: widths 10, 20, 10, 10."""
+    moments = ScoreMatrix(
+        name="class_accuracy",
+        values=np.array([[0.2, NAN], [0.6, NAN], [0.8, NAN], [0.5, 0.1]]),
+        pooled=np.array([0.2, 0.6, 0.8, 0.4]),
+        session=np.array([0, 0, 0, 1]),
+        samples_seen=np.array([10, 30, 40, 50]),
+        classes_seen=np.array([2, 2, 2, 3]),
+        n_samples=np.array([30, 10]),
+        n_classes=np.array([2, 1]),
+        learned=np.arange(2),
+    )
+    found = metrics.average_anytime_accuracy(moments, Reference())
+    assert found == pytest.approx((10 * 0.2 + 20 * 0.6 + 10 * 0.8 + 10 * 0.4) / 50)  # .52
+    assert metrics.average_incremental_accuracy(moments, Reference()) == pytest.approx(0.6)
+    first = metrics.average_anytime_accuracy(moments.until(0), Reference())
+    assert first == pytest.approx((10 * 0.2 + 20 * 0.6 + 10 * 0.8) / 40)  # .55
+    # at the ends only: session 0 weighs its four fifths of the samples
+    coarse = dataclasses.replace(
+        moments,
+        values=moments.R,
+        pooled=moments.pooled[moments.ends],
+        session=moments.session[moments.ends],
+        samples_seen=moments.samples_seen[moments.ends],
+        classes_seen=moments.classes_seen[moments.ends],
+    )
+    assert metrics.average_anytime_accuracy(coarse, Reference()) == pytest.approx(0.72)
+    nothing = dataclasses.replace(coarse, samples_seen=np.zeros(2, dtype=np.int64))
+    assert math.isnan(metrics.average_anytime_accuracy(nothing, Reference()))
+
+
+def test_evenly_spaced_moments_give_the_plain_mean() -> None:
+    """The sum of Koh et al., f(i Δn) Δn over the samples, and its sense: a finer grid agrees."""
+
+    def area(step: int) -> float:
+        n = np.arange(step, 1001, step)
+        scores = matrix([[0.5]] * len(n), (1 - n / 2000).tolist())
+        scores = dataclasses.replace(scores, samples_seen=n)
+        found = metrics.average_anytime_accuracy(scores, Reference())
+        assert found == pytest.approx(float(np.mean(scores.pooled)))
+        return found
+
+    assert area(1) == pytest.approx(0.75, abs=0.001)  # the mean of the line from 1 to .5
+    assert area(100) == pytest.approx(0.75, abs=0.05)
 
 
 def test_forgetting_may_be_negative_and_is_not_minus_bwt() -> None:
@@ -142,6 +192,10 @@ def loops(scores: ScoreMatrix, reference: Reference) -> dict[str, float]:
         for row in range(j, T - 1):
             best = NAN if math.isnan(R[row][j]) else max(best, R[row][j])
         forgotten.append(best - R[T - 1][j])
+    area, before = 0.0, 0
+    for n, score in zip(scores.samples_seen.tolist(), scores.pooled.tolist(), strict=True):
+        area += (n - before) * score / int(scores.samples_seen[-1])
+        before = n
     ahead = NAN
     if reference.chance is not None:
         ahead = mean([R[j - 1][j] - float(reference.chance[j]) for j in range(1, T)])
@@ -151,6 +205,7 @@ def loops(scores: ScoreMatrix, reference: Reference) -> dict[str, float]:
         "omega_all": mean([alpha[i] / ideal for i in range(1, T)]),
         "final_accuracy": alpha[-1],
         "average_incremental_accuracy": mean(alpha),
+        "average_anytime_accuracy": area,
         "average_accuracy": mean(R[-1]),
         "average_forgetting": mean(forgotten),
         "learning_accuracy": mean([R[i][i] for i in range(T)]),
@@ -189,6 +244,7 @@ def test_one_session_has_no_omega_no_forgetting_no_transfer() -> None:
     assert set(defined) == {
         "final_accuracy",
         "average_incremental_accuracy",
+        "average_anytime_accuracy",
         "average_accuracy",
         "learning_accuracy",
     }

@@ -76,7 +76,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             preset=preset,
         )
         for protocol, params, preset in (
-            ("incremental-class", {"base": 3}, "kemker_table"),
+            ("incremental-class", {"base": 3, "evaluate_every": 10}, "kemker_table"),
             ("permutation", {"sessions": 3}, "kemker_table"),
         )
         for learner, settings in (("mlp", brief), ("ncm", {}))
@@ -88,6 +88,16 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def places(root: Path) -> list[Path]:
     return sorted(path.parent for path in root.rglob("record.json"))
+
+
+def test_an_online_run_has_moments_between_the_ends_of_sessions(runs: Path) -> None:
+    kept = [json.loads((run / "record.json").read_text()) for run in places(runs)]
+    (online,) = [r for r in kept if r["learner"] == "ncm" and "base" in r["protocol_params"]]
+    moments = online["moments"]
+    assert len(moments["pooled"]) == len(moments["samples_seen"]) > len(online["pooled"])
+    assert moments["samples_seen"][-1] == sum(online["n_train"])
+    ends = [moments["samples_seen"].index(n) for n in np.cumsum(online["n_train"])]
+    assert [moments["pooled"][m] for m in ends] == online["pooled"]
 
 
 def test_every_run_and_every_reference_is_reproduced(runs: Path) -> None:
