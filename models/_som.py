@@ -49,7 +49,7 @@ class Som:
     kappa : width of the transfer, in mean distances between a sample and its best unit
     ema : rate of that running mean
     sharpness : p of the transfer function
-    lr : learning rate of the readout
+    lr : learning rate of the readout; a step is cut where it would overshoot
     """
 
     side: int = 23

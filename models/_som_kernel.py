@@ -153,10 +153,17 @@ def _read(z: Array, active: Array, V: Array, b: Array, label: int, o: Array) -> 
 
 @_fast
 def _teach(z: Array, active: Array, V: Array, b: Array, label: int, o: Array, rate: float) -> None:
-    """One step of linear regression on the one-hot label; `o` becomes the step of the bias."""
+    """One step of linear regression on the one-hot label; `o` becomes the step of the bias.
+
+    The step is no longer than the one after which the sample is answered without error.
+    """
+    energy = np.float32(1)
+    for k in range(len(active)):
+        energy += z[k] * z[k]
+    step = np.float32(min(2 * rate, 1 / energy))
     for c in range(len(o)):
-        o[c] = np.float32(-2 * rate) * o[c]
-    o[label] += np.float32(2 * rate)
+        o[c] = -step * o[c]
+    o[label] += step
     for c in range(len(o)):
         b[c] += o[c]
     for k in range(len(active)):

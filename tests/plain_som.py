@@ -77,8 +77,9 @@ class PlainSom:
             if novel or phase == "joint":
                 target = np.zeros(len(o))
                 target[label] = 1
-                self.V += 2 * self.som.lr * np.outer(z, target - o)
-                self.b += 2 * self.som.lr * (target - o)
+                step = min(2 * self.som.lr, 1 / (1 + z @ z))
+                self.V += step * np.outer(z, target - o)
+                self.b += step * (target - o)
         if novel:
             rows, columns = np.divmod(np.arange(len(self.W)), self.som.side)
             apart = (rows - rows[best]) ** 2 + (columns - columns[best]) ** 2
