@@ -10,7 +10,7 @@ from embedbench.record import Record
 from embedbench.report_rows import Stat
 from embedbench.reproduce import Table, Value
 
-# Without a cap λ = 10,000 runs for 85 epochs and more a session; five learn one to 97 %.
+# Without a cap λ = 10,000 runs for 85 epochs and more a session; five learn the first to 96 %.
 COMMON = ("ewc.stop.epochs=5", "ewc.lam_decay=0.25")
 CHOICES = {
     "λ = 0": ("ewc.lam=0",),
