@@ -36,8 +36,7 @@ def exemplars_within(cell: Cell, megabytes: float) -> int | None:
     Returns
     -------
     int or None
-        None where the learner keeps no exemplars: its footprint is what it is, and a record over
-        the budget is flagged.
+        None where the learner keeps no exemplars: its footprint is what it is; see `over_budget`.
 
     Raises
     ------

@@ -90,8 +90,8 @@ def check_learner(learner: str | type[Learner]) -> list[Result]:
 
 def learner_checks() -> list[Callable[[type[Learner]], None]]:
     """Every check for learners."""
-    # these add their checks to the suite when they are imported
-    from embedbench import check_learners, check_promises, check_sessions  # noqa: F401
+    # ruff thinks these unused; they add their checks to the suite when they are imported
+    from embedbench import check_learners, check_promises, check_sessions  # noqa: F401  (see above)
     from embedbench._check_tools import LEARNER_CHECKS
 
     return LEARNER_CHECKS

@@ -88,7 +88,7 @@ def trial_stream(stream: Stream, sessions: int) -> Stream:
     )
 
 
-def average_accuracy(cell: Cell, sessions: int, threads: int) -> float:
+def average_incremental_accuracy(cell: Cell, sessions: int, threads: int) -> float:
     """Average incremental accuracy (mean per class) on validation data over the first sessions."""
     import torch
 
@@ -125,13 +125,13 @@ def tune(
     Returns
     -------
     dict
-        "learner", "grid", "sessions", "seed", "tried" (settings and average accuracy of each) and
-        "chosen" (settings).
+        "learner", "grid", "sessions", "seed", "tried" (settings and average incremental accuracy
+        of each) and "chosen" (settings).
     """
     names = list(grid)
     candidates = [dict(zip(names, v, strict=True)) for v in itertools.product(*grid.values())]
     cells = [_with(cell, settings) for settings in candidates]
-    key = digest(str(cell.place(root)), json.dumps(dict(grid)), sessions)
+    key = digest(str(cell.place(root).relative_to(root)), json.dumps(dict(grid)), sessions)
     path = root / "tuning" / f"{cell.learner.replace(':', '.')}-{key[:8]}.json"
     if path.is_file():
         kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -140,7 +140,7 @@ def tune(
     jobs = min(jobs, len(cells))
     threads = max(1, cores() // jobs)
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        running = [pool.submit(average_accuracy, c, sessions, threads) for c in cells]
+        running = [pool.submit(average_incremental_accuracy, c, sessions, threads) for c in cells]
         for done, future in enumerate(running, 1):
             values.append(future.result())
             progress(f"tuning {cell.learner}", done, len(running))
@@ -151,7 +151,7 @@ def tune(
         "sessions": sessions,
         "seed": cell.seed,
         "tried": [
-            {"settings": c, "average_accuracy": None if math.isnan(v) else v}
+            {"settings": c, "average_incremental_accuracy": None if math.isnan(v) else v}
             for c, v in zip(candidates, values, strict=True)
         ],
         "chosen": candidates[best],

@@ -160,7 +160,9 @@ def _teach(z: Array, active: Array, V: Array, b: Array, label: int, o: Array, ra
     energy = np.float32(1)
     for k in range(len(active)):
         energy += z[k] * z[k]
-    step = np.float32(min(2 * rate, 1 / energy))
+    step = np.float32(2 * rate)
+    if step * energy > 1:
+        step = np.float32(1) / energy
     for c in range(len(o)):
         o[c] = -step * o[c]
     o[label] += step

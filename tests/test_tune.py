@@ -56,7 +56,9 @@ def test_a_trial_refuses_test_data_and_sessions_without_validation_data() -> Non
         trial_stream(class_stream([[0, 1], [2]], n_val=0), 1)
 
 
-def test_the_best_average_accuracy_on_validation_data_is_chosen_and_kept(tmp_path: Path) -> None:
+def test_the_best_average_incremental_accuracy_on_validation_data_is_chosen_and_kept(
+    tmp_path: Path,
+) -> None:
     path = make_file(tmp_path, [20] * 4, [0] * 4, [5] * 4, apart=8.0).path
     grid = {"lr": ["1e-9", "0.01"], "batch_size": ["8", "4"]}
     (cell,) = cells(path, [])
@@ -68,10 +70,12 @@ def test_the_best_average_accuracy_on_validation_data_is_chosen_and_kept(tmp_pat
         items = [f"mlp.{k}={v}" for k, v in tried["settings"].items()]
         (alone,) = cells(path, items)
         found, _ = run_stream(trial_stream(alone.stream(), 2), alone.make_learner(), Seeds.of(0))
-        assert tried["average_accuracy"] == pytest.approx(score_matrix(found).pooled.mean())
-    best = max(log["tried"], key=lambda t: t["average_accuracy"])
+        assert tried["average_incremental_accuracy"] == pytest.approx(
+            score_matrix(found).pooled.mean()
+        )
+    best = max(log["tried"], key=lambda t: t["average_incremental_accuracy"])
     assert log["chosen"] == best["settings"]
-    assert len({t["average_accuracy"] for t in log["tried"]}) > 1
+    assert len({t["average_incremental_accuracy"] for t in log["tried"]}) > 1
     assert chosen_items(log) == [f"mlp.{k}={v}" for k, v in best["settings"].items()]
 
     (kept,) = (tmp_path / "runs" / "tuning").iterdir()
