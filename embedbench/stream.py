@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Labels = NDArray[Any]  # (n,) int, or (n, C) bool in a multi-label stream
 
 
 def digest(*parts: Any) -> str:
@@ -122,7 +123,7 @@ class Session:
 
     Parameters
     ----------
-    x, y : view (n, D) and labels (n,) int
+    x, y : view (n, D) and labels (n,) int, or (n, C) bool in a multi-label stream
     val_x, val_y : in-session validation data, the same shapes; may be empty
     ids : (n,) opaque integer ids
     classes : classes introduced here, (k,) int
@@ -131,9 +132,9 @@ class Session:
     """
 
     x: View
-    y: Ints
+    y: Labels
     val_x: View
-    val_y: Ints
+    val_y: Labels
     ids: Ints
     classes: Ints
     loss_classes: Bools | None = None
@@ -142,18 +143,19 @@ class Session:
 
 @dataclass(frozen=True)
 class EvalSet:
-    """Test samples of one session.
+    """Test samples of one session; in a multi-label stream those of all, once for each split.
 
     Parameters
     ----------
     x, y, ids : as in `Session`
     classes : (C,) bool, the classes of the set's own session: candidates of the within-session
         answer
+    split : "test"; in a multi-label stream also "val", the post-task validation data
     candidates : (C,) bool mask for every answer, independent of session ids, or None
     """
 
     x: View
-    y: Ints
+    y: Labels
     ids: Ints
     classes: Bools
     split: str = "test"
@@ -218,17 +220,20 @@ class Stream:
     can_reveal: bool = False
     notes: tuple[str, ...] = ()
     alone: tuple[Stream, ...] = ()
+    whole: Session | None = None
+    classes: tuple[str, ...] = ()
+    parents: Ints | None = None
 
     @cached_property
     def digests(self) -> dict[str, str]:
         """The four digests: recipe, train, eval, features."""
         train: list[Any] = [*self.samples]
         for s in self.sessions:
-            train += [s.ids, s.y, s.val_x.rows, s.val_y, s.classes, _columns(s.x)]
+            train += [s.ids, _packed(s.y), s.val_x.rows, _packed(s.val_y), s.classes, _columns(s.x)]
             train.append(_mask(s.loss_classes))
         test: list[Any] = [*self.samples]
         for e in self.eval_sets:
-            test += [e.split, e.ids, e.y, e.classes, _columns(e.x), _mask(e.candidates)]
+            test += [e.split, e.ids, _packed(e.y), e.classes, _columns(e.x), _mask(e.candidates)]
         return {
             "recipe": digest(self.recipe),
             "train": digest("train", *train),
@@ -253,6 +258,10 @@ class Stream:
         stream the unpermuted data. Rows are sorted, so that the result (and a reference run kept
         under its digest) does not depend on the order of the sessions.
         """
+        if self.whole is not None:
+            spec = replace(self.spec, reveals_session_id=False)
+            recipe = f"merged {self.fitted}"
+            return replace(self, spec=spec, sessions=(self.whole,), recipe=recipe, whole=None)
         if len(self.sessions) == 1:
             return self
         train = _merge([(s.x, s.ids, s.y) for s in self.sessions])
@@ -278,6 +287,11 @@ class Stream:
         )
 
 
+def _packed(y: Labels) -> NDArray[Any]:
+    """Labels as a digest takes them: of a multi-label stream eight to a byte."""
+    return y if y.ndim == 1 else np.packbits(y, axis=1)
+
+
 def _columns(view: View) -> Ints:
     return np.zeros(0, dtype=np.int64) if view.columns is None else view.columns
 
@@ -286,7 +300,7 @@ def _mask(mask: Bools | None) -> Bools:
     return np.zeros(0, dtype=np.bool_) if mask is None else mask
 
 
-def _merge(parts: Sequence[tuple[View, Ints, Ints]]) -> tuple[View, Ints, Ints]:
+def _merge(parts: Sequence[tuple[View, Ints, Labels]]) -> tuple[View, Ints, Labels]:
     """Join views of one table; each sample id once, at its first appearance; sorted by id."""
     first = parts[0][0]
     if any(v.table is not first.table for v, _, _ in parts):
