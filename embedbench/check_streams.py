@@ -108,7 +108,44 @@ def multilabel_blobs(tags: Tags) -> Stream:
     session = replace(one.sessions[0], x=view, y=many, val_x=empty, val_y=many[:0])
     test = replace(one.eval_sets[0], x=view, y=many, ids=session.ids)
     return replace(
-        one, spec=replace(one.spec, multilabel=True), sessions=(session,), eval_sets=(test,)
+        one,
+        spec=replace(one.spec, multilabel=True),
+        sessions=(session,),
+        eval_sets=(test,),
+        observe_batch=0,
+    )
+
+
+def family_blobs(tags: Tags) -> Stream:
+    """Three sessions of label sets: classes 0 and 1, then 2 below 0, then 3 below 1.
+
+    Labels are incomplete: samples of 2 and 3 come first under the class above, then again as
+    themselves, and are tested for both. Validation data likewise.
+    """
+    one = blobs(tags, EVERY_CLASS, 96, n_val=16)
+    base, test = one.sessions[0], one.eval_sets[0]
+    own = np.eye(N_CLASSES, dtype=np.bool_)
+    above = own | own[np.array([0, 1, 0, 1])]  # (C, C) the labels of a leaf
+    seen = np.zeros(N_CLASSES, dtype=np.bool_)
+    taught = []
+    for classes in SESSIONS:
+        mask = class_mask(classes)
+        seen = seen | mask
+        y, val_y = above[base.y] & mask, above[base.val_y] & mask
+        mine, held = y.any(axis=1), val_y.any(axis=1)
+        x = replace(base.x, rows=base.x.rows[mine])
+        val_x = replace(base.val_x, rows=base.val_x.rows[held])
+        new = np.array(classes, dtype=np.int64)
+        taught.append(Session(x, y[mine], val_x, val_y[held], x.rows, new, seen))
+    y = above[test.y]
+    return replace(
+        one,
+        spec=replace(one.spec, multilabel=True),
+        sessions=tuple(taught),
+        eval_sets=(replace(test, y=y), replace(test, y=y, split="val")),
+        whole=replace(base, y=above[base.y], val_y=above[base.val_y], loss_classes=seen),
+        parents=np.array([-1, -1, 0, 1]),
+        observe_batch=0,
     )
 
 
