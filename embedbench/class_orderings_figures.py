@@ -8,7 +8,7 @@ from embedbench.class_orderings_runs import LEARNERS, ORDERS, Runs
 from embedbench.file import EmbeddingFile
 from embedbench.orders import CONFUSION, session_sizes, weights
 from embedbench.predictions import Predictions
-from embedbench.report_text import signed
+from embedbench.report_rows import signed
 from embedbench.reproduce import Table
 from embedbench.scoring import Floats
 from embedbench.stream import Ints

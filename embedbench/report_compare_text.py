@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from embedbench.report_rows import signed
 from embedbench.report_seeds import KINDS
-from embedbench.report_text import NATURAL, signed
+from embedbench.report_text import NATURAL
 
 
 def _number(value: float, metric: str) -> str:

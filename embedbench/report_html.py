@@ -18,13 +18,13 @@ from embedbench.errors import UserError
 from embedbench.metrics import all_metrics
 from embedbench.record import Record
 from embedbench.report import collect, groups
+from embedbench.report_answers import CURVES, by_answer, cell
 from embedbench.report_moments import by_samples
-from embedbench.report_rows import FLAGS, Group, Row, Stat, number
-from embedbench.report_text import COLUMNS, amount, megabytes, signed
+from embedbench.report_rows import FLAGS, Group, Row, number, signed
+from embedbench.report_text import COLUMNS, amount, megabytes
 from embedbench.scoring import Floats
 
 HEADINGS = {name: heading.removesuffix(" %") for name, heading, _, _ in COLUMNS}
-PAIRS = (("accuracy", "within_accuracy"), ("class_accuracy", "within_class_accuracy"))
 RESCALED = (("raa", "RAA: against guessing"), ("raf", "RAF: forgetting against guessing"))
 Data = dict[str, Any]
 
@@ -94,8 +94,7 @@ def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> D
         "several": any(len(r.used) > 1 for r in rows),
         "legend": _legend(rows),
         "figures": [*_figures(group, rows, styles), *by_samples(rows, styles)],
-        "within": [_within(r) | {"row": e} for r, e in zip(rows, entries, strict=True) if r.used],
-        "same_answers": _same_answers(rows),
+        **by_answer(rows, entries),
         "maps": _maps(rows, entries),
         "unscored": any(np.isnan(_stack(r, "R")).any() for r in rows),
         "sessions": [
@@ -133,16 +132,6 @@ def _entry(row: Row, styles: dict[str, int]) -> Data:
     }
 
 
-def cell(stat: Stat | None, decimals: int, factor: float, row: Row) -> Data:
-    """Mean, half-width and the value of each run, as text."""
-    if stat is None or math.isnan(stat.mean):
-        return {"mean": "–", "half": "", "each": ""}
-    half = "" if math.isnan(stat.half) else f"{factor * stat.half:.{decimals}f}"
-    values = [signed(factor * v, decimals) for v in stat.values]
-    each = [f"seed {r['run']}: {v}" for r, v in zip(row.used, values, strict=True)]
-    return {"mean": signed(factor * stat.mean, decimals), "half": half, "each": ", ".join(each)}
-
-
 def _legend(rows: Sequence[Row]) -> list[tuple[str, str]]:
     names = dict.fromkeys([*FLAGS, *(f for r in rows for f in r.flags)])
     meaning = {f: FLAGS[f][1] if f in FLAGS else "" for f in names}
@@ -171,7 +160,7 @@ def _figures(group: Group, rows: Sequence[Row], styles: dict[str, int]) -> list[
         new = [(np.diagonal(m, axis1=1, axis2=2)[:, 1:], s) for m, s in matrices]
         shared = ideal if group.first["reference"]["normalise_new"] else math.nan
         plots += [("Session 0", base, base_ideal, 0), ("The newest session", new, shared, 1)]
-    for key, title in RESCALED:
+    for key, title in (*RESCALED, *CURVES):
         if all(key in r.get("curves", {}) for row in shown for r in row.records):
             values = [np.array([r["curves"][key] for r in row.used], float) for row in shown]
             if not all(np.isnan(v).all() for v in values):  # defined on this stream
@@ -192,26 +181,6 @@ def _maps(rows: Sequence[Row], entries: Sequence[Data]) -> list[Data]:
         for r, e in zip(rows, entries, strict=True)
         if r.used and r.learns
     ]
-
-
-def _within(row: Row) -> Data:
-    """Final accuracy over all classes seen and within the session, per sample and per class."""
-    cells = []
-    for names in PAIRS:
-        final = [[_final(r, name) for r in row.used] for name in names]
-        gap = [b - a for a, b in zip(*final, strict=True)]
-        cells += [cell(Stat.of(values), 1, 100, row) for values in (*final, gap)]
-    return {"cells": cells}
-
-
-def _final(record: Record, score: str) -> float:
-    return number(record["by_score"][score]["metrics"]["final_accuracy"])
-
-
-def _same_answers(rows: Sequence[Row]) -> bool:
-    """Both answers agree in every run: each session has all classes."""
-    pairs = [(_final(r, a), _final(r, b)) for row in rows for r in row.used for a, b in PAIRS]
-    return all(a == b for a, b in pairs)
 
 
 def _session_table(row: Row) -> Data:

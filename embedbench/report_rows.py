@@ -153,7 +153,11 @@ class Group:
 
 
 _PARTS = (slice(0, 1), slice(1, None))
-SCORE_NAMES = {"class_accuracy": "mean-per-class accuracy", "accuracy": "accuracy per sample"}
+SCORE_NAMES = {
+    "class_accuracy": "mean-per-class accuracy",
+    "accuracy": "accuracy per sample",
+    "pw_js": "scores are pw-JS",
+}
 
 
 def ideals(record: Record) -> tuple[float, ...]:
@@ -266,6 +270,14 @@ def _seed_option(seeds: list[int]) -> str:
 def number(value: Any) -> float:
     """A number of a record: null is NaN, infinities are text."""
     return math.nan if value is None else float(value)
+
+
+def signed(value: float, decimals: int) -> str:
+    """A number with a real minus sign, and none before a zero."""
+    text = f"{value:.{decimals}f}"
+    if float(text) == 0:
+        text = text.removeprefix("-")
+    return text.replace("-", "−")
 
 
 def outliers(values: Sequence[float]) -> list[int]:

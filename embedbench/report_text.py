@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from embedbench.report import groups
-from embedbench.report_rows import FLAGS, Group, Row, Stat
+from embedbench.report_answers import LABELS, has_labels, stats
+from embedbench.report_rows import FLAGS, Group, Row, Stat, signed
 
 # metric, heading, decimals, factor: percent for accuracies, Ω as it is
 COLUMNS = (
@@ -69,6 +70,9 @@ def _print_group(console: Console, group: Group, rows: Sequence[Row]) -> None:
     if Console(width=NATURAL).measure(table).maximum > console.width:
         table = _table(rows, stacked=True)
     console.print(table)
+    if has_labels(group.first):
+        console.print()
+        console.print(_label_table([r for r in rows if r.used]))
     remarks = [*legend(rows), *(f"note: {n}" for n in group.notes)]
     if remarks:
         console.print()
@@ -96,6 +100,21 @@ def _table(rows: Sequence[Row], *, stacked: bool) -> Table:
     return table
 
 
+def _label_table(rows: Sequence[Row]) -> Table:
+    """Scores and sizes of the label sets after the last session."""
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("after the last session", overflow="fold", min_width=8)
+    for head, _, percent in LABELS:
+        table.add_column(f"{head} %" if percent else head, justify="right", no_wrap=True)
+    for row in rows:
+        cells = [
+            _stat(stat, 1 if percent else 2, 100 if percent else 1, " ")
+            for stat, (_, _, percent) in zip(stats(row), LABELS, strict=True)
+        ]
+        table.add_row(*map(Text, (row.label, *cells)), style=None if row.learns else "dim")
+    return table
+
+
 def _stat(stat: Stat | None, decimals: int, factor: float, between: str) -> str:
     if stat is None or math.isnan(stat.mean):
         return "–"
@@ -103,14 +122,6 @@ def _stat(stat: Stat | None, decimals: int, factor: float, between: str) -> str:
     if math.isnan(stat.half):
         return text
     return f"{text}{between}±{factor * stat.half:.{decimals}f}"
-
-
-def signed(value: float, decimals: int) -> str:
-    """A number with a real minus sign, and none before a zero."""
-    text = f"{value:.{decimals}f}"
-    if float(text) == 0:
-        text = text.removeprefix("-")
-    return text.replace("-", "−")
 
 
 def megabytes(size: float | None) -> str:

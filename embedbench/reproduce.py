@@ -16,8 +16,8 @@ from typing import Any
 
 from embedbench import __version__
 from embedbench.errors import unknown
-from embedbench.report_rows import Stat
-from embedbench.report_text import NATURAL, signed
+from embedbench.report_rows import Stat, signed
+from embedbench.report_text import NATURAL
 
 # The papers that can be reproduced, and the module whose `reproduce` does it.
 PAPERS = {
