@@ -197,7 +197,8 @@ class Stream:
     normalise_new : Ω_new is divided by α_ideal on this protocol (`kemker_table` preset)
     validation : "train" where validation data comes from training data, "test" where it is the test
         set
-    observe_batch : samples in the batches that the runner cuts for online learners
+    observe_batch : samples in the batches that the runner cuts for online learners; 0: it gives
+        them whole sessions
     evaluate_every : samples between two evaluations of an online learner; 0: after sessions only
     fitted : digest of the rows that the features' scaling was fitted to; empty where none were
     can_reveal : a learner that cannot answer without the session id may be told it
@@ -207,7 +208,7 @@ class Stream:
     """
 
     spec: StreamSpec
-    sessions: tuple[Session, ...]
+    sessions: Sequence[Session]
     eval_sets: tuple[EvalSet, ...]
     recipe: str
     features: str
@@ -220,7 +221,7 @@ class Stream:
     can_reveal: bool = False
     notes: tuple[str, ...] = ()
     alone: tuple[Stream, ...] = ()
-    whole: Session | None = None
+    whole: Sequence[Session] = ()
     classes: tuple[str, ...] = ()
     parents: Ints | None = None
 
@@ -258,10 +259,10 @@ class Stream:
         stream the unpermuted data. Rows are sorted, so that the result (and a reference run kept
         under its digest) does not depend on the order of the sessions.
         """
-        if self.whole is not None:
+        if self.whole:
             spec = replace(self.spec, reveals_session_id=False)
             recipe = f"merged {self.fitted}"
-            return replace(self, spec=spec, sessions=(self.whole,), recipe=recipe, whole=None)
+            return replace(self, spec=spec, sessions=self.whole, recipe=recipe, whole=())
         if len(self.sessions) == 1:
             return self
         train = _merge([(s.x, s.ids, s.y) for s in self.sessions])
