@@ -82,8 +82,7 @@ def share_out(
     for leaf, rows in by_leaf:
         for node, share in _shares(hierarchy, leaf, rows, upper, lower, cap):
             given[node].append(share)
-    none = np.zeros(0, dtype=np.int64)
-    return [np.sort(np.concatenate([none, *parts])) for parts in given]
+    return [union(parts) for parts in given]
 
 
 def _shares(
@@ -96,3 +95,9 @@ def _shares(
         yield node, rows[: max(1, int(share * len(rows)))]
         rows = rows[-max(1, int(lower * len(rows))) :]
     yield leaf, rows
+
+
+def union(parts: Iterable[Ints]) -> Ints:
+    """All rows of some lists, each once, ascending; `np.unique` hashes, which is slower."""
+    rows = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *parts]))
+    return rows[np.diff(rows, prepend=-1) > 0]

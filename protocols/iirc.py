@@ -23,7 +23,7 @@ from embedbench.hierarchy import (
 )
 from embedbench.on_demand import OnDemand
 from embedbench.protocol import Protocol, load_table, one_file
-from embedbench.shares import Roles, leaf_roles, share_out
+from embedbench.shares import Roles, leaf_roles, share_out, union
 from embedbench.stream import Bools, EvalSet, Ints, Session, Stream, StreamSpec, Table, View
 
 INFORMATION = ("incomplete", "complete", "cumulative")
@@ -126,8 +126,7 @@ class IIRC(Protocol):
             for by_leaf in (roles.train, roles.intask)
         )
         rows, val_rows = (
-            [np.unique(np.concatenate([s[k] for k in nodes])) for nodes in order]
-            for s in (shares, val_shares)
+            [union(s[k] for k in nodes) for nodes in order] for s in (shares, val_shares)
         )
         table, features, fitted = load_table(file, self.scale, rows[0])
         introduced = np.sort(np.concatenate(order))
@@ -144,7 +143,7 @@ class IIRC(Protocol):
         above = np.where(parents < 0, -1, np.searchsorted(introduced, parents))
         sets = (
             ("test", np.flatnonzero(file.split == TEST)),
-            ("val", np.sort(np.concatenate(roles.posttask))),
+            ("val", union(roles.posttask)),
         )
         return Stream(
             spec=StreamSpec((table.values.shape[1],), len(introduced), multilabel=True),
@@ -239,9 +238,7 @@ class _Teaching:
 
     def _session(self, first: int, last: int, classes: Ints, shown: Bools, seen: Bools) -> Session:
         """What sessions `first` to `last` teach, each sample once, with the labels `shown`."""
-        rows, val_rows = (
-            np.unique(np.concatenate(part[first : last + 1])) for part in (self.rows, self.val_rows)
-        )
+        rows, val_rows = (union(part[first : last + 1]) for part in (self.rows, self.val_rows))
         labels = self.paths & shown
         return Session(
             x=self._view(rows),
@@ -272,7 +269,7 @@ def _notes(
         more = ", …" if len(dropped) > 3 else ""
         named = ", ".join(dropped[:3]) + more
         notes.append(f"{len(dropped)} classes that {hierarchy.name} has not are left out: {named}")
-    taught = len(np.unique(np.concatenate(teaching.rows)))
+    taught = len(union(teaching.rows))
     if untaught := sum(len(rows) for _, rows in roles.train) - taught:
         notes.append(f"{untaught} training samples are in no class's share and are not taught")
     if (file.split == VAL).any():
