@@ -205,6 +205,9 @@ class Stream:
     notes : what the protocol had to decide for this file, in words
     alone : one stream a session, of its data alone, where every session has an α_ideal of its own
         (session k holds file k); empty where the merged stream's is everyone's
+    whole : one session of every sample that is taught, once, with complete labels; empty in a
+        single-label stream
+    classes, parents : names of the C classes and the class above each one, -1 at the top
     """
 
     spec: StreamSpec

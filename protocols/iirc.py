@@ -231,7 +231,7 @@ class _Teaching:
     def asked(self, split: str, rows: Ints) -> EvalSet:
         """An eval set of all `rows` that have a label, with all their labels."""
         everything = np.ones(self.paths.shape[1], dtype=np.bool_)
-        has_label: Bools = self.paths.any(axis=1)
+        has_label = self.paths.sum(axis=1) > 0  # (L,)
         rows = rows[has_label[self.labels[rows]]]
         y = self.paths[self.labels[rows]]
         return EvalSet(x=self._view(rows), y=y, ids=rows, classes=everything, split=split)

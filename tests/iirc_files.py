@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.file import TEST, EmbeddingFile, Samples
+from embedbench.file import TEST, TRAIN, VAL, EmbeddingFile, Samples
+from embedbench.stream import Stream
 
 
 class LabelFile(EmbeddingFile):
@@ -73,3 +75,32 @@ def random_file(rng: np.random.Generator, depth: int, *, least: int = 1) -> Labe
     shuffled = rng.permutation(len(labels))
     names = [f"node {n}" for n in order]
     return label_file(labels[shuffled], split[shuffled], names, parents)
+
+
+# bear over polar and brown bear, and a lamp; the samples of each in turns
+BEARS = ("polar bear", "brown bear", "lamp", "bear")
+ABOVE = (3, 3, -1, -1)
+
+
+def bears(n: int = 10, **roles: int) -> Any:
+    """n training samples of each leaf, row 3 i + leaf for sample i, and then others by role."""
+    rows = {TRAIN: n, VAL: roles.get("val", 0), TEST: roles.get("test", 2)}
+    split = np.concatenate([np.full(3 * k, role) for role, k in rows.items()])
+    return label_file(np.arange(len(split)) % 3, split, BEARS, ABOVE)
+
+
+def shown(stream: Stream) -> list[list[tuple[int, list[str]]]]:
+    """Rows and labels by name of every session."""
+    return [
+        [
+            (row, [stream.classes[c] for c in np.flatnonzero(y)])
+            for row, y in zip(s.x.rows.tolist(), s.y, strict=True)
+        ]
+        for s in stream.sessions
+    ]
+
+
+def listed(tmp_path: Path, **told: Any) -> str:
+    path = tmp_path / "hierarchy.json"
+    path.write_text(json.dumps(told), encoding="utf-8")
+    return str(path)

@@ -5,9 +5,10 @@ Run where the PyPI package `iirc` 1.0.1 and NumPy are installed, and nothing of 
     python tests/iirc_official.py fixtures tests/iirc_official.json
     python tests/iirc_official.py lists embedbench/assets/iirc
 
-The package's own data set code divides synthetic label lists; images are stubs that carry the
-number of their row. A fixture is a hash for every session of the (row, class) pairs that it shows,
-see `pairs_hash`. Rows are those of `label_list`: class r mod K for row r, training rows first.
+The fixtures of ImageNet take some minutes. The package's own data set code divides synthetic label
+lists; images are stubs that carry the number of their row. A fixture is a hash for every session of
+the (row, class) pairs that it shows, see `pairs_hash`. Rows are those of `iirc_files.label_list`:
+class r mod K for row r, training rows first.
 """
 
 from __future__ import annotations

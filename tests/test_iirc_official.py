@@ -102,19 +102,14 @@ def test_sessions_of_incremental_imagenet(name: str, configuration: int) -> None
     check_sessions(name, configuration)
 
 
-def test_sessions_of_imagenet_lite() -> None:
-    check_sessions("iirc-imagenet-lite", 3)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("configuration", [0, 1, 2, 4])
-def test_all_sessions_of_imagenet_lite(configuration: int) -> None:
+@pytest.mark.parametrize("configuration", range(5))
+def test_sessions_of_imagenet_lite(configuration: int) -> None:
     check_sessions("iirc-imagenet-lite", configuration)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("configuration", range(5))
-def test_all_sessions_of_imagenet_full(configuration: int) -> None:
+def test_sessions_of_imagenet_full(configuration: int) -> None:
     check_sessions("iirc-imagenet-full", configuration)
 
 
