@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint types wheel-check readme-check clean
+.PHONY: demo test test-long lint types wheel-check readme-check clean
 
 # The stamp is newer than pyproject.toml exactly when the environment holds what it asks for.
 $(VENV)/.installed: pyproject.toml
@@ -20,6 +20,10 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n auto
+
+# What is too slow for every change: all class orders of ImageNet.
+test-long: $(VENV)/.installed
+	$(BIN)/python -m pytest -m long
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -205,10 +205,13 @@ class Stream:
     notes : what the protocol had to decide for this file, in words
     alone : one stream a session, of its data alone, where every session has an α_ideal of its own
         (session k holds file k); empty where the merged stream's is everyone's
+    whole : one session of every sample that is taught, once, with complete labels; empty in a
+        single-label stream
+    classes, parents : names of the C classes and the class above each one, -1 at the top
     """
 
     spec: StreamSpec
-    sessions: tuple[Session, ...]
+    sessions: Sequence[Session]
     eval_sets: tuple[EvalSet, ...]
     recipe: str
     features: str
@@ -221,7 +224,7 @@ class Stream:
     can_reveal: bool = False
     notes: tuple[str, ...] = ()
     alone: tuple[Stream, ...] = ()
-    whole: Session | None = None
+    whole: Sequence[Session] = ()
     classes: tuple[str, ...] = ()
     parents: Ints | None = None
 
@@ -259,10 +262,10 @@ class Stream:
         stream the unpermuted data. Rows are sorted, so that the result (and a reference run kept
         under its digest) does not depend on the order of the sessions.
         """
-        if self.whole is not None:
+        if self.whole:
             spec = replace(self.spec, reveals_session_id=False)
             recipe = f"merged {self.fitted}"
-            return replace(self, spec=spec, sessions=(self.whole,), recipe=recipe, whole=None)
+            return replace(self, spec=spec, sessions=self.whole, recipe=recipe, whole=())
         if len(self.sessions) == 1:
             return self
         train = _merge([(s.x, s.ids, s.y) for s in self.sessions])

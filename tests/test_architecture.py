@@ -17,7 +17,10 @@ ROOMS = ("extract", "models", "protocols")
 CORE_FOR = {
     "extract": {"cores", "errors", "exchange", "file", "idx", "samples", "split", "writer"},
     "models": {"errors", "learner", "scoring", "stream"},
-    "protocols": {"errors", "file", "protocol", "samples", "stream"},
+    "protocols": {
+        *{"class_sessions", "errors", "file", "hierarchy", "on_demand", "protocol", "samples"},
+        *{"shares", "stream"},
+    },
 }
 # What a room may import from outside the project and the standard library.
 OUTSIDE_FOR = {
