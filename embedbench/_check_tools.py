@@ -74,6 +74,7 @@ def settings_of(learner: Any) -> dict[str, Any]:
 def teach(learner: Learner, stream: Stream, seeds: Seeds = SEEDS) -> Predictions:
     """Run the learner through the stream; its answers must not be NaN."""
     predictions, _ = run_stream(stream, learner, seeds)
+    assert isinstance(predictions, Predictions)
     missing = int((predictions.answer < 0).sum())
     demand(not missing, f"expected an answer to every sample, got NaN scores for {missing}")
     return predictions

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from embedbench.file import EmbeddingFile
+from embedbench.label_sets import AnyPredictions
 from embedbench.learner import Learner, Seeds
 from embedbench.metrics import Reference, compute
-from embedbench.predictions import Predictions
 from embedbench.protocol import Protocol
 from embedbench.registry import learner_class, make, protocol_class
-from embedbench.scoring import Floats, score_matrix
+from embedbench.scoring import Floats, score_matrices
 from embedbench.stream import Stream
 
 
@@ -43,7 +43,7 @@ def make_learner(name: str, **params: Any) -> Learner:
 
 def run(
     stream: Stream, learner: Learner | str, *, seed: int = 0, device: str = "cpu"
-) -> Predictions:
+) -> AnyPredictions:
     """Teach a learner the stream; returns what it answered after every session."""
     from embedbench.runner import run_stream
 
@@ -53,10 +53,10 @@ def run(
 
 
 def score(
-    predictions: Predictions,
+    predictions: AnyPredictions,
     *,
-    offline: Predictions | Sequence[Predictions] | None = None,
-    score: str = "class_accuracy",
+    offline: AnyPredictions | Sequence[AnyPredictions] | None = None,
+    score: str | None = None,
     normalise_new: bool = False,
 ) -> dict[str, float]:
     """All metrics of one run, by name; fractions.
@@ -65,14 +65,17 @@ def score(
     ----------
     offline : answers of the `offline` learner on the same stream, or on each of its `references`
         where there are several (multi-modal); without it Ω is NaN
-    score : base score, one of `embedbench.scoring.SCORES`
+    score : base score, one of `embedbench.scoring.SCORES`, or of `embedbench.multilabel.SCORES`
+        for label sets; None: the main one, "class_accuracy" or "pw_js"
     normalise_new : `stream.normalise_new`, for Ω_new
     """
     ideal: float | Floats = float("nan")
+    matrices = score_matrices(predictions)
+    score = score or next(iter(matrices))
     if offline is not None and not score.startswith("within_"):  # Ω is over all classes
-        if isinstance(offline, Predictions):
-            ideal = float(score_matrix(offline, score).pooled[-1])
+        if isinstance(offline, Sequence):
+            ideal = np.array([score_matrices(p)[score].pooled[-1] for p in offline])
         else:
-            ideal = np.array([score_matrix(p, score).pooled[-1] for p in offline])
+            ideal = float(score_matrices(offline)[score].pooled[-1])
     reference = Reference(ideal=ideal, normalise_new=normalise_new)
-    return compute(score_matrix(predictions, score), reference)
+    return compute(matrices[score], reference)

@@ -13,7 +13,7 @@ from embedbench.protocol import Split, load_table, split_rows
 from embedbench.registry import learner_class, make
 from embedbench.report_rows import Stat
 from embedbench.reproduce import Table, Value, published
-from embedbench.scoring import score_matrix
+from embedbench.scoring import score_matrices
 from embedbench.settings import parse_settings
 from embedbench.stream import EvalSet, Ints, Session, Stream, StreamSpec, View
 from embedbench.stream import Table as Features
@@ -54,7 +54,7 @@ def _accuracy(source: Source, share: float, runs: Runs) -> Stat:
         learner: Learner = make(learner_class("fel"), {**SETTINGS, **given}, name="fel")
         stream = drifting(source, share, seed)
         predictions, _ = run_stream(stream, learner, Seeds.of(seed), runs.device)
-        values.append(100 * float(score_matrix(predictions, "accuracy").R[-1, -1]))
+        values.append(100 * float(score_matrices(predictions)["accuracy"].R[-1, -1]))
     return Stat.of(values)
 
 

@@ -7,11 +7,13 @@ layout of the file is described in docs/predictions.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench.predictions import Kept, Predictions, format_of
 from embedbench.stream import Bools, Ints
 
 Bytes = NDArray[np.uint8]
@@ -22,8 +24,19 @@ def pack(labels: Bools) -> Bytes:
     return np.packbits(labels, axis=-1)
 
 
+def pw_js(true: Bools, answered: Bools) -> NDArray[np.float64]:
+    """Precision-weighted Jaccard similarity of label sets (…, C): (…).
+
+    |Y∩Ŷ|/|Y∪Ŷ| · |Y∩Ŷ|/|Ŷ|; 0 where Ŷ is empty. **Source**: Abdelsalam et al. (2021), Eq. 3.
+    """
+    both = (true & answered).sum(axis=-1)
+    either, given = (true | answered).sum(axis=-1), answered.sum(axis=-1)
+    value: NDArray[np.float64] = both * both / np.maximum(either * given, 1)
+    return value
+
+
 @dataclass(frozen=True)
-class LabelSets:
+class LabelSets(Kept):
     """Answers of one multi-label run. M moments, n samples, C classes, T sessions, B = ⌈C/8⌉ bytes.
 
     Parameters
@@ -51,7 +64,8 @@ class LabelSets:
     answer: Bytes
     undecided: Ints
 
-    KIND: ClassVar[str] = "label-sets"
+    FORMAT: ClassVar[str] = "embedbench-label-sets"
+    MASKS: ClassVar[tuple[str, ...]] = ("introduces", "seen")
 
     @property
     def n_classes(self) -> int:
@@ -68,3 +82,12 @@ class LabelSets:
 
     def _unpack(self, packed: Bytes) -> Bools:
         return np.unpackbits(packed, axis=-1, count=self.n_classes).view(np.bool_)
+
+
+AnyPredictions = Predictions | LabelSets
+
+
+def load_any(path: Path) -> AnyPredictions:
+    """Read a `predictions.h5` of either kind."""
+    kind = LabelSets if format_of(path)[0] == LabelSets.FORMAT else Predictions
+    return kind.load(path)

@@ -30,7 +30,8 @@ class Tags:
     multilabel : can learn (n, C) bool labels
     stores_samples : keeps training samples, counted in its footprint
     needs_layers : wants the intermediate embeddings beside the final one
-    online : learns through `observe`, from batches that the runner cuts
+    online : learns through `observe`, from batches that the runner cuts; where it has a `learn`
+        too, streams that are not online give it whole sessions
     deterministic : same seed and threads, same predictions
     offline : a reference that is given the merged stream at once
     learns : False for references that ignore the data
@@ -157,6 +158,11 @@ class Learner(ABC):
 
 def _state_of(value: Any) -> Any:
     return value.state_dict() if hasattr(value, "state_dict") else value
+
+
+def learns_sessions(learner: Learner) -> bool:
+    """Whether a learner has a `learn`; online ones may have `observe` alone."""
+    return type(learner).learn is not Learner.learn
 
 
 def tensor_bytes(*tensors: torch.Tensor) -> int:

@@ -7,8 +7,11 @@ They are the ground truth of a run; every score is a pure function of them. The 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import h5py
 import numpy as np
@@ -17,14 +20,68 @@ from numpy.typing import NDArray
 from embedbench.errors import UserError
 from embedbench.stream import Bools, Ints
 
-FORMAT = "embedbench-predictions"
 VERSION = "1.0"
 
 Answers = NDArray[np.int32]
 
 
+class Kept:
+    """A dataclass of arrays, kept as one HDF5 file with a dataset for each.
+
+    `FORMAT` is the name of the format, `MASKS` the fields that are bool (kept as 0 and 1).
+    """
+
+    FORMAT: ClassVar[str]
+    MASKS: ClassVar[tuple[str, ...]]
+
+    def save(self, path: Path) -> None:
+        """Write to a temporary name, then rename."""
+        temporary = path.with_suffix(".tmp")
+        with h5py.File(temporary, "w") as f:
+            f.attrs["format"] = self.FORMAT
+            f.attrs["format_version"] = VERSION
+            for name in (x.name for x in fields(self)):  # type: ignore[arg-type]
+                value = getattr(self, name)
+                if value.dtype == np.bool_:
+                    value = value.astype(np.uint8)  # h5py's booleans are an enum of its own
+                # shuffle + gzip: neighbouring answers agree, so they shrink about tenfold
+                f.create_dataset(name, data=value, compression="gzip", shuffle=True)
+        os.replace(temporary, path)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a `predictions.h5`."""
+        found, version = format_of(path)
+        if (found, version) != (cls.FORMAT, VERSION):
+            raise UserError(
+                f"{path} is not {cls.FORMAT} version {VERSION}: it says {found!r} {version!r}"
+            )
+        with _readable(path) as f:
+            values = {x.name: f[x.name][()] for x in fields(cls)}  # type: ignore[arg-type]
+        for name in cls.MASKS:
+            values[name] = values[name].astype(np.bool_)
+        return cls(**values)
+
+
+def format_of(path: Path) -> tuple[Any, Any]:
+    """Name and version of the format that a file says it has."""
+    with _readable(path) as f:
+        return f.attrs.get("format"), f.attrs.get("format_version")
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[h5py.File]:
+    try:
+        with h5py.File(path, "r") as f:
+            yield f
+    except (OSError, KeyError) as e:
+        raise UserError(
+            f"{path} cannot be read as predictions ({e}); run that cell again with --overwrite"
+        ) from e
+
+
 @dataclass(frozen=True)
-class Predictions:
+class Predictions(Kept):
     """Answers of one run. M moments, n test samples, E eval sets, C classes.
 
     Parameters
@@ -49,35 +106,5 @@ class Predictions:
     answer: Answers
     within: Answers
 
-    def save(self, path: Path) -> None:
-        """Write to a temporary name, then rename."""
-        temporary = path.with_suffix(".tmp")
-        with h5py.File(temporary, "w") as f:
-            f.attrs["format"] = FORMAT
-            f.attrs["format_version"] = VERSION
-            for name in (x.name for x in fields(self)):
-                value = getattr(self, name)
-                if value.dtype == np.bool_:
-                    value = value.astype(np.uint8)  # h5py's booleans are an enum of its own
-                # shuffle + gzip: neighbouring answers agree, so they shrink about tenfold
-                f.create_dataset(name, data=value, compression="gzip", shuffle=True)
-        os.replace(temporary, path)
-
-    @classmethod
-    def load(cls, path: Path) -> Predictions:
-        """Read a `predictions.h5`."""
-        try:
-            with h5py.File(path, "r") as f:
-                if f.attrs.get("format") != FORMAT or f.attrs.get("format_version") != VERSION:
-                    raise UserError(
-                        f"{path} is not {FORMAT} version {VERSION}: it says "
-                        f"{f.attrs.get('format')!r} {f.attrs.get('format_version')!r}"
-                    )
-                values = {x.name: f[x.name][()] for x in fields(cls)}
-        except (OSError, KeyError) as e:
-            raise UserError(
-                f"{path} cannot be read as predictions ({e}); run that cell again with --overwrite"
-            ) from e
-        for name in ("set_classes", "seen"):
-            values[name] = values[name].astype(np.bool_)
-        return cls(**values)
+    FORMAT: ClassVar[str] = "embedbench-predictions"
+    MASKS: ClassVar[tuple[str, ...]] = ("set_classes", "seen")

@@ -33,7 +33,8 @@ class Protocol(ABC):
     scale : "none"; "l2" (each vector to length 1); "rms" (each vector to root mean square 1, so
         to length √D); "standard" (mean 0, deviation 1 per column over session 0's training data,
         clipped to ±5); "auto": none for pixels, standard otherwise
-    observe_batch : samples in the batches that online learners are given
+    observe_batch : samples in the batches that online learners are given; 0: the stream is not
+        online, and learners get whole sessions
     evaluate_every : samples of the stream after which online learners are evaluated, besides the
         ends of the sessions; 0: never
     """
@@ -56,7 +57,7 @@ class Protocol(ABC):
         if not 0 < self.val_fraction < 1:
             raise UserError(f"val_fraction must lie in (0, 1), got {self.val_fraction}")
         for what, number, least in (
-            ("observe_batch", self.observe_batch, 1),
+            ("observe_batch", self.observe_batch, 0),
             ("evaluate_every", self.evaluate_every, 0),
         ):
             if number < least:

@@ -15,14 +15,15 @@ from typing import Any
 import numpy as np
 
 from embedbench import metrics as metrics_module
+from embedbench import multilabel
 from embedbench.errors import UserError
+from embedbench.label_sets import AnyPredictions, LabelSets, load_any
 from embedbench.metrics import Reference
 from embedbench.predictions import Predictions
 from embedbench.rescaled import curves
-from embedbench.scoring import SCORES, ScoreMatrix, score_matrix
+from embedbench.scoring import Floats, ScoreMatrix, score_matrices
 
 SCHEMA = "embedbench-record/1.0"
-MAIN_SCORE = "class_accuracy"
 
 Record = dict[str, Any]
 
@@ -83,9 +84,10 @@ def evaluate(record: Record, directory: Path, root: Path) -> Record:
     is missing, the reference values kept in the record stand in, and `reference.source` says
     "record".
     """
-    predictions = Predictions.load(directory / "predictions.h5")
-    matrices = {name: score_matrix(predictions, name) for name in SCORES}
-    reference = _measure_references(dict(record["reference"]), root)
+    predictions = load_any(directory / "predictions.h5")
+    matrices = score_matrices(predictions)
+    main_score = next(iter(matrices))
+    reference = _measure_references(dict(record["reference"]), root, list(matrices))
     limited = any(n is not None for n in record.get("n_candidates") or [])
     by_score = {}
     for name, matrix in matrices.items():
@@ -93,12 +95,12 @@ def evaluate(record: Record, directory: Path, root: Path) -> Record:
             "R": matrix.R,
             "pooled": matrix.pooled[matrix.ends],
             "metrics": metrics_module.compute(matrix, _reference(reference, name)),
-            "curves": curves(matrix, restricted=limited or name.startswith("within_")),
+            "curves": _curves(predictions, matrix, limited),
         }
-    main, pooled = by_score[MAIN_SCORE], matrices[MAIN_SCORE].pooled
+    main, pooled = by_score[main_score], matrices[main_score].pooled
     scored = {
         **record,
-        "score": MAIN_SCORE,
+        "score": main_score,
         "R": main["R"],
         "pooled": main["pooled"],
         "moments": {"samples_seen": predictions.samples_seen, "pooled": pooled},
@@ -107,12 +109,19 @@ def evaluate(record: Record, directory: Path, root: Path) -> Record:
         "by_score": by_score,
         "reference": reference,
     }
-    scored["flags"] = _flags(scored, predictions, matrices[MAIN_SCORE])
+    scored["flags"] = _flags(scored, predictions, matrices[main_score])
     result: Record = to_json(scored)
     return result
 
 
-def _measure_references(reference: Record, root: Path) -> Record:
+def _curves(p: AnyPredictions, matrix: ScoreMatrix, limited: bool) -> dict[str, Floats]:
+    """Curves over sessions of one base score; of label sets those of the main one only."""
+    if isinstance(p, LabelSets):
+        return multilabel.curves(p) if matrix.name == multilabel.SCORES[0] else {}
+    return curves(matrix, restricted=limited or matrix.name.startswith("within_"))
+
+
+def _measure_references(reference: Record, root: Path, names: list[str]) -> Record:
     """Fill in α_ideal and the chance level, per base score, from the reference runs'
     predictions."""
     listed, chance = reference["offline_runs"], reference["chance_run"]
@@ -125,26 +134,30 @@ def _measure_references(reference: Record, root: Path) -> Record:
     if not found:
         reference["source"] = "record" if "ideal" in reference else "missing"
         return reference
-    loaded = [[Predictions.load(p) for p in runs] for runs in offline]
-    drawn = None if chance is None else Predictions.load(root / chance / "predictions.h5")
+    loaded = [[_scores(p) for p in runs] for runs in offline]
+    drawn = None if chance is None else _scores(root / chance / "predictions.h5")
     reference["source"] = "runs"
     reference["ideal"], reference["chance"] = {}, {}
-    for name in SCORES:
+    for name in names:
         # Kemker normalises the answer over all classes; within-session answers have no α_ideal.
         within = name.startswith("within_")
         ideals = [None if within else _ideal(runs, name) for runs in loaded]
         reference["ideal"][name] = ideals if own else ideals[0]
         level = np.full(1, np.nan)
         if drawn is not None:
-            level = np.diagonal(score_matrix(drawn, name).R, offset=1)
+            level = np.diagonal(drawn[name].R, offset=1)
         reference["chance"][name] = np.concatenate([[np.nan], level])
     result: Record = to_json(reference)
     return result
 
 
-def _ideal(runs: list[Predictions], score: str) -> float | None:
+def _scores(path: Path) -> dict[str, ScoreMatrix]:
+    return score_matrices(load_any(path))
+
+
+def _ideal(runs: list[dict[str, ScoreMatrix]], score: str) -> float | None:
     """Mean score of offline runs; None where there is none."""
-    each = [float(score_matrix(p, score).pooled[-1]) for p in runs]
+    each = [float(matrices[score].pooled[-1]) for matrices in runs]
     return float(np.mean(each)) if each else None
 
 
@@ -160,7 +173,7 @@ def _reference(reference: Record, score: str) -> Reference:
     )
 
 
-def _flags(record: Record, p: Predictions, scores: ScoreMatrix) -> list[str]:
+def _flags(record: Record, p: AnyPredictions, scores: ScoreMatrix) -> list[str]:
     """Words that tables print beside a run instead of averaging it quietly.
 
     `nan`: some scores were NaN. `chance-level`: the final score is under 1.5 times chance.
@@ -170,7 +183,7 @@ def _flags(record: Record, p: Predictions, scores: ScoreMatrix) -> list[str]:
     the learner was told which session every test sample is from.
     """
     flags = []
-    if (p.answer < 0).any():
+    if (p.undecided if isinstance(p, LabelSets) else p.answer < 0).any():
         flags.append("nan")
     if any(s["log"].get("stopped") == "diverged" for s in record["sessions"]):
         flags.append("diverged")
@@ -178,7 +191,7 @@ def _flags(record: Record, p: Predictions, scores: ScoreMatrix) -> list[str]:
         flags.append("test-validation")
     if record.get("session_id_at_test"):  # absent from records of before there was such a learner
         flags.append("session-id")
-    if record["learns"]:
+    if record["learns"] and isinstance(p, Predictions):  # chance of a label set has no one value
         limits = record.get("n_candidates") or [None] * len(scores.n_classes)
         most = np.array([np.inf if n is None else n for n in limits])
         # (T, E): an answer is one of the classes seen, or of the set's own candidates

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench.label_sets import AnyPredictions, LabelSets
 from embedbench.predictions import Predictions
 from embedbench.stream import Bools, Ints
 
@@ -103,6 +104,21 @@ def score_matrix(p: Predictions, name: str = "class_accuracy") -> ScoreMatrix:
         n_classes=p.set_classes.sum(axis=1),
         learned=learned,
     )
+
+
+def score_matrices(p: AnyPredictions) -> dict[str, ScoreMatrix]:
+    """Every base score of a run by name, the main one first."""
+    if isinstance(p, LabelSets):
+        from embedbench import multilabel  # which builds on this module
+
+        found: dict[str, ScoreMatrix] = multilabel.matrices(p)
+        return found
+    return {name: score_matrix(p, name) for name in SCORES}
+
+
+def main_matrix(p: AnyPredictions) -> ScoreMatrix:
+    """The main base score of a run: mean-per-class accuracy, or pw-JS of label sets."""
+    return next(iter(score_matrices(p).values())) if isinstance(p, LabelSets) else score_matrix(p)
 
 
 def _evaluated(p: Predictions) -> Bools:

@@ -197,7 +197,8 @@ class Stream:
     normalise_new : Ω_new is divided by α_ideal on this protocol (`kemker_table` preset)
     validation : "train" where validation data comes from training data, "test" where it is the test
         set
-    observe_batch : samples in the batches that the runner cuts for online learners
+    observe_batch : samples in the batches that the runner cuts for online learners; 0: it gives
+        them whole sessions
     evaluate_every : samples between two evaluations of an online learner; 0: after sessions only
     fitted : digest of the rows that the features' scaling was fitted to; empty where none were
     can_reveal : a learner that cannot answer without the session id may be told it

@@ -56,6 +56,8 @@ def parse_grid(items: Sequence[str], learners: Sequence[str]) -> dict[str, dict[
 def trial_stream(stream: Stream, sessions: int) -> Stream:
     """The first sessions of a stream, evaluated on their validation data; it holds no test data.
 
+    A multi-label stream is evaluated on its post-task validation data, as in the IIRC paper.
+
     Raises
     ------
     UserError
@@ -72,7 +74,8 @@ def trial_stream(stream: Stream, sessions: int) -> Stream:
             raise UserError(
                 f"session {i} has no validation data to tune on; raise protocol.val_fraction"
             )
-    sets = tuple(
+    held = [dataclasses.replace(e, split="test") for e in stream.eval_sets if e.split == "val"]
+    sets = tuple(held) or tuple(
         EvalSet(
             x=s.val_x,
             y=s.val_y,
@@ -93,12 +96,12 @@ def average_incremental_accuracy(cell: Cell, sessions: int, threads: int) -> flo
     import torch
 
     from embedbench.runner import run_stream
-    from embedbench.scoring import score_matrix
+    from embedbench.scoring import main_matrix
 
     torch.set_num_threads(threads)
     stream = trial_stream(cell.stream(), sessions)
     predictions, _ = run_stream(stream, cell.make_learner(), cell.seeds, cell.device)
-    return float(np.mean(score_matrix(predictions).pooled))
+    return float(np.mean(main_matrix(predictions).pooled))
 
 
 def tune(
