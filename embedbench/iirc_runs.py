@@ -12,9 +12,9 @@ import numpy as np
 from embedbench import reproduce_runs
 from embedbench.cell import Cell
 from embedbench.errors import UserError
+from embedbench.file import EmbeddingFile
 from embedbench.label_sets import LabelSets
 from embedbench.record import Record
-from embedbench.report_rows import LEFT_OUT
 from embedbench.reproduce_data import find_files
 from embedbench.reproduce_runs import Variant
 from embedbench.scoring import Floats
@@ -54,7 +54,6 @@ class Official:
     label : the paper's name
     table : that prints its pw-JS
     configurations : number of task configurations
-    middle : the four sessions followed in Figures A.16 and A.17 [ours: the paper prints no numbers]
     """
 
     label: str
@@ -105,8 +104,8 @@ class Data:
     def configured(self, k: int) -> list[str]:
         """Settings of the protocol for task configuration k: the official one, or one drawn from
         the file's own hierarchy."""
-        tasks = "own" if self.official is None else f"iirc-{self.official}"
-        return [f"protocol.tasks={tasks}", f"{CHOSEN}{k}"]
+        hierarchy = "file" if self.official is None else f"iirc-{self.official}"
+        return [f"protocol.hierarchy={hierarchy}", f"{CHOSEN}{k}"]
 
 
 def find_data(
@@ -122,10 +121,10 @@ def find_data(
     found: dict[str, Data] = {}
     own = []
     for item in given:
-        name, equals, path = item.partition("=")
+        name, equals, named = item.partition("=")
         if equals and name in OFFICIAL:
-            find_files([path], out)  # says what is wrong with it
-            found[name] = Data(Path(path), name)
+            EmbeddingFile.open(Path(named))  # says what is wrong with it
+            found[name] = Data(Path(named), name)
         elif equals and not Path(item).exists():
             raise UserError(
                 f"--data takes {', '.join(f'{n}=FILE' for n in OFFICIAL)} or FILE, a stand-in; "
@@ -200,6 +199,11 @@ class Runs(reproduce_runs.Runs):
             return None
         longest = max(map(len, means))
         return np.stack([np.append(m, np.full(longest - len(m), np.nan)) for m in means])
+
+    def sessions(self, name: str) -> int:
+        """Sessions of the longest finished run; 0 without any."""
+        found = [self.curve(name, n, score("pw_js")) for n in LEARNERS]
+        return max((c.shape[1] for c in found if c is not None), default=0)
 
     def answers(self, name: str, variant: str) -> tuple[LabelSets, Sequence[str]] | None:
         """Label sets and class names of the first finished run; None where there is none."""

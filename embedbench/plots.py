@@ -182,9 +182,7 @@ def heat_map(
         return svg(figure, label)
 
 
-def named_map(
-    matrix: Floats, names: Sequence[str], label: str, axes_names: tuple[str, str]
-) -> str:
+def named_map(matrix: Floats, names: Sequence[str], label: str, axes_names: tuple[str, str]) -> str:
     """A square matrix from 0 to 1 with the names of its rows and columns; NaN grey."""
     with matplotlib.rc_context({**STYLE, "axes.spines.left": False, "axes.spines.bottom": False}):
         side = 1.8 + 0.15 * len(names)
