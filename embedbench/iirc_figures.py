@@ -126,8 +126,9 @@ def _figure(
                 [*extra, *drawn], ideal, 0, told, tight=True, unit=unit, deviations=True
             )
             table.figures.append((told, picture))
-    table.notes += [_key([VARIANTS[n].label for n in LEARNERS]), _BANDS]
-    table.notes += ["dashed: joint, all classes at once"] if joint else []
+    table.across = 3 if len(table.figures) == 3 else 2
+    bands = f"{_BANDS}; dashed: joint, all classes at once" if joint else _BANDS
+    table.notes += [_key([VARIANTS[n].label for n in LEARNERS]), bands]
     return table
 
 
@@ -247,7 +248,8 @@ def buffers(runs: Runs) -> list[Table]:
     tables = []
     for name, data in runs.data.items():
         title = f"{numbers}: ER by exemplars a class, {data.label}"
-        table = Table(f"{numbers} · {name}", title, ("learner",), (last, "mean over sessions"))
+        heads = (last, "mean over sessions")
+        table = Table(f"{numbers} · {name}", title, ("learner",), heads, across=2)
         drawn = []
         for style, variant in enumerate(BUFFERS):
             found = runs.curve(name, variant, score("pw_js"))

@@ -80,7 +80,9 @@ def curves(p: LabelSets) -> dict[str, Floats]:
 def superclass_pw_js(p: LabelSets, split: int = 0) -> Floats:
     """pw-JS if only superclasses were labels: what is kept of the coarse labels.
 
-    A superclass is a class with classes below it, at any depth.
+    A superclass is a class with classes below it in the stream, at any depth. In the orders of
+    IIRC-ImageNet-lite 9 to 15 of the paper's superclasses have none there; they count as
+    subclasses without a superclass here, since label sets do not tell them from those.
 
     **Source**: Abdelsalam et al. (2021, IIRC), D.2. **Departs**: no code of it is published. Y and
     Ŷ are restricted to superclasses seen; samples without one in Y are left out.

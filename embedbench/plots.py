@@ -95,7 +95,7 @@ def curve_plot(
         axes.grid(axis="y")
         by_session = all(c.samples is None for c in curves)
         axes.set_xlabel(axis if by_session else "training samples seen")
-        axes.set_ylabel(unit, rotation=0, loc="top")
+        axes.set_ylabel(unit, rotation=0, loc="top", va="top")  # "bottom" is cut by the edge
         axes.spines["left"].set_visible(False)
         axes.set_axisbelow(True)
         return svg(figure, label)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,12 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from reproduce_files import blob_file
 
 from embedbench.errors import UserError
 from embedbench.iirc_runs import BUFFERS, LEARNERS, OFFICIAL, VARIANTS, Data, Runs, find_data
 from embedbench.iirc_tables import statements, table5, table6
 from embedbench.label_sets import LabelSets, pack
+from embedbench.plots import Curve, _draw_curve, curve_plot
 from embedbench.record import Record
 from embedbench.reproduce import Table, published, save, table_text
 from embedbench.reproduce_iirc import TABLES, planned
@@ -243,8 +246,8 @@ def test_statements_are_judged_by_what_was_measured() -> None:
         **{"icarl-cnn": {"given": 5.0}, "icarl-norm": {"given": 1.0}},
     )
     assert found["joint"][0] == "yes"
-    assert found["joint"][1].words[1].startswith("joint > incremental joint > ER-infinite > BiC")
-    assert found["joint"][1].words[0].startswith("incremental joint > ER-infinite > iCaRL-CNN")
+    assert found["joint"][1].ours.mean == pytest.approx(0.4 - 0.35)
+    assert found["joint"][1].published == pytest.approx(0.63 - 0.35)
     assert found["ER-infinite"][0] == "yes"
     assert found["ER-infinite"][1].ours.mean == pytest.approx(0.05)
     assert found["ER-infinite"][1].published == pytest.approx(0.28)
@@ -256,6 +259,9 @@ def test_statements_are_judged_by_what_was_measured() -> None:
     assert found["LUCIR"][0] == "yes"
     assert found["LUCIR"][1].ours.mean == pytest.approx(0.25)
     assert _told()["LUCIR"][0] == "no"
+    (table,) = statements(made_runs("toy", Data(Path("toy.h5"))))
+    assert "paper: incremental joint > ER-infinite > iCaRL-CNN" in table.notes[0]
+    assert "ours: joint > incremental joint > ER-infinite > BiC" in table.notes[0]
 
 
 def test_a_statement_on_runs_that_are_missing_is_left_open() -> None:
@@ -297,3 +303,16 @@ def test_without_runs_nothing_is_drawn() -> None:
     for make in TABLES.values():
         for table in make(runs):
             assert table.figures == []
+
+
+def test_bands_are_deviations_and_counts_are_no_percentages() -> None:
+    values = np.array([[1.0, 2.0], [3.0, 2.0]])
+    axes = Figure().add_subplot()
+    _draw_curve(axes, Curve(values, 0), 0, np.inf, True)
+    (band,) = axes.collections
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert (heights.min(), heights.max()) == pytest.approx((2 - 2**0.5, 2 + 2**0.5))
+    drawn = curve_plot([Curve(values, 0)], math.nan, 0, "", unit="labels", deviations=True)
+    assert ">labels<" in drawn
+    assert ">%<" not in drawn
+    assert ">200<" not in drawn
