@@ -172,13 +172,17 @@ def check(
 
 @app.command()
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="class-orderings, kemker2018 or new-metrics.")],
+    paper: Annotated[str, typer.Argument(help="class-orderings, iirc, kemker2018 or new-metrics.")],
     tables: Annotated[
         list[str] | None, typer.Option("--table", help="1, 2, fig3, s6, …; default: all.")
     ] = None,
     data: Annotated[
         list[str] | None,
-        typer.Option("--data", help="FILE; for kemker2018 mnist=FILE, cub-stand-in=FILE, …"),
+        typer.Option(
+            "--data",
+            "--dataset",
+            help="FILE; for kemker2018 mnist=FILE, cub-stand-in=FILE, …; for iirc cifar=FILE, …",
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Directory; default: reproduce/PAPER.")] = None,
     seeds: Annotated[str, typer.Option(help="0-4 or 0,2,5.")] = "0-2",

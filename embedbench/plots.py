@@ -7,7 +7,7 @@ forgotten.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import matplotlib
@@ -61,6 +61,8 @@ def curve_plot(
     *,
     axis: str = "after session",
     tight: bool = False,
+    unit: str = "%",
+    deviations: bool = False,
 ) -> str:
     """Means over runs with bands of the 95 % t-interval; α_ideal dashed, chance dotted.
 
@@ -71,16 +73,21 @@ def curve_plot(
     label : what the figure shows, for those who cannot see it
     axis : what is counted along the figure
     tight : the scale ends where the values do instead of at 100 %
+    unit : "%"; of any other the values are no fractions, and drawn as they are
+    deviations : bands of the standard deviation over runs instead
     """
+    scale = 100.0 if unit == "%" else 1.0
+    curves = [replace(c, values=scale * c.values) for c in curves]
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(4.4, 3.0), layout="constrained")
         axes = figure.add_subplot()
         for curve in curves:
-            _draw_curve(axes, curve, first)
+            _draw_curve(axes, curve, first, 100.0 if unit == "%" else np.inf, deviations)
         if not np.isnan(ideal):
-            axes.axhline(100 * ideal, color=INK, linewidth=1, dashes=(5, 3), zorder=1)
+            axes.axhline(scale * ideal, color=INK, linewidth=1, dashes=(5, 3), zorder=1)
         lowest = min(float(np.nanmin(c.values, initial=0)) for c in curves)
-        axes.set_ylim(100 * lowest - 2 if lowest < 0 else 0, None if tight else 102)
+        free = tight or unit != "%"
+        axes.set_ylim(lowest - 0.02 * scale if lowest < 0 else 0, None if free else 102)
         last = max(_across(c, first)[-1] for c in curves)
         axes.set_xlim(-0.02 * last, 1.02 * last)
         axes.yaxis.set_major_locator(MaxNLocator(5))
@@ -88,7 +95,7 @@ def curve_plot(
         axes.grid(axis="y")
         by_session = all(c.samples is None for c in curves)
         axes.set_xlabel(axis if by_session else "training samples seen")
-        axes.set_ylabel("%", rotation=0, loc="top")
+        axes.set_ylabel(unit, rotation=0, loc="top", va="top")  # "bottom" is cut by the edge
         axes.spines["left"].set_visible(False)
         axes.set_axisbelow(True)
         return svg(figure, label)
@@ -101,8 +108,8 @@ def _across(curve: Curve, first: int) -> Floats:
     return np.arange(first, first + curve.values.shape[1], dtype=np.float64)
 
 
-def _draw_curve(axes: Axes, curve: Curve, first: int) -> None:
-    values = 100 * curve.values
+def _draw_curve(axes: Axes, curve: Curve, first: int, top: float, deviations: bool) -> None:
+    values = curve.values
     n, sessions = values.shape
     x = _across(curve, first)
     mean = values.mean(axis=0)
@@ -111,8 +118,8 @@ def _draw_curve(axes: Axes, curve: Curve, first: int) -> None:
         return
     ink = colour(curve.style)
     if n > 1:
-        half = t_quantile(n) * values.std(axis=0, ddof=1) / np.sqrt(n)
-        low, high = np.clip(mean - half, 0, 100), np.clip(mean + half, 0, 100)
+        half = values.std(axis=0, ddof=1) * (1 if deviations else t_quantile(n) / np.sqrt(n))
+        low, high = np.clip(mean - half, 0, top), np.clip(mean + half, 0, top)
         axes.fill_between(x, low, high, color=ink, alpha=0.11, linewidth=0)
     every = max(1, sessions // 8)
     axes.plot(
@@ -165,21 +172,36 @@ def heat_map(
         figure = Figure(figsize=(side, side * min(1.0, max(0.35, rows / columns))))
         figure.set_layout_engine("constrained")
         axes = figure.add_subplot()
-        axes.set_facecolor(BLANK)
-        colours = matplotlib.colormaps[COLOUR_MAP]
-        axes.imshow(
-            np.ma.masked_invalid(matrix), cmap=colours, vmin=0, vmax=1, interpolation="none"
-        )
-        axes.set_ylabel(axes_names[0])
-        axes.set_xlabel(axes_names[1])
+        _show(axes, matrix, axes_names)
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_locator(MaxNLocator(6, integer=True))
         axes.set_xlim(-0.5, columns - 0.5)
         axes.set_ylim(rows - 0.5, -0.5)
-        axes.tick_params(length=0)
         if numbers and max(rows, columns) <= NUMBERED:
-            _write_numbers(axes, matrix, colours)
+            _write_numbers(axes, matrix, matplotlib.colormaps[COLOUR_MAP])
         return svg(figure, label)
+
+
+def named_map(matrix: Floats, names: Sequence[str], label: str, axes_names: tuple[str, str]) -> str:
+    """A square matrix from 0 to 1 with the names of its rows and columns; NaN grey."""
+    with matplotlib.rc_context({**STYLE, "axes.spines.left": False, "axes.spines.bottom": False}):
+        side = 1.8 + 0.15 * len(names)
+        figure = Figure(figsize=(side, side), layout="constrained")
+        axes = figure.add_subplot()
+        _show(axes, matrix, axes_names)
+        axes.set_xticks(range(len(names)), names, rotation=90, fontsize=8)
+        axes.set_yticks(range(len(names)), names, fontsize=8)
+        return svg(figure, label)
+
+
+def _show(axes: Axes, matrix: Floats, axes_names: tuple[str, str]) -> None:
+    """A matrix of values from 0 to 1 as colours, NaN grey; `axes_names` of rows and columns."""
+    axes.set_facecolor(BLANK)
+    colours = matplotlib.colormaps[COLOUR_MAP]
+    axes.imshow(np.ma.masked_invalid(matrix), cmap=colours, vmin=0, vmax=1, interpolation="none")
+    axes.set_ylabel(axes_names[0])
+    axes.set_xlabel(axes_names[1])
+    axes.tick_params(length=0)
 
 
 def rank_plot(
