@@ -143,7 +143,7 @@ def family_blobs(tags: Tags) -> Stream:
         spec=replace(one.spec, multilabel=True),
         sessions=tuple(taught),
         eval_sets=(replace(test, y=y), replace(test, y=y, split="val")),
-        whole=replace(base, y=above[base.y], val_y=above[base.val_y], loss_classes=seen),
+        whole=(replace(base, y=above[base.y], val_y=above[base.val_y], loss_classes=seen),),
         parents=np.array([-1, -1, 0, 1]),
         observe_batch=0,
     )
