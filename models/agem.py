@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from embedbench.learner import Footprint, Learner, Seeds, Tags, tensor_bytes
+from embedbench.learner import Footprint, Learner, Seeds, Tags
 from embedbench.stream import StreamSpec
 
 from ._memory import BY_SAMPLE, Exemplars, Memory, check_memory
-from ._sgd import check_training, mlp_net, optimiser_bytes, optimiser_of, predict
+from ._sgd import check_training, net_bytes, new_net, predict
 
 
 @dataclass
@@ -52,10 +52,8 @@ class AGEM(Learner):
         check_memory(self, BY_SAMPLE)
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.steps = seeds, 0
-        net = mlp_net(spec.input_shape[0], self.units, self.layers, spec.n_classes, seeds.init)
-        self.net = net.to(device)
-        self.optimiser_ = optimiser_of(self)
+        self.seeds, self.device, self.steps = seeds, device, 0
+        self.net, self.optimiser_ = new_net(self, spec, seeds, device)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
 
     def observe(self, x: Tensor, y: Tensor) -> None:
@@ -84,11 +82,7 @@ class AGEM(Learner):
         return predict(self.net, x)
 
     def footprint(self) -> Footprint:
-        return Footprint(
-            parameters=tensor_bytes(*self.net.parameters()),
-            optimiser=optimiser_bytes(self.optimiser_),
-            **self.exemplars.footprint(),
-        )
+        return Footprint(**net_bytes(self), **self.exemplars.footprint())
 
 
 def project(gradient: Tensor, reference: Tensor) -> Tensor:

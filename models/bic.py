@@ -17,17 +17,7 @@ from embedbench.stream import Session, StreamSpec, View
 
 from ._distill import distillation, only
 from ._memory import BY_SESSION, Exemplars, Memory, check_memory
-from ._sgd import (
-    Objective,
-    Stop,
-    check_training,
-    generator,
-    mlp_net,
-    optimiser_bytes,
-    optimiser_of,
-    predict,
-    train,
-)
+from ._sgd import Objective, Stop, check_training, generator, net_bytes, new_net, predict, train
 
 PENALTY = 0.1  # of (α - 1)²/2 and β²/2 beside the cross-entropy
 
@@ -93,11 +83,8 @@ class BiC(Learner):
             )
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.device = seeds, device
-        self.learned = 0
-        net = mlp_net(spec.input_shape[0], self.units, self.layers, spec.n_classes, seeds.init)
-        self.net = net.to(device)
-        self.optimiser_ = optimiser_of(self)
+        self.seeds, self.device, self.learned = seeds, device, 0
+        self.net, self.optimiser_ = new_net(self, spec, seeds, device)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
         self.biases = torch.zeros(0, 2, device=device)  # (sessions, 2): α, β
         # the session that introduced a class, 0 for the unseen ones, too
@@ -165,14 +152,11 @@ class BiC(Learner):
         return self.corrected(predict(self.net, x))
 
     def footprint(self) -> Footprint:
-        held = Footprint(
-            parameters=tensor_bytes(*self.net.parameters()),
+        return Footprint(
+            **net_bytes(self),
             biases=tensor_bytes(self.biases, self.session_of),
             **self.exemplars.footprint(),
         )
-        if self.optimiser_state == "kept":
-            held["optimiser"] = optimiser_bytes(self.optimiser_)
-        return held
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,7 @@ from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_
 from embedbench.stream import Session, StreamSpec
 
 from ._memory import BY_SESSION, Exemplars, Memory, check_memory
-from ._sgd import (
-    Objective,
-    Stop,
-    check_training,
-    mlp_net,
-    optimiser_bytes,
-    optimiser_of,
-    train,
-)
+from ._sgd import Objective, Stop, check_training, net_bytes, new_net, train
 
 UNSEEN = -2.0  # score of a class without exemplars: below every cosine
 
@@ -75,11 +67,8 @@ class ICaRL(Learner):
             )
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.device = seeds, device
-        self.learned = 0
-        net = mlp_net(spec.input_shape[0], self.units, self.layers, spec.n_classes, seeds.init)
-        self.net = net.to(device)
-        self.optimiser_ = optimiser_of(self)
+        self.seeds, self.device, self.learned = seeds, device, 0
+        self.net, self.optimiser_ = new_net(self, spec, seeds, device)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
         width = self.units if self.layers else spec.input_shape[0]
         self.means = torch.zeros(spec.n_classes, width, device=device)
@@ -128,11 +117,8 @@ class ICaRL(Learner):
         return near.masked_fill((self.means == 0).all(1), UNSEEN)
 
     def footprint(self) -> Footprint:
-        held = Footprint(
-            parameters=tensor_bytes(*self.net.parameters()),
+        return Footprint(
+            **net_bytes(self),
             means=tensor_bytes(self.means),
             **self.exemplars.footprint(),
         )
-        if self.optimiser_state == "kept":
-            held["optimiser"] = optimiser_bytes(self.optimiser_)
-        return held

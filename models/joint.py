@@ -9,19 +9,11 @@ import numpy as np
 import torch
 
 from embedbench.errors import unknown
-from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
+from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
 from embedbench.stream import Bools, Session, StreamSpec, View
 
 from ._samples import Samples
-from ._sgd import (
-    Stop,
-    check_training,
-    mlp_net,
-    optimiser_bytes,
-    optimiser_of,
-    predict,
-    train,
-)
+from ._sgd import Stop, check_training, net_bytes, new_net, predict, train
 
 
 @dataclass
@@ -71,10 +63,7 @@ class Joint(Learner):
         self._new_net()
 
     def _new_net(self) -> None:
-        inputs, n_classes = self.spec.input_shape[0], self.spec.n_classes
-        net = mlp_net(inputs, self.units, self.layers, n_classes, self.seeds.init)
-        self.net = net.to(self.device)
-        self.optimiser_ = optimiser_of(self)
+        self.net, self.optimiser_ = new_net(self, self.spec, self.seeds, self.device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         self.samples.add(session.x, session.y)
@@ -104,12 +93,10 @@ class Joint(Learner):
         return predict(self.net, x)
 
     def footprint(self) -> Footprint:
-        held = Footprint(parameters=tensor_bytes(*self.net.parameters()))
+        held = net_bytes(self)
         for stored in (self.samples, self.validation):
             for kind, size in stored.footprint().items():
                 held[kind] = held.get(kind, 0) + size
         if self.loss_classes is not None:
             held["mask"] = self.loss_classes.nbytes
-        if self.optimiser_state == "kept":
-            held["optimiser"] = optimiser_bytes(self.optimiser_)
         return held

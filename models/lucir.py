@@ -12,21 +12,12 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, cross_entropy, normalize
 
 from embedbench.errors import UserError
-from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
+from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
 from embedbench.stream import Session, StreamSpec
 
 from ._distill import only
 from ._memory import BY_SESSION, Exemplars, Memory, check_memory
-from ._sgd import (
-    Objective,
-    Stop,
-    check_training,
-    mlp_net,
-    optimiser_bytes,
-    optimiser_of,
-    predict,
-    train,
-)
+from ._sgd import Objective, Stop, check_training, mlp_net, net_bytes, optimiser_of, predict, train
 
 
 @dataclass
@@ -87,12 +78,11 @@ class LUCIR(Learner):
                 raise UserError(f"lucir.{setting} must be {expected}, got {getattr(self, setting)}")
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.device = seeds, device
-        self.learned = 0
+        self.seeds, self.device, self.learned = seeds, device, 0
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seeds.init)
             self.net = CosineNet(self, spec.input_shape[0], spec.n_classes, seeds.init).to(device)
-        self.optimiser_ = optimiser_of(self)
+        self.optimiser_ = optimiser_of(self, self.net)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
@@ -151,12 +141,7 @@ class LUCIR(Learner):
         return predict(self.net, x)
 
     def footprint(self) -> Footprint:
-        held = Footprint(
-            parameters=tensor_bytes(*self.net.parameters()), **self.exemplars.footprint()
-        )
-        if self.optimiser_state == "kept":
-            held["optimiser"] = optimiser_bytes(self.optimiser_)
-        return held
+        return Footprint(**net_bytes(self), **self.exemplars.footprint())
 
 
 class CosineNet(nn.Module):

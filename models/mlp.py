@@ -7,18 +7,10 @@ from typing import Any, ClassVar
 
 import torch
 
-from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
+from embedbench.learner import Context, Footprint, Learner, Seeds
 from embedbench.stream import Session, StreamSpec
 
-from ._sgd import (
-    Stop,
-    check_training,
-    mlp_net,
-    optimiser_bytes,
-    optimiser_of,
-    predict,
-    train,
-)
+from ._sgd import Stop, check_training, net_bytes, new_net, predict, train
 
 
 @dataclass
@@ -59,11 +51,8 @@ class MLP(Learner):
         check_training(self)
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.device = seeds, device
-        self.learned = 0
-        net = mlp_net(spec.input_shape[0], self.units, self.layers, spec.n_classes, seeds.init)
-        self.net = net.to(device)
-        self.optimiser_ = optimiser_of(self)
+        self.seeds, self.device, self.learned = seeds, device, 0
+        self.net, self.optimiser_ = new_net(self, spec, seeds, device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         log = train(self, session)
@@ -74,7 +63,4 @@ class MLP(Learner):
         return predict(self.net, x)
 
     def footprint(self) -> Footprint:
-        held = Footprint(parameters=tensor_bytes(*self.net.parameters()))
-        if self.optimiser_state == "kept":
-            held["optimiser"] = optimiser_bytes(self.optimiser_)
-        return held
+        return net_bytes(self)
