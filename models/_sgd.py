@@ -11,7 +11,7 @@ from torch import nn
 
 from embedbench.stream import Session
 
-from ._loss import Objective, loss_mask, plain_loss, validation_value
+from ._loss import Objective, loss_classes, loss_mask, plain_loss, set_loss, validation_value
 from ._net import (
     check_training,
     generator,
@@ -32,6 +32,7 @@ __all__ = [
     "check_training",
     "fit",
     "generator",
+    "loss_classes",
     "loss_mask",
     "make_optimiser",
     "mlp_net",
@@ -41,6 +42,7 @@ __all__ = [
     "optimiser_of",
     "plain_loss",
     "predict",
+    "set_loss",
     "train",
 ]
 
@@ -58,29 +60,31 @@ def fit(
     regularise: Callable[[], None] | None = None,
     stepped: Callable[[], None] | None = None,
     validate: Callable[[], float] | None = None,
+    first: bool = False,
 ) -> dict[str, Any]:
     """Train `net` on a session until `stop` says so.
 
     Parameters
     ----------
-    objective : takes x (b, D) and y (b,), returns their mean loss; cross-entropy of the classes
-        that the loss may see if None
+    objective : takes x (b, D) and y (b,) or (b, C), returns their mean loss; `plain_loss` if None
     regularise : called between backward and step; may add to the parameters' gradients or change
         them
     stepped : called after every step of the optimiser
     validate : the monitored value, lower is better, instead of the one on the session's validation
         data
+    first : this is the first session
 
     Returns the log: epochs, steps, stop reason, the best epoch, last training loss, validation
-    value.
+    value, and the learning rate where it was lowered.
     """
     n = len(session.x)
     y = torch.from_numpy(session.y).to(device)
     loss_of = objective or plain_loss(net, session, device)
-    best = Best(stop)
+    best, decay = Best(stop), stop.decay(optimiser)
+    rates = [group["lr"] for group in optimiser.param_groups]
     steps, reason, value, loss_mean = 0, "epochs", math.nan, math.nan
     epoch = 0
-    for epoch in range(1, stop.epochs + 1):
+    for epoch in range(1, stop.cap(first=first) + 1):
         net.train()
         total = torch.zeros((), device=device)
         order = torch.randperm(n, generator=generator).to(device)
@@ -113,7 +117,9 @@ def fit(
         else:
             value = loss_mean
         best.see(value, epoch, net)
-        if best.waited > stop.patience:
+        if decay is not None:
+            decay.step(value)
+        elif best.waited > stop.patience:
             reason = "patience"
             break
     weights = None if reason == "diverged" else best.weights
@@ -126,12 +132,16 @@ def fit(
         "stopped": reason,
         "train_loss": loss_mean,
     }
-    if stop.rule == "patience":
+    if stop.rule in ("patience", "plateau"):
         kept = epoch if weights is None else best.epoch
         log |= {"kept_epoch": kept, "kept_steps": kept * math.ceil(n / batch_size)}
         monitor = stop.monitor if validate or len(session.val_x) else "train_loss"
         value = best.value if best.epoch else math.nan  # none where no epoch was looked at
-        log |= {"monitor": monitor, "best": -value if monitor == "accuracy" else value}
+        log |= {"monitor": monitor, "best": value if monitor.endswith("loss") else -value}
+    if decay is not None:
+        log["lr"] = optimiser.param_groups[0]["lr"]
+        for group, rate in zip(optimiser.param_groups, rates, strict=True):
+            group["lr"] = rate  # or an optimiser that is kept would begin the next session with it
     return log
 
 
@@ -164,4 +174,5 @@ def train(
         regularise=regularise,
         stepped=stepped,
         validate=validate,
+        first=learner.learned == 0,
     )

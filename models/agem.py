@@ -13,7 +13,8 @@ from torch.nn.functional import cross_entropy
 from embedbench.learner import Footprint, Learner, Seeds, Tags
 from embedbench.stream import StreamSpec
 
-from ._memory import BY_SAMPLE, Exemplars, Memory, check_memory
+from ._exemplars import Exemplars
+from ._memory import BY_SAMPLE, Memory, check_memory
 from ._sgd import check_training, net_bytes, new_net, predict
 
 

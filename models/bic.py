@@ -16,8 +16,10 @@ from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_
 from embedbench.stream import Session, StreamSpec, View
 
 from ._distill import distillation, only
-from ._memory import BY_SESSION, Exemplars, Memory, check_memory
+from ._exemplars import Exemplars
+from ._memory import BY_SESSION, Memory, check_memory
 from ._sgd import Objective, Stop, check_training, generator, net_bytes, new_net, predict, train
+from ._views import Part
 
 PENALTY = 0.1  # of (α - 1)²/2 and β²/2 beside the cross-entropy
 
@@ -123,7 +125,7 @@ class BiC(Learner):
         left = torch.ones(len(y), dtype=torch.bool)
         left[held] = False
         index = left.nonzero().flatten()
-        part = cast(View, _Part(joined.x, index.to(self.device)))
+        part = cast(View, Part(joined.x, index.to(self.device)))
         rest = replace(joined, x=part, y=joined.y[index.numpy()], ids=joined.ids[index.numpy()])
         return rest, joined.x.batch(held.to(self.device), self.device), y[held].to(self.device)
 
@@ -157,20 +159,6 @@ class BiC(Learner):
             biases=tensor_bytes(self.biases, self.session_of),
             **self.exemplars.footprint(),
         )
-
-
-@dataclass(frozen=True)
-class _Part:
-    """The samples `index` of a view."""
-
-    view: View
-    index: Tensor
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def batch(self, index: Tensor, device: str) -> Tensor:
-        return self.view.batch(self.index[index], device)
 
 
 def fitted_bias(logits: Tensor, y: Tensor, new: list[int]) -> Tensor:

@@ -14,7 +14,8 @@ from embedbench.errors import UserError
 from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
 from embedbench.stream import Session, StreamSpec
 
-from ._memory import BY_SESSION, Exemplars, Memory, check_memory
+from ._exemplars import Exemplars
+from ._memory import BY_SESSION, Memory, check_memory
 from ._sgd import Objective, Stop, check_training, net_bytes, new_net, train
 
 UNSEEN = -2.0  # score of a class without exemplars: below every cosine

@@ -13,7 +13,8 @@ from embedbench.errors import unknown
 from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
 from embedbench.stream import Session, StreamSpec
 
-from ._memory import BY_SESSION, Exemplars, Memory, check_memory
+from ._exemplars import Exemplars
+from ._memory import BY_SESSION, Memory, check_memory
 from ._sgd import Stop, check_training, net_bytes, new_net, predict, train
 
 RECTIFIED = ("probabilities", "logits")

@@ -16,7 +16,8 @@ from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
 from embedbench.stream import Session, StreamSpec
 
 from ._distill import only
-from ._memory import BY_SESSION, Exemplars, Memory, check_memory
+from ._exemplars import Exemplars
+from ._memory import BY_SESSION, Memory, check_memory
 from ._sgd import Objective, Stop, check_training, mlp_net, net_bytes, optimiser_of, predict, train
 
 

@@ -15,7 +15,8 @@ from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
 from embedbench.stream import Session, StreamSpec
 
 from ._distill import distillation, only
-from ._memory import BY_SESSION, Exemplars, Memory, check_memory
+from ._exemplars import Exemplars
+from ._memory import BY_SESSION, Memory, check_memory
 from ._sgd import Objective, Stop, check_training, net_bytes, new_net, predict, train
 
 
