@@ -95,9 +95,10 @@ def permuted_blobs(tags: Tags) -> Stream:
 
 def multilabel_blobs(tags: Tags) -> Stream:
     """One session of samples with one or two labels, each the sum of its blobs."""
-    one = blobs(tags, EVERY_CLASS, 96, n_val=0)
-    y = np.stack([one.sessions[0].y, np.random.default_rng(1).integers(0, N_CLASSES, 96)], axis=1)
-    many: NDArray[Any] = np.zeros((96, N_CLASSES), dtype=np.bool_)
+    n = 960 if tags.online else 96  # one look at each sample has to do
+    one = blobs(tags, EVERY_CLASS, n, n_val=0)
+    y = np.stack([one.sessions[0].y, np.random.default_rng(1).integers(0, N_CLASSES, n)], axis=1)
+    many: NDArray[Any] = np.zeros((n, N_CLASSES), dtype=np.bool_)
     np.put_along_axis(many, y, True, axis=1)
     centres = _centres(one.spec.input_shape[0])
     values = one.sessions[0].x.table.values.copy()

@@ -153,6 +153,14 @@ class Exemplars:
         else:
             self.add(session.x.tensor(self.device), torch.from_numpy(session.y).to(self.device))
 
+    def meet(self, y: Tensor) -> Tensor | None:
+        """The classes met so far in label sets, those of y (b, C) included, (k,); None where
+        samples have one label."""
+        if not self.multilabel:
+            return None
+        self.classes |= set(y.any(0).nonzero().flatten().tolist())
+        return torch.tensor(sorted(self.classes), device=self.device)
+
     def add(self, x: Tensor, y: Tensor, logits: Tensor | None = None) -> None:
         """Offer a batch, sample after sample: x (b, D), y (b,) or (b, C), logits (b, C).
 
@@ -163,9 +171,8 @@ class Exemplars:
                 f'memory.select "{self.memory.select}" chooses when a session has ended, and these '
                 "samples come one by one; use reservoir, balanced or all"
             )
+        self.meet(y)
         labels = y.int().argmax(1) if self.multilabel else y
-        if self.multilabel:
-            self.classes |= set(y.any(0).nonzero().flatten().tolist())
         places = self._places(labels.tolist())
         if not places:
             return

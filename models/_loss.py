@@ -49,6 +49,11 @@ def set_loss(logits: Tensor, targets: Tensor, classes: Tensor | None = None) -> 
     return binary_cross_entropy_with_logits(logits, targets.to(logits.dtype))
 
 
+def batch_loss(logits: Tensor, y: Tensor, classes: Tensor | None) -> Tensor:
+    """Loss of an online batch: cross-entropy over all classes; of sets of labels `set_loss`."""
+    return cross_entropy(logits, y) if y.ndim == 1 else set_loss(logits, y, classes)
+
+
 def loss_mask(session: Session, device: str) -> Tensor | None:
     """(C,) 0 for classes the loss may see and -inf for the others; None where it sees all."""
     if session.loss_classes is None:

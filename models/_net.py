@@ -35,9 +35,13 @@ def new_net(
 
 
 def net_bytes(learner: Any) -> Footprint:
-    """Bytes of a learner's net, and of its optimiser where that is kept between sessions."""
+    """Bytes of a learner's net, and of its optimiser where that is kept between sessions.
+
+    An online learner keeps it from its first step (`steps`) on.
+    """
     held = Footprint(parameters=tensor_bytes(*learner.net.parameters()))
-    if getattr(learner, "optimiser_state", "kept") == "kept":
+    online = getattr(learner, "steps", 0) > 0
+    if online or getattr(learner, "optimiser_state", "kept") == "kept":
         held["optimiser"] = optimiser_bytes(learner.optimiser_)
     return held
 
@@ -78,8 +82,8 @@ def check_training(learner: Any) -> None:
     """Refuse values of the settings that gradient learners share which no training goes on with.
 
     Raises `UserError` for the first of units, layers, batch_size, lr, weight_decay, optimiser and
-    optimiser_state that does not fit. An online learner, which knows no sessions, has no
-    optimiser_state: it keeps its optimiser.
+    optimiser_state that does not fit. A learner that knows no sessions has no optimiser_state: it
+    keeps its optimiser.
     """
     name = type(learner).__module__.rpartition(".")[2].replace("_", "-")
     state = getattr(learner, "optimiser_state", "kept")

@@ -11,7 +11,15 @@ from torch import nn
 
 from embedbench.stream import Session
 
-from ._loss import Objective, loss_classes, loss_mask, plain_loss, set_loss, validation_value
+from ._loss import (
+    Objective,
+    batch_loss,
+    loss_classes,
+    loss_mask,
+    plain_loss,
+    set_loss,
+    validation_value,
+)
 from ._net import (
     check_training,
     generator,
@@ -29,6 +37,7 @@ from ._stop import Best, Stop
 __all__ = [
     "Objective",
     "Stop",
+    "batch_loss",
     "check_training",
     "fit",
     "generator",

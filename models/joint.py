@@ -7,10 +7,11 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from embedbench.errors import unknown
 from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
-from embedbench.stream import Bools, Session, StreamSpec, View
+from embedbench.stream import Bools, Labels, Session, StreamSpec, View
 
 from ._samples import Samples
 from ._sgd import Stop, check_training, net_bytes, new_net, predict, train
@@ -24,9 +25,11 @@ class Joint(Learner):
     another name of it. After the last session it has seen what `offline` is given at once.
 
     **Source**: Masana et al. (2022), "Class-incremental learning: survey and performance
-    evaluation", "Joint"; the upper bound of their tables.
+    evaluation", "Joint"; the upper bound of their tables. Sets of labels: Abdelsalam et al. (2021,
+    IIRC), whose "incremental joint" is this one on sessions with complete information.
 
-    **Departs**: validation data are kept as well, so that the stopping rule sees every class.
+    **Departs**: validation data are kept as well, so that the stopping rule sees every class. Of a
+    sample that comes with one set of labels and later with another, both sets hold.
 
     Parameters
     ----------
@@ -45,7 +48,7 @@ class Joint(Learner):
     stop: Stop = field(default_factory=Stop)
     weights: str = "fresh"
 
-    tags: ClassVar[Tags] = Tags(stores_samples=True)
+    tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True)
     state: ClassVar[tuple[str, ...]] = (
         "net", "optimiser_", "learned", "samples", "validation", "loss_classes",
     )  # fmt: skip
@@ -58,7 +61,8 @@ class Joint(Learner):
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.spec, self.seeds, self.device = spec, seeds, device
         self.learned = 0
-        self.samples, self.validation = (Samples(spec.input_shape[0]) for _ in range(2))
+        n_labels = spec.n_classes if spec.multilabel else 0
+        self.samples, self.validation = (Samples(spec.input_shape[0], n_labels) for _ in range(2))
         self.loss_classes: Bools | None = np.zeros(spec.n_classes, dtype=np.bool_)
         self._new_net()
 
@@ -83,9 +87,9 @@ class Joint(Learner):
         return replace(
             session,
             x=cast(View, self.samples),
-            y=self.samples.y.astype(np.int64),
+            y=_as_given(self.samples.y),
             val_x=cast(View, self.validation),
-            val_y=self.validation.y.astype(np.int64),
+            val_y=_as_given(self.validation.y),
             loss_classes=self.loss_classes,
         )
 
@@ -100,3 +104,8 @@ class Joint(Learner):
         if self.loss_classes is not None:
             held["mask"] = self.loss_classes.nbytes
         return held
+
+
+def _as_given(y: NDArray[Any]) -> Labels:
+    """Kept labels as a session has them."""
+    return y if y.ndim == 2 else y.astype(np.int64)

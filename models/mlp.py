@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from embedbench.learner import Context, Footprint, Learner, Seeds
+from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
 from embedbench.stream import Session, StreamSpec
 
 from ._sgd import Stop, check_training, net_bytes, new_net, predict, train
@@ -17,7 +17,8 @@ from ._sgd import Stop, check_training, net_bytes, new_net, predict, train
 class MLP(Learner):
     """Multi-layer perceptron trained session after session, with nothing against forgetting.
 
-    The class-incremental literature calls it fine-tuning: `finetune` is another name of it.
+    The class-incremental literature calls it fine-tuning: `finetune` is another name of it. Sets of
+    labels are learned by binary cross-entropy over the classes seen.
 
     **Source**: Kemker et al. (2018), Table S1 (400×2 ReLU, batch 256, Nadam 8e-4); the head has a
     unit for every class of the stream from the start, as the sizes in Table 2 imply.
@@ -45,6 +46,7 @@ class MLP(Learner):
     optimiser_state: str = "fresh"
     stop: Stop = field(default_factory=Stop)
 
+    tags: ClassVar[Tags] = Tags(multilabel=True)
     state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "learned")
 
     def __post_init__(self) -> None:
