@@ -30,7 +30,7 @@ class Tags:
     multilabel : can learn (n, C) bool labels
     stores_samples : keeps training samples, counted in its footprint
     needs_layers : wants the intermediate embeddings beside the final one
-    online : learns through `observe`, from batches that the runner cuts
+    online : learns through `observe`, from batches that the runner cuts; it may have `learn` too
     deterministic : same seed and threads, same predictions
     offline : a reference that is given the merged stream at once
     learns : False for references that ignore the data
@@ -125,7 +125,7 @@ class Learner(ABC):
         raise TypeError(f"{type(self).__name__} has no learn(): give it one, or tag it online")
 
     def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        """Learn one batch, x (b, D) float32, y (b,) int64. Online learners have this instead."""
+        """Learn one batch, x (b, D) float32, y (b,) int64 or (b, C) bool, if tagged online."""
         raise TypeError(f"{type(self).__name__} has no observe(): give it one, or untag online")
 
     def prepare(self) -> None:  # noqa: B027  (most learners have nothing to prepare)

@@ -25,6 +25,7 @@ class Chance(Learner):
         draw = torch.Generator().manual_seed(seeds.init)
         n_inputs = spec.input_shape[0]
         odd = torch.randint(-(2**62), 2**62, (n_inputs + spec.n_classes,), generator=draw) * 2 + 1
+        self.least = -0.5 if spec.multilabel else 0.0
         self.column, self.class_ = odd[:n_inputs].to(device), odd[n_inputs:].to(device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
@@ -34,7 +35,7 @@ class Chance(Learner):
         bits = x.contiguous().view(torch.int32).long()  # (n, D)
         key = (bits * self.column).sum(1, keepdim=True)  # wraps modulo 2^64
         mixed = _mix(_mix(key) + self.class_)  # (n, C)
-        return (mixed >> 40).float() / 2**23  # the upper 24 bits, in [-1, 1)
+        return (mixed >> 40).float() / 2**23 + self.least  # the upper bits, in [0, 1), moved
 
     def footprint(self) -> Footprint:
         return Footprint()
