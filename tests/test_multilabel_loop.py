@@ -128,7 +128,7 @@ def plateau(values: list[float], **settings: Any) -> tuple[dict[str, Any], list[
 
 
 def test_the_learning_rate_falls_on_a_plateau_and_training_goes_on_to_the_cap() -> None:
-    """Patience 2: the third epoch in a row without a gain of .1 lowers it, the count starts anew."""
+    """Patience 2: the third epoch in a row without a gain of .1 lowers it and ends the count."""
     values = [-0.2, -0.25, -0.29, -0.28, -0.5, -0.5, -0.5, -0.5, -0.5, -0.5, -0.5]
     log, rates, optimiser = plateau(values, patience=2, min_delta=0.1)
     assert rates == pytest.approx([1.0] * 4 + [0.1] * 4 + [0.01] * 3)
