@@ -13,7 +13,7 @@ from embedbench.label_sets import AnyPredictions
 from embedbench.learner import Learner, Seeds
 from embedbench.metrics import Reference, compute
 from embedbench.protocol import Protocol
-from embedbench.registry import learner_class, make, protocol_class
+from embedbench.registry import alias_settings, learner_class, make, protocol_class
 from embedbench.scoring import Floats, score_matrices
 from embedbench.stream import Stream
 
@@ -37,7 +37,7 @@ def build_stream(
 
 def make_learner(name: str, **params: Any) -> Learner:
     """Make a learner by name: `make_learner("ewc", lam=100)`."""
-    made: Learner = make(learner_class(name), params, name=name)
+    made: Learner = make(learner_class(name), {**alias_settings(name), **params}, name=name)
     return made
 
 

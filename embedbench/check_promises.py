@@ -99,7 +99,7 @@ def tags_are_true(cls: type[Learner]) -> None:
         demand(
             not same(scores, ask(learner, stream, blank)), "needs_layers, but they do not matter"
         )
-    if cls.tags.multilabel:
+    if cls.tags.multilabel and cls.tags.learns:
         stream = multilabel_blobs(cls.tags)
         run_stream(stream, learner, SEEDS)
         scores, true = ask(learner, stream), stream.eval_sets[0].y

@@ -126,7 +126,7 @@ class Learner(ABC):
         raise TypeError(f"{type(self).__name__} has no learn(): give it one, or tag it online")
 
     def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        """Learn one batch, x (b, D) float32, y (b,) int64. Online learners have this instead."""
+        """Learn one batch, x (b, D) float32, y (b,) int64 or (b, C) bool, if tagged online."""
         raise TypeError(f"{type(self).__name__} has no observe(): give it one, or untag online")
 
     def prepare(self) -> None:  # noqa: B027  (most learners have nothing to prepare)

@@ -50,7 +50,9 @@ def _room(folder: Path, names: list[str]) -> list[dict[str, str]]:
         path = folder / f"{name.replace('-', '_')}.py"
         summary = "from an installed package"
         if name in registry.ALIASES:
-            summary = f"another name of {registry.ALIASES[name]}"
+            same, given = registry.ALIASES[name], registry.alias_settings(name)
+            shown = ", ".join(f"{k}={v}" for k, v in given.items())
+            summary = f"{same} with {shown}" if given else f"another name of {same}"
         if path.is_file():
             tree = ast.parse(path.read_text(encoding="utf-8"))
             public = [

@@ -33,12 +33,46 @@ _LEAGUE_LEARNERS = (
     "mlp", "finetune", "joint", "ewc", "si", "mas", "lwf", "icarl", "bic", "lucir", "il2m",
 )  # fmt: skip
 
+# Abdelsalam et al. (2021, IIRC), Appendix A and their code. Their learning rate, 1 on CIFAR (of
+# ImageNet .1 for finetune, er and lucir, .5 for the others), is that of a residual network trained
+# from scratch; on embeddings it is to be chosen: --tune lr=0.03,0.1,0.3,1.
+_IIRC_STOP: dict[str, Any] = {
+    "rule": "plateau",
+    "monitor": "pw_js",
+    "epochs": 140,
+    "first_epochs": 280,
+    "patience": 10,
+    "min_delta": 1e-3,
+    "min_steps": 0,
+}
+_IIRC: dict[str, Any] = {
+    "batch_size": 128,
+    "lr": 1.0,
+    "weight_decay": 1e-5,
+    "optimiser": "sgd",
+    "stop": _IIRC_STOP,
+}
+_IIRC_LAST = {**_IIRC, "stop": {**_IIRC_STOP, "restore": False}}  # the last epoch's weights stay
+_IIRC_ONCE = {**_IIRC, "stop": {**_IIRC_STOP, "epochs": 200, "first_epochs": None}}
+_IIRC_RANDOM = {"memory": {"total": None, "per_class": 20, "select": "random"}}
+_IIRC_ER = {**_IIRC, **_IIRC_RANDOM}
+
 PRESETS: dict[str, dict[str, Any]] = {
     "league": {
         "learners": {
             **dict.fromkeys(_LEAGUE_LEARNERS, _LEAGUE),
             "offline": {"mlp": _LEAGUE},
             "ewc": {**_LEAGUE, "lam": 100.0},
+        },
+    },
+    "iirc": {
+        "learners": {
+            **dict.fromkeys(("mlp", "finetune", "joint", "incremental-joint"), _IIRC),
+            **dict.fromkeys(("er", "er-infinite"), _IIRC_ER),
+            "agem": {**_IIRC_LAST, **_IIRC_RANDOM},
+            **dict.fromkeys(("icarl", "icarl-cnn", "icarl-norm", "bic"), _IIRC_LAST),
+            "lucir": {**_IIRC_LAST, "eta": 1.0},
+            "offline": {"mlp": _IIRC_ONCE},
         },
     },
     "kemker": {

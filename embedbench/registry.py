@@ -21,8 +21,20 @@ from embedbench.learner import Learner
 from embedbench.protocol import Protocol
 
 ENTRY_POINTS = "embedbench.learners"
-# Other names that the literature gives to learners of ours: the same class, the same settings.
-ALIASES = {"finetune": "mlp", "incremental-joint": "joint"}
+# Other names that the literature gives to learners of ours: the same class, and settings of it that
+# go with the name; a preset's lie below them, those of the command line above.
+ALIASES = {
+    "finetune": "mlp",
+    "incremental-joint": "joint",
+    "er-infinite": "er",
+    "icarl-cnn": "icarl",
+    "icarl-norm": "icarl",
+}
+_WITH: dict[str, dict[str, Any]] = {
+    "er-infinite": {"memory.select": "all"},
+    "icarl-cnn": {"answer": "logits"},
+    "icarl-norm": {"answer": "logits", "head": "cosine"},
+}
 _UNIONS = (typing.Union, types.UnionType)
 
 
@@ -57,6 +69,15 @@ def learner_class(name: str) -> type[Learner]:
         if entry.name == name:
             return cast(type[Learner], entry.load())
     raise unknown("learner", name, learner_names())
+
+
+def alias_settings(name: str) -> dict[str, Any]:
+    """The settings that go with a name in `ALIASES`; none with other names.
+
+    >>> alias_settings("er-infinite"), alias_settings("finetune"), alias_settings("er")
+    ({'memory.select': 'all'}, {}, {})
+    """
+    return dict(_WITH.get(name.replace("_", "-"), {}))
 
 
 def protocol_class(name: str) -> type[Protocol]:

@@ -84,11 +84,6 @@ def _check(stream: Stream, learner: Learner) -> None:
         )
     if stream.spec.multilabel and not learner.tags.multilabel:
         raise UserError(f"{name} learns one label a sample, and this stream has several")
-    if stream.spec.multilabel and stream.observe_batch:
-        raise UserError(
-            "a stream of label sets is taught in whole sessions, got protocol.observe_batch="
-            f"{stream.observe_batch}; use 0"
-        )
     if learner.tags.online and not stream.observe_batch and not learns_sessions(learner):
         raise UserError(
             f"{name} learns from batches as they come, and this stream gives whole sessions: use "

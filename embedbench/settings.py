@@ -12,7 +12,7 @@ from embedbench.cell import Cell
 from embedbench.errors import UserError, unknown
 from embedbench.learner import Seeds
 from embedbench.presets import preset
-from embedbench.registry import learner_class, make, protocol_class
+from embedbench.registry import alias_settings, learner_class, make, protocol_class
 
 OMEGAS = ("kemker_table", "kemker_eq")
 _REFERENCES = ("offline", "chance")
@@ -50,7 +50,7 @@ class Settings:
 
 
 def parse_settings(items: Sequence[str], learners: Sequence[str], given: str | None) -> Settings:
-    """Read `--set` items over a preset's.
+    """Read `--set` items over the settings of aliases, and those over a preset's.
 
     Parameters
     ----------
@@ -65,6 +65,9 @@ def parse_settings(items: Sequence[str], learners: Sequence[str], given: str | N
         references=start.get("references", 1),
         items=tuple(items),
     )
+    for name in learners:
+        if with_name := alias_settings(name):
+            settings.learners[name] = {**settings.learners.get(name, {}), **with_name}
     for item in items:
         key, equals, value = item.partition("=")
         if not equals or not key:

@@ -11,32 +11,50 @@ from numpy.typing import NDArray
 
 from embedbench.errors import UserError, unknown
 from embedbench.learner import Footprint
-from embedbench.stream import Ints, Table, View
+from embedbench.stream import Ints, Labels, Table, View
 
 
 class Samples:
     """All samples of the sessions so far with their labels, numbered as they came.
 
     A sample that comes again through another permutation of its columns is one more sample, whose
-    values are kept once.
+    values are kept once. Where samples have sets of labels, one that comes again is the same
+    sample, and has the labels of both times.
+
+    Parameters
+    ----------
+    width : columns of a sample
+    n_labels : C, where labels are sets (n, C) bool; 0 where they are classes (n,)
     """
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, n_labels: int = 0) -> None:
         self.width = width
         self.views: list[View] = []
-        self.y: NDArray[np.int32] = np.zeros(0, np.int32)
+        self.y: NDArray[Any] = np.zeros(0, np.int32)
+        if n_labels:
+            self.y = np.zeros((0, n_labels), np.bool_)
 
     def __len__(self) -> int:
         return len(self.y)
 
-    def add(self, view: View, y: Ints) -> None:
-        """Keep the samples of `view`, (n, D), with labels y, (n,)."""
+    def add(self, view: View, y: Labels) -> None:
+        """Keep the samples of `view`, (n, D), with labels y, (n,) or (n, C)."""
         last = self.views[-1] if self.views else None
         if last and last.table is view.table and last.columns is view.columns:
+            if self.y.ndim == 2:
+                view, y = self._unite(last, view, y)
             self.views[-1] = replace(view, rows=np.concatenate([last.rows, view.rows]))
         else:
             self.views.append(view)
-        self.y = np.concatenate([self.y, y.astype(np.int32)])
+        self.y = np.concatenate([self.y, y.astype(self.y.dtype)])
+
+    def _unite(self, last: View, view: View, y: Labels) -> tuple[View, Labels]:
+        """Give samples that are kept already, the last ones, their new labels; the others."""
+        order = np.argsort(last.rows, kind="stable")
+        known = np.isin(view.rows, last.rows)
+        place = order[np.searchsorted(last.rows, view.rows[known], sorter=order)]
+        np.logical_or.at(self.y, len(self) - len(last) + place, y[known])
+        return replace(view, rows=view.rows[~known]), y[~known]
 
     def take(self, index: Ints) -> torch.Tensor:
         """Copy out the samples `index`, (n,), in that order, (n, D) float32 on the CPU."""

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
-from embedbench.learner import Footprint, Learner, Seeds, Tags, tensor_bytes
-from embedbench.stream import StreamSpec
+from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
+from embedbench.stream import Session, StreamSpec
 
-from ._memory import BY_SAMPLE, Exemplars, Memory, check_memory
-from ._sgd import check_training, mlp_net, optimiser_bytes, optimiser_of, predict
+from ._exemplars import Exemplars, taught
+from ._memory import BY_SAMPLE, Memory, check_memory
+from ._sgd import (
+    Objective,
+    Stop,
+    batch_loss,
+    check_training,
+    net_bytes,
+    new_net,
+    predict,
+    set_loss,
+    train,
+)
 
 
 @dataclass
@@ -23,17 +33,21 @@ class AGEM(Learner):
 
     **Source**: Chaudhry et al. (2019, "Efficient lifelong learning with A-GEM"), Eq. 11.
     With g the stream batch's gradient and r the memory batch's, g becomes
-    g - (g·r / r·r) r where g·r < 0. The memory batch of 128 is that of IIRC.
+    g - (g·r / r·r) r where g·r < 0. The memory batch of 128 is that of IIRC (Abdelsalam et al.
+    2021), as is what sets of labels are learned by in whole sessions: g is of the loss over the
+    session's own classes, r of that over the older ones.
 
-    **Departs**: the paper keeps samples of earlier sessions only, and a head a session. A stream
-    tells no sessions, so the memory is a reservoir of all samples so far, and both losses see all
-    classes. The optimiser's momentum and weight decay act on the projected gradient, unprojected.
+    **Departs**: the paper keeps samples of earlier sessions only, and a head a session. An online
+    stream tells no sessions, so the memory is a reservoir of all samples so far; of whole sessions
+    it takes samples when one has ended. Both losses see all classes, but for sets of labels as
+    above. The optimiser's momentum and weight decay act on the projected gradient, unprojected.
     `lr` as in `er`.
 
     Parameters
     ----------
-    units, layers, lr, weight_decay, optimiser, memory : as in `er`
-    batch_size : samples drawn from memory for the reference gradient
+    units, layers, lr, weight_decay, optimiser, memory, optimiser_state, stop : as in `er`
+    batch_size : samples drawn from memory for the reference gradient; of a whole session, also
+        those of a step
     """
 
     units: int = 400
@@ -43,52 +57,78 @@ class AGEM(Learner):
     weight_decay: float = 1e-4
     optimiser: str = "sgd"
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
+    optimiser_state: str = "fresh"
+    stop: Stop = field(default_factory=Stop)
 
-    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True)
-    state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "exemplars", "steps")
+    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, multilabel=True)
+    state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "exemplars", "steps", "learned")
 
     def __post_init__(self) -> None:
         check_training(self)
-        check_memory(self, BY_SAMPLE)
+        check_memory(self, ("random", *BY_SAMPLE))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.steps = seeds, 0
-        net = mlp_net(spec.input_shape[0], self.units, self.layers, spec.n_classes, seeds.init)
-        self.net = net.to(device)
-        self.optimiser_ = optimiser_of(self)
+        self.seeds, self.device = seeds, device
+        self.learned = self.steps = 0  # whole sessions, and online steps
+        self.net, self.optimiser_ = new_net(self, spec, seeds, device)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
 
     def observe(self, x: Tensor, y: Tensor) -> None:
         draw = np.random.default_rng([self.seeds.batches, self.steps])
         self.net.train()
-        gradient = self._gradient(x, y)
+        seen = self.exemplars.meet(y)
+        gradient = self._gradient(x, y, seen)
         if len(self.exemplars):
             old_x, old_y, _ = self.exemplars.sample(self.batch_size, draw)
-            gradient = project(gradient, self._gradient(old_x, old_y))
-        parameters = list(self.net.parameters())
-        parts = torch.split(gradient, [p.numel() for p in parameters])
-        for p, part in zip(parameters, parts, strict=True):
-            p.grad = part.view_as(p)
+            gradient = project(gradient, self._gradient(old_x, old_y, seen))
+        self._set_gradient(gradient)
         self.optimiser_.step()
         self.optimiser_.zero_grad(set_to_none=True)
         self.exemplars.add(x, y)
         self.steps += 1
 
-    def _gradient(self, x: Tensor, y: Tensor) -> Tensor:
-        """Gradient of the mean cross-entropy by all parameters, as one vector."""
-        loss = cross_entropy(self.net(x), y)
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        own, sets = taught(session), session.y.ndim == 2
+        old = torch.tensor(sorted(self.exemplars.classes - own), device=self.device)
+        draw = np.random.default_rng([self.seeds.batches, self.learned])
+
+        def regularise() -> None:
+            gradient = torch.cat([_grad(p).flatten() for p in self.net.parameters()])
+            old_x, old_y, _ = self.exemplars.sample(self.batch_size, draw)
+            self._set_gradient(project(gradient, self._gradient(old_x, old_y, old)))
+
+        log = train(
+            self,
+            session,
+            objective=self._objective(sorted(own)) if sets and own else None,
+            regularise=regularise if len(self.exemplars) and (len(old) or not sets) else None,
+        )
+        self.exemplars.take(session)
+        self.learned += 1
+        return log
+
+    def _objective(self, own: list[int]) -> Objective:
+        """The loss of label sets over the classes `own`."""
+        classes = torch.tensor(own, device=self.device)
+        return lambda x, y: set_loss(self.net(x), y, classes)
+
+    def _gradient(self, x: Tensor, y: Tensor, classes: Tensor | None) -> Tensor:
+        """Gradient of the mean loss by all parameters, as one vector."""
+        loss = batch_loss(self.net(x), y, classes)
         parts = torch.autograd.grad(loss, list(self.net.parameters()))
         return torch.cat([g.flatten() for g in parts])
+
+    def _set_gradient(self, gradient: Tensor) -> None:
+        parameters = list(self.net.parameters())
+        parts = torch.split(gradient, [p.numel() for p in parameters])
+        for p, part in zip(parameters, parts, strict=True):
+            p.grad = part.view_as(p)
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         return predict(self.net, x)
 
     def footprint(self) -> Footprint:
-        return Footprint(
-            parameters=tensor_bytes(*self.net.parameters()),
-            optimiser=optimiser_bytes(self.optimiser_),
-            **self.exemplars.footprint(),
-        )
+        return Footprint(**net_bytes(self), **self.exemplars.footprint())
 
 
 def project(gradient: Tensor, reference: Tensor) -> Tensor:
@@ -98,3 +138,8 @@ def project(gradient: Tensor, reference: Tensor) -> Tensor:
         return gradient
     r = reference / reference.abs().max()  # or r·r may be 0 where a memory is learned by heart
     return gradient - torch.dot(gradient, r) / torch.dot(r, r) * r
+
+
+def _grad(p: Tensor) -> Tensor:
+    assert p.grad is not None
+    return p.grad

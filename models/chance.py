@@ -16,15 +16,16 @@ class Chance(Learner):
     """Uniformly random scores, drawn by hashing the sample's bits.
 
     The same sample always gets the same answer; a hash in integers, so that the answers do not
-    depend on how a batch is cut.
+    depend on how a batch is cut. Where samples have sets of labels, a fair coin decides each.
     """
 
-    tags: ClassVar[Tags] = Tags(learns=False)
+    tags: ClassVar[Tags] = Tags(learns=False, multilabel=True)
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         draw = torch.Generator().manual_seed(seeds.init)
         n_inputs = spec.input_shape[0]
         odd = torch.randint(-(2**62), 2**62, (n_inputs + spec.n_classes,), generator=draw) * 2 + 1
+        self.least = -0.5 if spec.multilabel else 0.0
         self.column, self.class_ = odd[:n_inputs].to(device), odd[n_inputs:].to(device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
@@ -34,7 +35,7 @@ class Chance(Learner):
         bits = x.contiguous().view(torch.int32).long()  # (n, D)
         key = (bits * self.column).sum(1, keepdim=True)  # wraps modulo 2^64
         mixed = _mix(_mix(key) + self.class_)  # (n, C)
-        return (mixed >> 40).float() / 2**23  # the upper 24 bits, in [0, 1)
+        return (mixed >> 40).float() / 2**23 + self.least  # the upper bits, in [0, 1), moved
 
     def footprint(self) -> Footprint:
         return Footprint()

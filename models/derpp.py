@@ -10,11 +10,12 @@ import torch
 from torch.nn.functional import cross_entropy, mse_loss
 
 from embedbench.errors import UserError
-from embedbench.learner import Footprint, Learner, Seeds, Tags, tensor_bytes
+from embedbench.learner import Footprint, Learner, Seeds, Tags
 from embedbench.stream import StreamSpec
 
-from ._memory import BY_SAMPLE, Exemplars, Memory, check_memory
-from ._sgd import check_training, mlp_net, optimiser_bytes, optimiser_of, predict
+from ._exemplars import Exemplars
+from ._memory import BY_SAMPLE, Memory, check_memory
+from ._sgd import check_training, net_bytes, new_net, predict
 
 
 @dataclass
@@ -58,10 +59,8 @@ class DERpp(Learner):
                 raise UserError(f"derpp.{name} must be finite and at least 0, got {value}")
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.steps = seeds, 0
-        net = mlp_net(spec.input_shape[0], self.units, self.layers, spec.n_classes, seeds.init)
-        self.net = net.to(device)
-        self.optimiser_ = optimiser_of(self)
+        self.seeds, self.device, self.steps = seeds, device, 0
+        self.net, self.optimiser_ = new_net(self, spec, seeds, device)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device, logits=True)
 
     def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
@@ -85,8 +84,4 @@ class DERpp(Learner):
         return predict(self.net, x)
 
     def footprint(self) -> Footprint:
-        return Footprint(
-            parameters=tensor_bytes(*self.net.parameters()),
-            optimiser=optimiser_bytes(self.optimiser_),
-            **self.exemplars.footprint(),
-        )
+        return Footprint(**net_bytes(self), **self.exemplars.footprint())

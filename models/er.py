@@ -1,28 +1,32 @@
-"""ER: every batch of the stream is learned together with a batch from a memory."""
+"""ER: what comes is learned together with samples from a memory."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch.nn.functional import cross_entropy
 
-from embedbench.learner import Footprint, Learner, Seeds, Tags, tensor_bytes
-from embedbench.stream import StreamSpec
+from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
+from embedbench.stream import Session, StreamSpec
 
-from ._memory import BY_SAMPLE, Exemplars, Memory, check_memory
-from ._sgd import check_training, mlp_net, optimiser_bytes, optimiser_of, predict
+from ._exemplars import Exemplars
+from ._memory import BY_SAMPLE, Memory, check_memory
+from ._sgd import Stop, batch_loss, check_training, net_bytes, new_net, predict, train
 
 
 @dataclass
 class ER(Learner):
     """Experience replay: one step a stream batch, on it and as many samples drawn from memory.
 
+    Where a stream gives whole sessions, each is learned together with all of the memory.
+
     **Source**: Chaudhry et al. (2019, "On tiny episodic memories"), Algorithm 1, with reservoir
     sampling; memory batch, memory size and optimiser as in the code of Michel et al. (2023). The
-    stream batch enters the memory after the step.
+    stream batch enters the memory after the step. Whole sessions, and sets of labels: Abdelsalam et
+    al. (2021, IIRC), with a "random" memory of 20 samples a class; with all samples their
+    "ER-infinite".
 
     **Departs**: `lr` is fitted to frozen embeddings and a small network. Where the memory holds
     fewer samples than are to be drawn, all are. "reservoir" of 2,000 is our choice between the
@@ -31,8 +35,10 @@ class ER(Learner):
     Parameters
     ----------
     units, layers, lr, weight_decay, optimiser : as in `mlp`
-    batch_size : samples drawn from memory at each step
-    memory : which samples are kept, "reservoir", "balanced" (as in `gdumb`) or "all"
+    batch_size : samples drawn from memory at each step; of a whole session, those of a step
+    memory : which samples are kept, "reservoir", "balanced" (as in `gdumb`) or "all"; of whole
+        sessions also "random"
+    optimiser_state, stop : as in `mlp`, for whole sessions; online the optimiser is kept
     """
 
     units: int = 400
@@ -42,38 +48,42 @@ class ER(Learner):
     weight_decay: float = 1e-4
     optimiser: str = "sgd"
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
+    optimiser_state: str = "fresh"
+    stop: Stop = field(default_factory=Stop)
 
-    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True)
-    state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "exemplars", "steps")
+    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, multilabel=True)
+    state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "exemplars", "steps", "learned")
 
     def __post_init__(self) -> None:
         check_training(self)
-        check_memory(self, BY_SAMPLE)
+        check_memory(self, ("random", *BY_SAMPLE))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.steps = seeds, 0
-        net = mlp_net(spec.input_shape[0], self.units, self.layers, spec.n_classes, seeds.init)
-        self.net = net.to(device)
-        self.optimiser_ = optimiser_of(self)
+        self.seeds, self.device = seeds, device
+        self.learned = self.steps = 0  # whole sessions, and online steps
+        self.net, self.optimiser_ = new_net(self, spec, seeds, device)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
 
     def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
         draw = np.random.default_rng([self.seeds.batches, self.steps])
         old_x, old_y, _ = self.exemplars.sample(self.batch_size, draw)
         self.net.train()
-        loss = cross_entropy(self.net(torch.cat([x, old_x])), torch.cat([y, old_y]))
+        seen = self.exemplars.meet(y)
+        loss = batch_loss(self.net(torch.cat([x, old_x])), torch.cat([y, old_y]), seen)
         self.optimiser_.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.optimiser_.step()
         self.exemplars.add(x, y)
         self.steps += 1
 
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        log = train(self, self.exemplars.join(session))
+        self.exemplars.take(session)
+        self.learned += 1
+        return log
+
     def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         return predict(self.net, x)
 
     def footprint(self) -> Footprint:
-        return Footprint(
-            parameters=tensor_bytes(*self.net.parameters()),
-            optimiser=optimiser_bytes(self.optimiser_),
-            **self.exemplars.footprint(),
-        )
+        return Footprint(**net_bytes(self), **self.exemplars.footprint())

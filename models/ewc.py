@@ -22,9 +22,8 @@ from ._sgd import (
     check_training,
     generator,
     loss_mask,
-    mlp_net,
+    new_net,
     optimiser_bytes,
-    optimiser_of,
     predict,
     train,
 )
@@ -110,10 +109,8 @@ class EWC(Learner):
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device = seeds, device
         self.learned = self.searched = 0
+        self.net, self.optimiser_ = new_net(self, spec, seeds, device)
         self.lam_ = 0.0 if self.lam is None else self.lam
-        net = mlp_net(spec.input_shape[0], self.units, self.layers, spec.n_classes, seeds.init)
-        self.net = net.to(device)
-        self.optimiser_ = optimiser_of(self)
         # One penalty λ/2 weight·(θ - anchor)² serves every way of merging, however many sessions: a
         # sum of quadratics Σ_k F_k (θ - θ*_k)² is one, centred on the F-weighted mean of the θ*_k.
         self.weight = [torch.zeros_like(p) for p in self.net.parameters()]

@@ -12,7 +12,7 @@ from embedbench.errors import UserError, unknown
 from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
 from embedbench.stream import Session, StreamSpec
 
-from ._sgd import Stop, check_training, optimiser_bytes, optimiser_of, predict, train
+from ._sgd import Stop, check_training, net_bytes, optimiser_of, predict, train
 
 VALUES = ("raw", "saturate", "sign")
 
@@ -76,12 +76,11 @@ class FEL(Learner):
             )
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.device = seeds, device
-        self.learned = 0
+        self.seeds, self.device, self.learned = seeds, device, 0
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seeds.init)
             self.net = FELNet(self, spec.input_shape[0], spec.n_classes).to(device)
-        self.optimiser_ = optimiser_of(self)
+        self.optimiser_ = optimiser_of(self, self.net)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         log = train(self, session)
@@ -92,13 +91,10 @@ class FEL(Learner):
         return predict(self.net, x)
 
     def footprint(self) -> Footprint:
-        held = Footprint(
-            parameters=tensor_bytes(*self.net.parameters()),
+        return Footprint(
+            **net_bytes(self),
             fixed=tensor_bytes(*self.net.buffers()),
         )
-        if self.optimiser_state == "kept":
-            held["optimiser"] = optimiser_bytes(self.optimiser_)
-        return held
 
 
 class FELNet(nn.Module):

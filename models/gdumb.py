@@ -14,7 +14,8 @@ from embedbench.errors import UserError
 from embedbench.learner import Footprint, Learner, Seeds, Tags, tensor_bytes
 from embedbench.stream import Session, StreamSpec, Table, View
 
-from ._memory import BY_SAMPLE, Exemplars, Memory, check_memory
+from ._exemplars import Exemplars
+from ._memory import BY_SAMPLE, Memory, check_memory
 from ._sgd import Stop, check_training, fit, generator, make_optimiser, mlp_net, predict
 
 

@@ -7,25 +7,30 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize, one_hot
 
-from embedbench.errors import UserError
+from embedbench.errors import UserError, unknown
 from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
 from embedbench.stream import Session, StreamSpec
 
-from ._memory import BY_SESSION, Exemplars, Memory, check_memory
+from ._cosine import CosineNet, predict_cosines
+from ._exemplars import Exemplars, taught
+from ._memory import BY_SESSION, Memory, check_memory
 from ._sgd import (
     Objective,
     Stop,
     check_training,
     mlp_net,
-    optimiser_bytes,
+    net_bytes,
     optimiser_of,
+    predict,
+    set_loss,
     train,
 )
 
 UNSEEN = -2.0  # score of a class without exemplars: below every cosine
+ETA = 1.0  # where the η of a cosine head begins in every session
 
 
 @dataclass
@@ -34,22 +39,29 @@ class ICaRL(Learner):
 
     A session and all exemplars are learned by binary cross-entropy, a sigmoid a class: new classes
     have their labels as targets, old ones the sigmoids of the network before the session. A sample
-    is given to the class whose exemplars' mean feature is nearest.
+    is given to the class whose exemplars' mean feature is nearest; with `answer` "logits", and
+    always where samples have sets of labels, the network itself answers.
 
     **Source**: Rebuffi et al. (2017), Algorithms 1 to 5. The feature φ is the last hidden
-    activation, brought to length 1; so is the mean.
+    activation, brought to length 1; so is the mean. The answer by logits ("iCaRL-CNN"), and that
+    with a cosine head ("iCaRL-norm"), whose η begins at 1 in every session: Abdelsalam et al.
+    (2021, IIRC), Section 5.
 
     **Departs**: the embeddings are frozen, and what is learned is the network behind them. The loss
     is summed over the classes seen and averaged over the samples, as the paper's; libraries also
-    average over the classes (IIRC), or add a cross-entropy to a distillation of weight 4 (FACIL). A
-    class that comes again is learned by its labels. 20 exemplars a class, growing, where the paper
+    average over the classes, or add a cross-entropy to a distillation of weight 4 (FACIL). Of sets
+    of labels it is averaged over the classes, as in IIRC. A class that comes again is learned by
+    its labels, but where samples have sets of them. 20 exemplars a class, growing, where the paper
     has 2,000 in all (`--set icarl.memory.total=2000`). The old network is a copy that lives while a
-    session is learned.
+    session is learned. A cosine head has `lucir`'s φ, without the last ReLU, and the cosines are
+    the answer: with sets of labels their signs decide as those of the logits.
 
     Parameters
     ----------
     units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in `mlp`
     memory : at least one exemplar a class, "herding", "random" or "all"
+    answer : "means" of exemplars, or "logits"
+    head : "linear" or "cosine"
     """
 
     units: int = 400
@@ -61,35 +73,52 @@ class ICaRL(Learner):
     optimiser_state: str = "fresh"
     stop: Stop = field(default_factory=Stop)
     memory: Memory = field(default_factory=Memory)
+    answer: str = "means"
+    head: str = "linear"
 
-    tags: ClassVar[Tags] = Tags(stores_samples=True)
+    tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True)
     state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "learned", "exemplars", "means")
 
     def __post_init__(self) -> None:
         check_training(self)
         check_memory(self, BY_SESSION)
-        if self.memory.quota(1) == 0:
+        for setting, value, known in (
+            ("answer", self.answer, ("means", "logits")),
+            ("head", self.head, ("linear", "cosine")),
+        ):
+            if value not in known:
+                raise unknown(f"icarl.{setting}", value, known)
+        if self.answer == "means" and self.memory.quota(1) == 0:
             raise UserError(
                 "icarl answers with the means of exemplars: icarl.memory.total and "
                 "icarl.memory.per_class must not be 0"
             )
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.device = seeds, device
-        self.learned = 0
-        net = mlp_net(spec.input_shape[0], self.units, self.layers, spec.n_classes, seeds.init)
-        self.net = net.to(device)
-        self.optimiser_ = optimiser_of(self)
+        self.seeds, self.device, self.learned = seeds, device, 0
+        self.net = self._new_net(spec, seeds).to(device)
+        self.optimiser_ = optimiser_of(self, self.net)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
+        self.by_means = self.answer == "means" and not spec.multilabel
         width = self.units if self.layers else spec.input_shape[0]
-        self.means = torch.zeros(spec.n_classes, width, device=device)
+        self.means = torch.zeros(spec.n_classes if self.by_means else 0, width, device=device)
+
+    def _new_net(self, spec: StreamSpec, seeds: Seeds) -> nn.Sequential | CosineNet:
+        shape = spec.input_shape[0], self.units, self.layers, spec.n_classes
+        if self.head == "cosine":
+            return CosineNet(*shape, eta=ETA, seed=seeds.init)
+        return mlp_net(*shape, seed=seeds.init)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        new = set(session.y.tolist())
+        new = taught(session)
         old = sorted(self.exemplars.classes - new)
-        log = train(self, self.exemplars.join(session), objective=self._objective(sorted(new), old))
+        objective = self._objective(sorted(new), old)
+        if isinstance(self.net, CosineNet):
+            self.net.eta.data.fill_(ETA)  # the old network, which is copied, has the η it learned
+        log = train(self, self.exemplars.join(session), objective=objective)
         self.exemplars.keep(session, self.features)
-        self._remember_means()
+        if self.by_means:
+            self._remember_means()
         self.learned += 1
         return log
 
@@ -100,10 +129,13 @@ class ICaRL(Learner):
 
         def loss(x: Tensor, y: Tensor) -> Tensor:
             logits = self.net(x)
-            targets = one_hot(y, logits.shape[1]).to(logits.dtype)
+            labels = y if y.ndim == 2 else one_hot(y, logits.shape[1])
+            targets = labels.to(logits.dtype)
             if old:
                 with torch.no_grad():
                     targets[:, old] = torch.sigmoid(teacher(x)[:, old])
+            if y.ndim == 2:
+                return set_loss(logits, targets, seen)
             entropy = binary_cross_entropy_with_logits(
                 logits[:, seen], targets[:, seen], reduction="sum"
             )
@@ -114,8 +146,9 @@ class ICaRL(Learner):
     @torch.no_grad()
     def features(self, x: Tensor) -> Tensor:
         """φ(x), the last hidden activation brought to length 1, (n, d)."""
-        phi: Tensor = normalize(self.net[:-1](x))
-        return phi
+        net = self.net
+        phi: Tensor = net.features(x) if isinstance(net, CosineNet) else net[:-1](x)
+        return normalize(phi)
 
     def _remember_means(self) -> None:
         phi = self.features(self.exemplars.x)
@@ -123,16 +156,17 @@ class ICaRL(Learner):
             self.means[c] = normalize(phi[self.exemplars.y == c].mean(0), dim=0)
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
-        # ‖φ - μ‖² = 2 - 2 φ·μ where both have length 1
-        near = self.features(x) @ self.means.T  # (n, d) @ (d, C) -> (n, C)
-        return near.masked_fill((self.means == 0).all(1), UNSEEN)
+        if self.by_means:
+            # ‖φ - μ‖² = 2 - 2 φ·μ where both have length 1
+            near = self.features(x) @ self.means.T  # (n, d) @ (d, C) -> (n, C)
+            return near.masked_fill((self.means == 0).all(1), UNSEEN)
+        if isinstance(self.net, CosineNet):
+            return predict_cosines(self.net, x)
+        return predict(self.net, x)
 
     def footprint(self) -> Footprint:
-        held = Footprint(
-            parameters=tensor_bytes(*self.net.parameters()),
+        return Footprint(
+            **net_bytes(self),
             means=tensor_bytes(self.means),
             **self.exemplars.footprint(),
         )
-        if self.optimiser_state == "kept":
-            held["optimiser"] = optimiser_bytes(self.optimiser_)
-        return held

@@ -13,16 +13,9 @@ from embedbench.errors import unknown
 from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
 from embedbench.stream import Session, StreamSpec
 
-from ._memory import BY_SESSION, Exemplars, Memory, check_memory
-from ._sgd import (
-    Stop,
-    check_training,
-    mlp_net,
-    optimiser_bytes,
-    optimiser_of,
-    predict,
-    train,
-)
+from ._exemplars import Exemplars
+from ._memory import BY_SESSION, Memory, check_memory
+from ._sgd import Stop, check_training, net_bytes, new_net, predict, train
 
 RECTIFIED = ("probabilities", "logits")
 
@@ -74,11 +67,8 @@ class IL2M(Learner):
             raise unknown("il2m.rectified", self.rectified, RECTIFIED)
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.device = seeds, device
-        self.learned = 0
-        net = mlp_net(spec.input_shape[0], self.units, self.layers, spec.n_classes, seeds.init)
-        self.net = net.to(device)
-        self.optimiser_ = optimiser_of(self)
+        self.seeds, self.device, self.learned = seeds, device, 0
+        self.net, self.optimiser_ = new_net(self, spec, seeds, device)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
         # Of each class: μ_first, μ_now, conf of its session, and the session's number, -1 unseen.
         self.first, self.now, self.confidence = (
@@ -130,14 +120,11 @@ class IL2M(Learner):
         return torch.where(known, ratio * latest / self.confidence, 1.0)
 
     def footprint(self) -> Footprint:
-        held = Footprint(
-            parameters=tensor_bytes(*self.net.parameters()),
+        return Footprint(
+            **net_bytes(self),
             statistics=tensor_bytes(self.first, self.now, self.confidence, self.session_of),
             **self.exemplars.footprint(),
         )
-        if self.optimiser_state == "kept":
-            held["optimiser"] = optimiser_bytes(self.optimiser_)
-        return held
 
 
 def class_means(scores: Tensor, y: Tensor, otherwise: Tensor) -> Tensor:

@@ -7,21 +7,14 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from embedbench.errors import unknown
-from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
-from embedbench.stream import Bools, Session, StreamSpec, View
+from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
+from embedbench.stream import Bools, Labels, Session, StreamSpec, View
 
 from ._samples import Samples
-from ._sgd import (
-    Stop,
-    check_training,
-    mlp_net,
-    optimiser_bytes,
-    optimiser_of,
-    predict,
-    train,
-)
+from ._sgd import Stop, check_training, net_bytes, new_net, predict, train
 
 
 @dataclass
@@ -32,9 +25,11 @@ class Joint(Learner):
     another name of it. After the last session it has seen what `offline` is given at once.
 
     **Source**: Masana et al. (2022), "Class-incremental learning: survey and performance
-    evaluation", "Joint"; the upper bound of their tables.
+    evaluation", "Joint"; the upper bound of their tables. Sets of labels: Abdelsalam et al. (2021,
+    IIRC), whose "incremental joint" is this one on sessions with complete information.
 
-    **Departs**: validation data are kept as well, so that the stopping rule sees every class.
+    **Departs**: validation data are kept as well, so that the stopping rule sees every class. Of a
+    sample that comes with one set of labels and later with another, both sets hold.
 
     Parameters
     ----------
@@ -53,7 +48,7 @@ class Joint(Learner):
     stop: Stop = field(default_factory=Stop)
     weights: str = "fresh"
 
-    tags: ClassVar[Tags] = Tags(stores_samples=True)
+    tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True)
     state: ClassVar[tuple[str, ...]] = (
         "net", "optimiser_", "learned", "samples", "validation", "loss_classes",
     )  # fmt: skip
@@ -66,15 +61,13 @@ class Joint(Learner):
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.spec, self.seeds, self.device = spec, seeds, device
         self.learned = 0
-        self.samples, self.validation = (Samples(spec.input_shape[0]) for _ in range(2))
+        n_labels = spec.n_classes if spec.multilabel else 0
+        self.samples, self.validation = (Samples(spec.input_shape[0], n_labels) for _ in range(2))
         self.loss_classes: Bools | None = np.zeros(spec.n_classes, dtype=np.bool_)
         self._new_net()
 
     def _new_net(self) -> None:
-        inputs, n_classes = self.spec.input_shape[0], self.spec.n_classes
-        net = mlp_net(inputs, self.units, self.layers, n_classes, self.seeds.init)
-        self.net = net.to(self.device)
-        self.optimiser_ = optimiser_of(self)
+        self.net, self.optimiser_ = new_net(self, self.spec, self.seeds, self.device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         self.samples.add(session.x, session.y)
@@ -94,9 +87,9 @@ class Joint(Learner):
         return replace(
             session,
             x=cast(View, self.samples),
-            y=self.samples.y.astype(np.int64),
+            y=_as_given(self.samples.y),
             val_x=cast(View, self.validation),
-            val_y=self.validation.y.astype(np.int64),
+            val_y=_as_given(self.validation.y),
             loss_classes=self.loss_classes,
         )
 
@@ -104,12 +97,15 @@ class Joint(Learner):
         return predict(self.net, x)
 
     def footprint(self) -> Footprint:
-        held = Footprint(parameters=tensor_bytes(*self.net.parameters()))
+        held = net_bytes(self)
         for stored in (self.samples, self.validation):
             for kind, size in stored.footprint().items():
                 held[kind] = held.get(kind, 0) + size
         if self.loss_classes is not None:
             held["mask"] = self.loss_classes.nbytes
-        if self.optimiser_state == "kept":
-            held["optimiser"] = optimiser_bytes(self.optimiser_)
         return held
+
+
+def _as_given(y: NDArray[Any]) -> Labels:
+    """Kept labels as a session has them."""
+    return y if y.ndim == 2 else y.astype(np.int64)

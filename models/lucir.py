@@ -8,25 +8,18 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy, normalize
 
 from embedbench.errors import UserError
-from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
+from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
 from embedbench.stream import Session, StreamSpec
 
+from ._cosine import CosineNet, predict_cosines
 from ._distill import only
-from ._memory import BY_SESSION, Exemplars, Memory, check_memory
-from ._sgd import (
-    Objective,
-    Stop,
-    check_training,
-    mlp_net,
-    optimiser_bytes,
-    optimiser_of,
-    predict,
-    train,
-)
+from ._exemplars import Exemplars, taught
+from ._memory import BY_SESSION, Memory, check_memory
+from ._sgd import Objective, Stop, check_training, net_bytes, optimiser_of, predict, set_loss, train
 
 
 @dataclass
@@ -34,18 +27,21 @@ class LUCIR(Learner):
     """Learning a unified classifier incrementally via rebalancing; logits are η cos(φ(x), θ_c).
 
     L = cross-entropy + λ (1 - cos(φ, φ_old)) + 1/K Σ_k max(0, m - cos(φ, θ_y) + cos(φ, θ_k)), the
-    last on exemplars of old classes, k the K new classes most like them.
+    last on exemplars of old classes, k the K new classes most like them. Sets of labels are learned
+    by `set_loss` over the classes seen, in the place of cross-entropy; the answers are the cosines.
 
     **Source**: Hou et al. (2019), Eqs. 4 to 9: K = 2, m = .5, λ = λ_base √(old/new classes), λ_base
     = 5 (CIFAR) or 10 (ImageNet). From their code: a new θ_c begins as the direction of the class's
     mean feature, as long as the old θ are on average (imprinting); those of old classes stand
     still; the margins are averaged over k, which the paper sums. φ is the last hidden activation
-    without its ReLU.
+    without its ReLU. Sets of labels: Abdelsalam et al. (2021, IIRC), with η beginning at 1.
 
     **Departs**: the optimiser and the stopping rule are `mlp`'s. η begins at 10, not at 1: an
     adaptive optimiser moves it by about the learning rate a step, and with η near 1 nothing is
     learned. No fine-tuning on a balanced set afterwards. The old network is a copy that lives while
-    a session is learned. A class that comes again is learned as a new one, but not imprinted.
+    a session is learned. A class that comes again is learned as a new one, but not imprinted. Where
+    samples have sets of labels, new classes are those that a session introduces; a sample without
+    any of them counts as an exemplar, and each of its labels has its margins.
 
     Parameters
     ----------
@@ -71,7 +67,7 @@ class LUCIR(Learner):
     eta: float = 10.0
     memory: Memory = field(default_factory=Memory)
 
-    tags: ClassVar[Tags] = Tags(stores_samples=True)
+    tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True)
     state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "learned", "exemplars")
 
     def __post_init__(self) -> None:
@@ -87,16 +83,16 @@ class LUCIR(Learner):
                 raise UserError(f"lucir.{setting} must be {expected}, got {getattr(self, setting)}")
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.device = seeds, device
-        self.learned = 0
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seeds.init)
-            self.net = CosineNet(self, spec.input_shape[0], spec.n_classes, seeds.init).to(device)
-        self.optimiser_ = optimiser_of(self)
+        self.seeds, self.device, self.learned = seeds, device, 0
+        self.multilabel, n_inputs = spec.multilabel, spec.input_shape[0]
+        self.net = CosineNet(
+            n_inputs, self.units, self.layers, spec.n_classes, eta=self.eta, seed=seeds.init
+        ).to(device)
+        self.optimiser_ = optimiser_of(self, self.net)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        present, seen = set(session.y.tolist()), set(self.exemplars.classes)
+        present, seen = taught(session), set(self.exemplars.classes)
         old = sorted(seen - present)
         if seen:
             self._imprint(session, sorted(present - seen), sorted(seen))
@@ -105,7 +101,7 @@ class LUCIR(Learner):
         def stepped() -> None:
             theta.data[old] = stands
 
-        lam = self.lam * math.sqrt(len(seen) / len(present))
+        lam = self.lam * math.sqrt(len(seen) / max(1, len(present)))
         log = train(
             self,
             self.exemplars.join(session),
@@ -123,66 +119,51 @@ class LUCIR(Learner):
         length = theta[seen].norm(dim=1).mean()
         y = torch.from_numpy(session.y).to(self.device)
         for c in new:
-            x = session.x.batch((y == c).nonzero().flatten(), self.device)
-            theta[c] = length * normalize(normalize(self.net.features(x)).mean(0), dim=0)
+            own = (y[:, c] if self.multilabel else y == c).nonzero().flatten()
+            if len(own):
+                phi = normalize(self.net.features(session.x.batch(own, self.device)))
+                theta[c] = length * normalize(phi.mean(0), dim=0)
 
     def _objective(self, old: list[int], present: list[int], lam: float) -> Objective:
+        seen = torch.tensor([*old, *present], device=self.device)
         mask = only({*old, *present}, len(self.net.theta), self.device)
-        is_old = torch.zeros_like(mask, dtype=torch.bool)
-        is_old[old] = True
         teacher = copy.deepcopy(self.net)
 
         def loss(x: Tensor, y: Tensor) -> Tensor:
             phi = self.net.features(x)
             cosines = self.net.cosines(phi)  # (n, C)
-            total = cross_entropy(self.net.eta * cosines + mask, y)
+            logits = self.net.eta * cosines
+            total = set_loss(logits, y, seen) if y.ndim == 2 else cross_entropy(logits + mask, y)
             if lam:
                 with torch.no_grad():
                     before = teacher.features(x)
                 total = total + lam * (1 - cosine_similarity(phi, before)).mean()
-            hard = is_old[y]
-            if not hard.any():
+            row, label = _pairs(y, old, present)
+            if not len(row) or not present:
                 return total
-            return total + ranking(cosines[hard], y[hard], present, self.negatives, self.margin)
+            return total + ranking(cosines[row], label, present, self.negatives, self.margin)
 
         return loss
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
-        return predict(self.net, x)
+        return predict_cosines(self.net, x) if self.multilabel else predict(self.net, x)
 
     def footprint(self) -> Footprint:
-        held = Footprint(
-            parameters=tensor_bytes(*self.net.parameters()), **self.exemplars.footprint()
-        )
-        if self.optimiser_state == "kept":
-            held["optimiser"] = optimiser_bytes(self.optimiser_)
-        return held
+        return Footprint(**net_bytes(self), **self.exemplars.footprint())
 
 
-class CosineNet(nn.Module):
-    """A trunk whose last layer is linear, and a cosine head; θ from the global random state."""
+def _pairs(y: Tensor, old: list[int], new: list[int]) -> tuple[Tensor, Tensor]:
+    """The exemplars of old classes in a batch: their rows (m,) and labels (m,), one a label.
 
-    def __init__(self, lucir: LUCIR, n_inputs: int, n_classes: int, seed: int) -> None:
-        super().__init__()
-        width = lucir.units if lucir.layers else n_inputs
-        self.trunk: nn.Module = nn.Identity()
-        if lucir.layers:
-            self.trunk = mlp_net(n_inputs, lucir.units, lucir.layers - 1, width, seed)
-        self.theta = nn.Parameter(torch.empty(n_classes, width).uniform_(-1, 1) / width**0.5)
-        self.eta = nn.Parameter(torch.tensor(lucir.eta))
-
-    def features(self, x: Tensor) -> Tensor:
-        """φ(x), (n, d)."""
-        phi: Tensor = self.trunk(x)
-        return phi
-
-    def cosines(self, phi: Tensor) -> Tensor:
-        """cos(φ, θ_c), (n, C)."""
-        return normalize(phi) @ normalize(self.theta).T  # (n, d) @ (d, C)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits of x (n, D), (n, C)."""
-        return self.eta * self.cosines(self.features(x))
+    Of label sets (b, C), those without a label in `new`.
+    """
+    if y.ndim == 1:
+        row = torch.isin(y, y.new_tensor(old)).nonzero().flatten()
+        return row, y[row]
+    of_old = y.new_zeros(y.shape[1])
+    of_old[old] = True
+    row, label = (y & of_old & ~y[:, new].any(1, keepdim=True)).nonzero().T
+    return row, label
 
 
 def ranking(cosines: Tensor, y: Tensor, new: list[int], k: int, margin: float) -> Tensor:

@@ -11,21 +11,13 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from embedbench.errors import UserError
-from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
+from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
 from embedbench.stream import Session, StreamSpec
 
 from ._distill import distillation, only
-from ._memory import BY_SESSION, Exemplars, Memory, check_memory
-from ._sgd import (
-    Objective,
-    Stop,
-    check_training,
-    mlp_net,
-    optimiser_bytes,
-    optimiser_of,
-    predict,
-    train,
-)
+from ._exemplars import Exemplars
+from ._memory import BY_SESSION, Memory, check_memory
+from ._sgd import Objective, Stop, check_training, net_bytes, new_net, predict, train
 
 
 @dataclass
@@ -76,11 +68,9 @@ class LwF(Learner):
             raise UserError(f"lwf.temperature must be finite and above 0, got {self.temperature}")
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.device = seeds, device
-        self.learned, self.n_classes = 0, spec.n_classes
-        net = mlp_net(spec.input_shape[0], self.units, self.layers, spec.n_classes, seeds.init)
-        self.net = net.to(device)
-        self.optimiser_ = optimiser_of(self)
+        self.seeds, self.device, self.learned = seeds, device, 0
+        self.net, self.optimiser_ = new_net(self, spec, seeds, device)
+        self.n_classes = spec.n_classes
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
@@ -112,9 +102,4 @@ class LwF(Learner):
         return predict(self.net, x)
 
     def footprint(self) -> Footprint:
-        held = Footprint(
-            parameters=tensor_bytes(*self.net.parameters()), **self.exemplars.footprint()
-        )
-        if self.optimiser_state == "kept":
-            held["optimiser"] = optimiser_bytes(self.optimiser_)
-        return held
+        return Footprint(**net_bytes(self), **self.exemplars.footprint())

@@ -7,25 +7,18 @@ from typing import Any, ClassVar
 
 import torch
 
-from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
+from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
 from embedbench.stream import Session, StreamSpec
 
-from ._sgd import (
-    Stop,
-    check_training,
-    mlp_net,
-    optimiser_bytes,
-    optimiser_of,
-    predict,
-    train,
-)
+from ._sgd import Stop, check_training, net_bytes, new_net, predict, train
 
 
 @dataclass
 class MLP(Learner):
     """Multi-layer perceptron trained session after session, with nothing against forgetting.
 
-    The class-incremental literature calls it fine-tuning: `finetune` is another name of it.
+    The class-incremental literature calls it fine-tuning: `finetune` is another name of it. Sets of
+    labels are learned by binary cross-entropy over the classes seen.
 
     **Source**: Kemker et al. (2018), Table S1 (400×2 ReLU, batch 256, Nadam 8e-4); the head has a
     unit for every class of the stream from the start, as the sizes in Table 2 imply.
@@ -53,17 +46,15 @@ class MLP(Learner):
     optimiser_state: str = "fresh"
     stop: Stop = field(default_factory=Stop)
 
+    tags: ClassVar[Tags] = Tags(multilabel=True)
     state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "learned")
 
     def __post_init__(self) -> None:
         check_training(self)
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.device = seeds, device
-        self.learned = 0
-        net = mlp_net(spec.input_shape[0], self.units, self.layers, spec.n_classes, seeds.init)
-        self.net = net.to(device)
-        self.optimiser_ = optimiser_of(self)
+        self.seeds, self.device, self.learned = seeds, device, 0
+        self.net, self.optimiser_ = new_net(self, spec, seeds, device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         log = train(self, session)
@@ -74,7 +65,4 @@ class MLP(Learner):
         return predict(self.net, x)
 
     def footprint(self) -> Footprint:
-        held = Footprint(parameters=tensor_bytes(*self.net.parameters()))
-        if self.optimiser_state == "kept":
-            held["optimiser"] = optimiser_bytes(self.optimiser_)
-        return held
+        return net_bytes(self)

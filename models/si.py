@@ -14,15 +14,7 @@ from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
 from embedbench.stream import Session, StreamSpec
 
 from ._penalty import pull
-from ._sgd import (
-    Stop,
-    check_training,
-    mlp_net,
-    optimiser_bytes,
-    optimiser_of,
-    predict,
-    train,
-)
+from ._sgd import Stop, check_training, net_bytes, new_net, predict, train
 
 
 @dataclass
@@ -69,11 +61,8 @@ class SI(Learner):
             raise UserError(f"si.xi must be finite and above 0, got {self.xi}")
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.device = seeds, device
-        self.learned = 0
-        net = mlp_net(spec.input_shape[0], self.units, self.layers, spec.n_classes, seeds.init)
-        self.net = net.to(device)
-        self.optimiser_ = optimiser_of(self)
+        self.seeds, self.device, self.learned = seeds, device, 0
+        self.net, self.optimiser_ = new_net(self, spec, seeds, device)
         self.importance = [torch.zeros_like(p) for p in self.net.parameters()]  # Ω
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
@@ -109,10 +98,7 @@ class SI(Learner):
         return predict(self.net, x)
 
     def footprint(self) -> Footprint:
-        held = Footprint(
-            parameters=tensor_bytes(*self.net.parameters()),
+        return Footprint(
+            **net_bytes(self),
             importance=tensor_bytes(*self.importance),
         )
-        if self.optimiser_state == "kept":
-            held["optimiser"] = optimiser_bytes(self.optimiser_)
-        return held

@@ -1,0 +1,110 @@
+"""When training a session ends, and which of its epochs is kept."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+from embedbench.errors import UserError, unknown
+
+RULES = ("patience", "plateau", "epochs", "trained")
+MONITORS = ("loss", "accuracy", "pw_js")
+DECAY = 0.1  # of the learning rate on a plateau
+
+
+@dataclass(frozen=True)
+class Stop:
+    """When training a session ends. The steps taken and the reason are recorded.
+
+    **Source**: none of the papers prints its rule. The default follows from what early stopping
+    does to sessions of forty samples: a rule that counts epochs stops before anything is learned.
+    "patience" looks at the session's own validation data; exemplars of older ones are not in it.
+    "plateau" is that of Abdelsalam et al. (2021, IIRC), Appendix A, with `patience` 10, `min_delta`
+    1e-3 and `monitor` "pw_js", as their code has it.
+
+    Parameters
+    ----------
+    rule : "patience": once more than `patience` epochs in a row brought no better validation value;
+        "plateau": after `epochs`; once more than `patience` epochs in a row brought no better
+        validation value, the learning rate falls to a tenth, and the count begins anew; "epochs":
+        after `epochs`; "trained": once an epoch's mean training loss is ≤ `target`
+    epochs : the cap of every rule
+    first_epochs : the cap in the first session; None: `epochs`
+    patience : epochs without improvement that are borne; 0 stops at the first
+    min_steps : optimiser steps before a rule may stop, decay or remember an epoch
+    monitor : "loss", "accuracy" or, of label sets, "pw_js" on the session's validation data
+    min_delta : improvement that counts as one
+    restore : go back to the weights of the best epoch
+    ties : which of several equally good epochs is best, "later" or "earlier"
+    target : training loss, nats, of the rule "trained"
+    """
+
+    rule: str = "patience"
+    epochs: int = 200
+    first_epochs: int | None = None
+    patience: int = 5
+    min_steps: int = 30
+    monitor: str = "loss"
+    min_delta: float = 1e-4
+    restore: bool = True
+    ties: str = "later"
+    target: float = 0.05
+
+    def __post_init__(self) -> None:
+        for what, value, known in (
+            ("stop rule", self.rule, RULES),
+            ("monitor", self.monitor, MONITORS),
+            ("ties", self.ties, ("later", "earlier")),
+        ):
+            if value not in known:
+                raise unknown(what, value, known)
+        for name, epochs in (("epochs", self.epochs), ("first_epochs", self.first_epochs)):
+            if epochs is not None and epochs < 1:
+                raise UserError(f"stop.{name} must be at least 1, got {epochs}")
+        if self.patience < 0:
+            raise UserError(f"stop.patience must be at least 0, got {self.patience}")
+
+    def cap(self, *, first: bool) -> int:
+        """Epochs at most, in the `first` session or a later one."""
+        return self.first_epochs if first and self.first_epochs is not None else self.epochs
+
+    def decay(self, optimiser: torch.optim.Optimizer) -> ReduceLROnPlateau | None:
+        """What lowers the learning rate as the rule says; takes each value, lower is better."""
+        if self.rule != "plateau":
+            return None
+        return ReduceLROnPlateau(
+            optimiser,
+            factor=DECAY,
+            patience=self.patience,
+            threshold=self.min_delta,
+            threshold_mode="abs",
+        )
+
+
+class Best:
+    """The best epoch so far, by a value where lower is better."""
+
+    def __init__(self, stop: Stop) -> None:
+        self.stop = stop
+        self.value = math.inf  # of the epoch to restore
+        self.mark = math.inf  # what the next epoch must beat by min_delta
+        self.waited = 0
+        self.epoch = 0
+        self.weights: dict[str, Any] | None = None
+
+    def see(self, value: float, epoch: int, net: nn.Module) -> None:
+        better = value <= self.value if self.stop.ties == "later" else value < self.value
+        if better:
+            self.value, self.epoch = value, epoch
+            if self.stop.restore:
+                self.weights = copy.deepcopy(net.state_dict())
+        if value < self.mark - self.stop.min_delta:
+            self.mark, self.waited = value, 0
+        else:
+            self.waited += 1
