@@ -3,7 +3,7 @@
 `embedbench check NAME` runs it, for what ships as for what lies outside the project; the tests run
 it over everything that ships. A check is one function whose docstring says what it demands; it
 raises `CheckFailed` where it is let down. They live in check_learners, check_promises,
-check_sessions, check_multilabel, check_protocols and check_metrics.
+check_sessions, check_multilabel, check_protocols, check_label_sets and check_metrics.
 """
 
 from __future__ import annotations
@@ -104,10 +104,16 @@ def learner_checks() -> list[Callable[[type[Learner]], None]]:
 
 def check_protocol(protocol: str | type[Protocol]) -> list[Result]:
     """Hold a protocol, by name or class, to every check for protocols."""
+    cls = registry.protocol_class(protocol) if isinstance(protocol, str) else protocol
+    return run_checks(protocol_checks(), cls)
+
+
+def protocol_checks() -> list[Callable[[type[Protocol]], None]]:
+    """Every check for protocols."""
+    from embedbench import check_label_sets  # noqa: F401  (adds its checks, as above)
     from embedbench.check_protocols import PROTOCOL_CHECKS
 
-    cls = registry.protocol_class(protocol) if isinstance(protocol, str) else protocol
-    return run_checks(PROTOCOL_CHECKS, cls)
+    return PROTOCOL_CHECKS
 
 
 def check_metrics() -> list[Result]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from embedbench._check_tools import (
-    SEEDS,
     ask,
     held_bytes,
     learner_check,
@@ -17,9 +16,8 @@ from embedbench._check_tools import (
     teach,
 )
 from embedbench.check import demand
-from embedbench.check_streams import SESSIONS, blobs, multilabel_blobs
+from embedbench.check_streams import SESSIONS, blobs
 from embedbench.learner import Learner
-from embedbench.runner import run_stream
 
 
 @learner_check
@@ -98,13 +96,4 @@ def tags_are_true(cls: type[Learner]) -> None:
         blank[:, stream.spec.layers["middle"][0] :] = 0
         demand(
             not same(scores, ask(learner, stream, blank)), "needs_layers, but they do not matter"
-        )
-    if cls.tags.multilabel and cls.tags.learns:
-        stream = multilabel_blobs(cls.tags)
-        run_stream(stream, learner, SEEDS)
-        scores, true = ask(learner, stream), stream.eval_sets[0].y
-        least = np.where(true, scores, np.inf).min(axis=1)
-        right = float((least > np.where(true, -np.inf, scores).max(axis=1)).mean())
-        demand(
-            right >= 0.9, f"multilabel, but only {right:.0%} of samples have their labels on top"
         )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from embedbench import registry
 from embedbench.check import demand
-from embedbench.check_files import KINDS, SEEDS, build, each_case
+from embedbench.check_files import KINDS, SEEDS, Case, build, each_case
 from embedbench.file import TEST, TRAIN, VAL
 from embedbench.protocol import Protocol
 from embedbench.stream import EvalSet, Session, Stream
@@ -25,6 +25,15 @@ def protocol_check(check: ProtocolCheck) -> ProtocolCheck:
     """Add a check to the suite."""
     PROTOCOL_CHECKS.append(check)
     return check
+
+
+def _flat(cls: type[Protocol]) -> Iterator[Case]:
+    """Streams of one class a sample; check_label_sets has what holds of the others."""
+    return (case for case in each_case(cls) if not case.stream.spec.multilabel)
+
+
+def _multilabel(cls: type[Protocol]) -> bool:
+    return build(cls, "plain", 0).stream.spec.multilabel
 
 
 @protocol_check
@@ -61,7 +70,7 @@ def train_and_test_are_disjoint(cls: type[Protocol]) -> None:
 @protocol_check
 def counts_are_exact(cls: type[Protocol]) -> None:
     """Every sample of the file comes, and each as often as the others: in one session or in all."""
-    for case in each_case(cls):
+    for case in _flat(cls):
         where, stream = case.where, case.stream
         brought = (case.split == VAL).any()
         roles = {
@@ -88,7 +97,7 @@ def counts_are_exact(cls: type[Protocol]) -> None:
 @protocol_check
 def samples_are_the_files(cls: type[Protocol]) -> None:
     """Features and labels are those of the file's rows, and every sample has one id."""
-    for kind in KINDS:
+    for kind in [] if _multilabel(cls) else KINDS:
         case = build(cls, kind, 0, scale="none")
         values = [file.read() for file in case.files]
         names: dict[int, int] = {}
@@ -154,7 +163,7 @@ def recipe_is_the_parameters(cls: type[Protocol]) -> None:
 @protocol_check
 def labels_never_reveal_the_future(cls: type[Protocol]) -> None:
     """A session introduces just the new classes that it teaches, and has labels of its own only."""
-    for case in each_case(cls):
+    for case in _flat(cls):
         where, stream = case.where, case.stream
         seen: set[int] = set()
         for i, (session, test) in enumerate(zip(stream.sessions, stream.eval_sets, strict=True)):
@@ -174,7 +183,7 @@ def labels_never_reveal_the_future(cls: type[Protocol]) -> None:
 @protocol_check
 def masks_admit_the_labels(cls: type[Protocol]) -> None:
     """What a session's loss and a set's answers are restricted to holds all their labels."""
-    for case in each_case(cls):
+    for case in _flat(cls):
         parts = [(s.loss_classes, {*s.y.tolist(), *s.val_y.tolist()}) for s in case.stream.sessions]
         parts += [(e.candidates, {*e.y.tolist()}) for e in case.stream.eval_sets]
         for mask, labels in parts:
@@ -206,7 +215,7 @@ def one_table_for_all(cls: type[Protocol]) -> None:
 @protocol_check
 def merged_ignores_the_order(cls: type[Protocol]) -> None:
     """The reference streams are the same for every seed, and together hold every sample once."""
-    for kind in KINDS:
+    for kind in [] if _multilabel(cls) else KINDS:
         # unscaled: a scaling that is fitted to session 0 depends on the order by right
         cases = [build(cls, kind, seed, scale="none") for seed in SEEDS]
         for references in zip(*(case.stream.references for case in cases), strict=True):
@@ -248,7 +257,7 @@ def validation_is_carved_per_class(cls: type[Protocol]) -> None:
 @protocol_check
 def small_classes_are_borne(cls: type[Protocol]) -> None:
     """Classes of one to five samples, and classes without test samples, leave no session empty."""
-    for case in each_case(cls):
+    for case in _flat(cls):
         where, stream = case.where, case.stream
         for i, (session, test) in enumerate(zip(stream.sessions, stream.eval_sets, strict=True)):
             demand(len(session.x), f"{where}: session {i} has no training sample")

@@ -30,6 +30,7 @@ class Samples:
     def __init__(self, width: int, n_labels: int = 0) -> None:
         self.width = width
         self.views: list[View] = []
+        self.ids: Ints = np.zeros(0, np.int64)  # only where labels are sets
         self.y: NDArray[Any] = np.zeros(0, np.int32)
         if n_labels:
             self.y = np.zeros((0, n_labels), np.bool_)
@@ -37,24 +38,28 @@ class Samples:
     def __len__(self) -> int:
         return len(self.y)
 
-    def add(self, view: View, y: Labels) -> None:
-        """Keep the samples of `view`, (n, D), with labels y, (n,) or (n, C)."""
+    def add(self, view: View, y: Labels, ids: Ints | None = None) -> None:
+        """Keep the samples of `view`, (n, D), with labels y, (n,) or (n, C).
+
+        Where labels are sets, `ids` (n,) say which samples are kept already.
+        """
+        if self.y.ndim == 2:
+            assert ids is not None
+            new = ~np.isin(ids, self.ids)
+            self._unite(ids[~new], y[~new])
+            self.ids = np.concatenate([self.ids, ids[new]])
+            view, y = replace(view, rows=view.rows[new]), y[new]
         last = self.views[-1] if self.views else None
         if last and last.table is view.table and last.columns is view.columns:
-            if self.y.ndim == 2:
-                view, y = self._unite(last, view, y)
             self.views[-1] = replace(view, rows=np.concatenate([last.rows, view.rows]))
         else:
             self.views.append(view)
         self.y = np.concatenate([self.y, y.astype(self.y.dtype)])
 
-    def _unite(self, last: View, view: View, y: Labels) -> tuple[View, Labels]:
-        """Give samples that are kept already, the last ones, their new labels; the others."""
-        order = np.argsort(last.rows, kind="stable")
-        known = np.isin(view.rows, last.rows)
-        place = order[np.searchsorted(last.rows, view.rows[known], sorter=order)]
-        np.logical_or.at(self.y, len(self) - len(last) + place, y[known])
-        return replace(view, rows=view.rows[~known]), y[~known]
+    def _unite(self, ids: Ints, y: Labels) -> None:
+        """Give samples that are kept already their new labels."""
+        order = np.argsort(self.ids, kind="stable")
+        self.y[order[np.searchsorted(self.ids, ids, sorter=order)]] |= y
 
     def take(self, index: Ints) -> torch.Tensor:
         """Copy out the samples `index`, (n,), in that order, (n, D) float32 on the CPU."""
@@ -87,7 +92,7 @@ class Samples:
     def footprint(self) -> Footprint:
         """Values and labels as "samples"; where they lie and how they are permuted as "index"."""
         values = sum(rows.size * t.values.shape[1] * 4 for t, rows in self._tables())
-        index = sum(v.rows.nbytes for v in self.views)
+        index = sum(v.rows.nbytes for v in self.views) + self.ids.nbytes
         columns = sum(v.columns.nbytes for v in self.views if v.columns is not None)
         return Footprint(samples=values + self.y.nbytes, index=index + columns)
 
@@ -97,6 +102,7 @@ class Samples:
         number = {id(t): k for k, (t, _) in enumerate(tables)}
         return {
             "y": self.y,
+            "ids": self.ids,
             "tables": [t.values[rows] for t, rows in tables],
             "views": [
                 {
@@ -111,7 +117,7 @@ class Samples:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state`."""
         tables = [Table(values) for values in state["tables"]]
-        self.y = state["y"]
+        self.y, self.ids = state["y"], state["ids"]
         self.views = [
             View(tables[v["table"]], v["rows"], self.width, v["columns"]) for v in state["views"]
         ]

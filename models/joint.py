@@ -70,8 +70,8 @@ class Joint(Learner):
         self.net, self.optimiser_ = new_net(self, self.spec, self.seeds, self.device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        self.samples.add(session.x, session.y)
-        self.validation.add(session.val_x, session.val_y)
+        self.samples.add(session.x, session.y, session.ids)
+        self.validation.add(session.val_x, session.val_y, session.val_x.rows)
         if session.loss_classes is None or self.loss_classes is None:
             self.loss_classes = None  # from here on the loss sees all classes
         else:

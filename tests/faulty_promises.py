@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from faults import caught_by
-from honest_learners import Good, Neighbours
+from honest_learners import Good, ManyLabels, Neighbours
 from torch import Tensor
 
-from embedbench.learner import Context, Footprint, Tags, tensor_bytes
-from embedbench.stream import Session
+from embedbench.check import CheckFailed
+from embedbench.learner import Context, Footprint, Seeds, Tags, tensor_bytes
+from embedbench.stream import Session, StreamSpec
 
 
 @caught_by("no sample is kept in secret")
@@ -101,17 +104,59 @@ class SaysItNeedsLayers(Good):
         return super().scores(torch.cat([x[:, :12], torch.zeros_like(x[:, 12:])], dim=1))
 
 
-@caught_by("tags are true")
+ON_SETS = (
+    "label sets are learned",
+    "label sets follow the seeds",
+    "label sets go on from a state",
+)
+
+
+@caught_by(*ON_SETS)
 class SaysItTakesManyLabels(Good):
     tags: ClassVar[Tags] = Tags(multilabel=True)
 
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        if session.y.ndim == 2:
+            raise CheckFailed("labels of two dimensions")
+        return super().learn(session, ctx)
 
-@caught_by("tags are true")
-class TakesTheFirstOfManyLabels(Good):
-    tags: ClassVar[Tags] = Tags(multilabel=True)
+
+@caught_by("label sets are learned")
+class TakesTheFirstOfManyLabels(ManyLabels):
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        y = session.y
+        first = y & (np.cumsum(y, axis=1) == 1) if y.ndim == 2 else y
+        return super().learn(replace(session, y=first), ctx)
+
+
+@caught_by(*ON_SETS)
+class DrawsWhereLabelsAreSets(ManyLabels):
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        if session.y.ndim == 2:
+            self.xy += 100 * torch.rand_like(self.xy)
+        return super().learn(session, ctx)
+
+
+@caught_by("label sets go on from a state")
+class ForgetsWhichSetsCame(ManyLabels):
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        super().start(spec, seeds, device)
+        self.came = 0
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        y = session.y if session.y.ndim == 1 else session.y.argmax(1)
-        self.sums.index_add_(0, torch.from_numpy(y), session.x.tensor())
-        self.counts.index_add_(0, torch.from_numpy(y), torch.ones(len(y)))
+        if session.y.ndim == 2:
+            self.came += 1
+            self.xy *= self.came
+        return super().learn(session, ctx)
+
+
+@caught_by("whole sessions are learned")
+class LearnsBatchesOnly(Good):
+    tags: ClassVar[Tags] = Tags(online=True)
+
+    def observe(self, x: Tensor, y: Tensor) -> None:
+        self.sums.index_add_(0, y, x)
+        self.counts.index_add_(0, y, torch.ones(len(y)))
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         return {}

@@ -101,7 +101,7 @@ class NeedsLayers(Good):
 
 @dataclass
 class ManyLabels(Good):
-    """Ridge regression on one or several labels."""
+    """Ridge regression on one or several labels, which are answered above a half."""
 
     tags: ClassVar[Tags] = Tags(multilabel=True)
     state: ClassVar[tuple[str, ...]] = ("xx", "xy")
@@ -119,7 +119,7 @@ class ManyLabels(Good):
         return {}
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
-        return x.double() @ torch.linalg.solve(self.xx, self.xy)
+        return x.double() @ torch.linalg.solve(self.xx, self.xy) - 0.5
 
     def footprint(self) -> Footprint:
         return Footprint(products=tensor_bytes(self.xx, self.xy))

@@ -21,7 +21,7 @@ from embedbench._check_tools import LearnerCheck, held_bytes, same
 from embedbench.check import check_learner
 from embedbench.check_learners import same_seed_same_predictions
 from embedbench.check_metrics import METRIC_CHECKS, MetricCheck
-from embedbench.check_protocols import PROTOCOL_CHECKS, ProtocolCheck
+from embedbench.check_protocols import ProtocolCheck
 from embedbench.check_streams import blobs, multilabel_blobs
 from embedbench.errors import UserError
 from embedbench.learner import Learner, Seeds, Tags
@@ -42,7 +42,7 @@ def test_learner(name: str, check: LearnerCheck) -> None:
     check(registry.learner_class(name))
 
 
-@pytest.mark.parametrize("check", PROTOCOL_CHECKS, ids=_name)
+@pytest.mark.parametrize("check", check.protocol_checks(), ids=_name)
 @pytest.mark.parametrize("name", registry.protocol_names())
 def test_protocol(name: str, check: ProtocolCheck) -> None:
     check(registry.protocol_class(name))
@@ -134,7 +134,7 @@ def test_a_learner_that_is_no_dataclass_is_told_so() -> None:
 
 def test_check_finds_learners_protocols_and_metrics_by_name() -> None:
     assert all(r.passed for r in check.check("ncm"))
-    assert len(check.check("incremental_class")) == len(PROTOCOL_CHECKS)
+    assert len(check.check("incremental_class")) == len(check.protocol_checks())
     assert {r.name.partition(":")[0] for r in check.check("metrics")} == set(all_metrics())
     with pytest.raises(UserError, match="Did you mean 'ncm'"):
         check.check("ncmm")

@@ -12,9 +12,9 @@ import pytest
 from embedbench import check, check_metrics
 from embedbench.check import CheckFailed
 from embedbench.check_metrics import METRIC_CHECKS
-from embedbench.check_protocols import PROTOCOL_CHECKS
 from embedbench.metrics import Reference, all_metrics
 from embedbench.predictions import Predictions
+from embedbench.protocols.iirc import IIRC
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.permutation import Permutation
 from embedbench.scoring import ScoreMatrix
@@ -80,6 +80,36 @@ def _future_label(stream: Stream) -> Stream:
     return replace(stream, sessions=(replace(first, y=y), *stream.sessions[1:]))
 
 
+def _false_label(stream: Stream) -> Stream:
+    """The first sample of the sessions from 1 on has all labels of the session."""
+
+    def y(session: Any) -> Any:
+        changed = session.y.copy()
+        changed[0, session.classes] = True
+        return changed
+
+    return _sessions(stream, y=y)
+
+
+def _leaf_too_early(stream: Stream) -> Stream:
+    """Session 0 shows the labels that its samples get later as well."""
+    first, (whole,) = stream.sessions[0], stream.whole
+    y = whole.y[np.searchsorted(whole.x.rows, first.x.rows)]
+    return replace(stream, sessions=(replace(first, y=y), *stream.sessions[1:]))
+
+
+def _asks_what_was_taught(stream: Stream) -> Stream:
+    test, _ = stream.eval_sets
+    s = stream.whole[0]
+    return replace(stream, eval_sets=(test, replace(test, x=s.x, y=s.y, ids=s.ids, split="val")))
+
+
+def _incomplete_whole(stream: Stream) -> Stream:
+    (whole,) = stream.whole
+    assert stream.parents is not None
+    return replace(stream, whole=(replace(whole, y=whole.y & (stream.parents < 0)),))
+
+
 @dataclass(frozen=True)
 class Fixed(Stream):
     """A stream whose digests have a hole."""
@@ -102,6 +132,18 @@ SPOILED: dict[str, tuple[type[Any], Callable[[Stream], Stream], set[str]]] = {
         IncrementalClass,
         _tests_on_train,
         {"train and test are disjoint", "counts are exact", "merged ignores the order"},
+    ),
+    "teaches a false label": (IIRC, _false_label, {"label sets are the files"}),
+    "shows a label too early": (IIRC, _leaf_too_early, {"label sets never reveal the future"}),
+    "asks what was taught": (
+        IIRC,
+        _asks_what_was_taught,
+        {"label sets keep their roles", "train and test are disjoint"},
+    ),
+    "merges without the leaves": (
+        IIRC,
+        _incomplete_whole,
+        {"label sets merge to the complete ones"},
     ),
     "drops a sample": (
         Permutation,
@@ -213,7 +255,7 @@ def test_a_faulty_protocol_is_caught_by_its_checks(cls: type[Any], checks: set[s
 
 def test_every_check_of_protocols_catches_something() -> None:
     caught = {name for case in (*SPOILED.values(), *FAULTY) for name in case[-1]}
-    assert caught == {c.__name__.replace("_", " ") for c in PROTOCOL_CHECKS}
+    assert caught == {c.__name__.replace("_", " ") for c in check.protocol_checks()}
 
 
 # --- metrics: each fault and the checks that must catch it ---
