@@ -217,7 +217,11 @@ def _describe(cell: Cell, stream: Stream, learner: Learner, root: Path) -> dict[
         "n_candidates": [
             None if e.candidates is None else int(e.candidates.sum()) for e in stream.eval_sets
         ],
-        "classes": [list(f.classes[: f.samples.n_leaves]) for f in files],
+        "classes": (
+            [list(stream.classes)]
+            if stream.classes
+            else [list(f.classes[: f.samples.n_leaves]) for f in files]
+        ),
         "reference": cell.reference(root),
         "environment": {
             "embedbench": __version__,

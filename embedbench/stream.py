@@ -291,9 +291,9 @@ class Stream:
         )
 
 
-def _packed(y: Labels) -> NDArray[Any]:
+def _packed(y: Labels) -> NDArray[Any] | bytes:
     """Labels as a digest takes them: of a multi-label stream eight to a byte."""
-    return y if y.ndim == 1 else np.packbits(y, axis=1)
+    return y if y.ndim == 1 else np.packbits(y, axis=1).tobytes()
 
 
 def _columns(view: View) -> Ints:

@@ -1,0 +1,110 @@
+"""Seconds of the streaming learners beside the matrix arithmetic that they cannot do without.
+
+    python benchmarks/run_streaming.py [FILE] [--sessions 10] [--repeats 3]
+
+Learning alone, answers left out. The bare side does the same sums on one resident matrix, in
+batches of the same size and in the same precision: class sums (ncm); the scatter matrix and one
+Cholesky factorisation a session (slda); projection, HᵀH, HᵀY and one factorisation a session
+(ranpac, λ given). Sides in turn, best of the repeats. Without
+FILE: clusters of CUB-200's shape.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from synthetic import clusters
+from torch import Tensor
+
+from embedbench.api import build_stream, make_learner
+from embedbench.learner import Seeds
+from embedbench.runner import run_stream
+from embedbench.stream import Stream
+
+Sessions = list[tuple[Tensor, Tensor]]
+
+
+def bare_ncm(sessions: Sessions, n_classes: int, batch: int) -> None:
+    """Sums and counts of the classes."""
+    sums = torch.zeros(n_classes, sessions[0][0].shape[1], dtype=torch.float64)
+    counts = torch.zeros(n_classes, dtype=torch.int64)
+    for x, y in sessions:
+        for part, own in zip(x.split(batch), y.split(batch), strict=True):
+            sums.index_add_(0, own, part.double())
+            counts += torch.bincount(own, minlength=n_classes)
+
+
+def bare_slda(sessions: Sessions, n_classes: int, batch: int) -> None:
+    """Σ += dᵀd for every batch; a factorisation and its solution a session."""
+    width = sessions[0][0].shape[1]
+    scatter = torch.zeros(width, width, dtype=torch.float64)
+    means = torch.zeros(n_classes, width, dtype=torch.float64)
+    for x, _ in sessions:
+        for part in x.split(batch):
+            away = part.double()
+            scatter.addmm_(away.T, away)
+        sigma = scatter / len(x)
+        sigma.diagonal().add_(0.1)
+        torch.cholesky_solve(means.T, torch.linalg.cholesky(sigma))
+
+
+def bare_ranpac(sessions: Sessions, n_classes: int, batch: int) -> None:
+    """Projection, moments, factorisation."""
+    width, size = sessions[0][0].shape[1], 2000
+    projection = torch.randn(width, size)
+    gram = torch.zeros(size, size, dtype=torch.float64)
+    targets = torch.zeros(size, n_classes, dtype=torch.float64)
+    for x, y in sessions:
+        h = torch.relu(x @ projection).double()
+        gram.addmm_(h.T, h)
+        targets.index_add_(1, y, h.T)
+        ridge = gram.clone()
+        ridge.diagonal().add_(1e6)
+        torch.cholesky_solve(targets, torch.linalg.cholesky(ridge))
+
+
+BARE: dict[str, tuple[Callable[[Sessions, int, int], None], dict[str, Any]]] = {
+    "ncm": (bare_ncm, {}),
+    "slda": (bare_slda, {}),
+    "ranpac": (bare_ranpac, {"lam": 1e6}),
+}
+
+
+def learning(stream: Stream, name: str, settings: dict[str, Any]) -> float:
+    """Seconds that the learner takes to learn the stream."""
+    _, logs = run_stream(stream, make_learner(name, **settings), Seeds.of(0))
+    return sum(log.learn_seconds for log in logs)
+
+
+def main() -> None:
+    """Print one table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", nargs="?", type=Path)
+    parser.add_argument("--sessions", type=int, default=10)
+    parser.add_argument("--repeats", type=int, default=3)
+    args = parser.parse_args()
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads\n")
+    print("| learner | learning, s | bare arithmetic, s | ratio |\n|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        path = args.file or clusters(Path(folder) / "clusters.h5", 200)
+        stream = build_stream(path, "incremental-class", sessions=args.sessions)
+        sessions = [(s.x.tensor(), torch.from_numpy(s.y)) for s in stream.sessions]
+        for name, (bare, settings) in BARE.items():
+            ours, theirs = [], []
+            for _ in range(args.repeats):
+                ours.append(learning(stream, name, settings))
+                began = time.perf_counter()
+                bare(sessions, stream.spec.n_classes, stream.observe_batch)
+                theirs.append(time.perf_counter() - began)
+            ratio = min(ours) / min(theirs)
+            print(f"| {name} | {min(ours):.2f} | {min(theirs):.2f} | {ratio:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
