@@ -27,7 +27,7 @@ def pack(labels: Bools) -> Bytes:
 def pw_js(true: Bools, answered: Bools) -> NDArray[np.float64]:
     """Precision-weighted Jaccard similarity of label sets (…, C): (…).
 
-    |Y∩Ŷ|/|Y∪Ŷ| · |Y∩Ŷ|/|Ŷ|; 0 where Ŷ is empty. **Source**: Abdelsalam et al. (2021), Eq. 3.
+    |Y∩Ŷ|/|Y∪Ŷ| · |Y∩Ŷ|/|Ŷ|; 0 where Ŷ is empty. **Source**: Abdelsalam et al. (2021), Eq. 1.
     """
     both = (true & answered).sum(axis=-1)
     either, given = (true | answered).sum(axis=-1), answered.sum(axis=-1)
