@@ -3,10 +3,10 @@
     python benchmarks/run_streaming.py [FILE] [--sessions 10] [--repeats 3]
 
 Learning alone, answers left out. The bare side does the same sums on one resident matrix, in
-batches of the same size and in the same precision: class sums (ncm); the scatter matrix and one
-Cholesky factorisation a session (slda); projection, HᵀH, HᵀY and one factorisation a session
-(ranpac, λ given). Sides in turn, best of the repeats. Without
-FILE: clusters of CUB-200's shape.
+shuffled batches of the same size and in the same precision: class sums (ncm); the scatter matrix
+and one Cholesky factorisation a session (slda); projection, HᵀH, HᵀY and one factorisation a
+session (ranpac, λ given). Sides in turn, best of the repeats. Without FILE: clusters of CUB-200's
+shape.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def bare_ncm(sessions: Sessions, n_classes: int, batch: int) -> None:
     sums = torch.zeros(n_classes, sessions[0][0].shape[1], dtype=torch.float64)
     counts = torch.zeros(n_classes, dtype=torch.int64)
     for x, y in sessions:
-        for part, own in zip(x.split(batch), y.split(batch), strict=True):
-            sums.index_add_(0, own, part.double())
-            counts += torch.bincount(own, minlength=n_classes)
+        for index in torch.randperm(len(x)).split(batch):
+            sums.index_add_(0, y[index], x[index].double())
+            counts += torch.bincount(y[index], minlength=n_classes)
 
 
 def bare_slda(sessions: Sessions, n_classes: int, batch: int) -> None:
@@ -46,8 +46,8 @@ def bare_slda(sessions: Sessions, n_classes: int, batch: int) -> None:
     scatter = torch.zeros(width, width, dtype=torch.float64)
     means = torch.zeros(n_classes, width, dtype=torch.float64)
     for x, _ in sessions:
-        for part in x.split(batch):
-            away = part.double()
+        for index in torch.randperm(len(x)).split(batch):
+            away = x[index].double()
             scatter.addmm_(away.T, away)
         sigma = scatter / len(x)
         sigma.diagonal().add_(0.1)

@@ -28,8 +28,8 @@ class DERpp(Learner):
     own lie between .1 and 1 for each data set.
 
     **Departs**: the memory is as in `er`, `lr` lower, since three losses add up: at .05 training
-    does not settle on embeddings of 1,280 columns. The mean squared error runs over all classes of the
-    stream, those not seen too, as the head has a unit for each.
+    does not settle on embeddings of 1,280 columns. The mean squared error runs over all classes of
+    the stream, those not seen too, as the head has a unit for each.
 
     Parameters
     ----------
