@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from embedbench.errors import UserError
-from embedbench.file import TEST, EmbeddingFile
+from embedbench.file import EmbeddingFile
 from embedbench.protocol import (
     Protocol,
     class_order,
@@ -19,9 +18,10 @@ from embedbench.protocol import (
     one_file,
     order_notes,
     split_rows,
+    untested_first,
     view_session,
 )
-from embedbench.stream import Ints, Stream
+from embedbench.stream import Stream
 
 
 @dataclass(kw_only=True)
@@ -40,7 +40,8 @@ class IncrementalClass(Protocol):
     step : K, new classes a session; the last session takes what remains
     sessions : number of sessions, which share the classes (after `base`) evenly, the first ones
         one more where that does not come out even; 0: as many as `step` makes
-    order : "natural", "random" (drawn from the seed), or the path of an order file
+    order : "natural", "random" (drawn from the seed), "size" (largest classes first), or the path
+        of an order file
     """
 
     base: int = 0
@@ -53,7 +54,7 @@ class IncrementalClass(Protocol):
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         file = one_file(files, self.name)
         split = split_rows(file, self.validation, self.val_fraction)
-        order, untested = self._order(file, seed)
+        order, untested = untested_first(file, class_order(self.order, file, seed))
         cuts = self._cuts(len(order), len(untested))
         names = ", ".join(file.classes[c] for c in untested)
         notes = (f"classes without test samples, in the base session: {names}",) if names else ()
@@ -80,19 +81,6 @@ class IncrementalClass(Protocol):
             validation=self.validation,
             notes=(*notes, *order_notes(self.order, file, [len(s.classes) for s, _ in pairs])),
         )
-
-    def recipe(self) -> str:
-        """As every protocol's, with an order file by its content instead of its path."""
-        if self.order in ("natural", "random"):
-            return super().recipe()
-        with open(self.order, encoding="utf-8") as f:
-            return json.dumps({**json.loads(super().recipe()), "order": f.read()}, sort_keys=True)
-
-    def _order(self, file: EmbeddingFile, seed: int) -> tuple[Ints, Ints]:
-        """The class order with the classes that have no test samples in front; and those."""
-        order = class_order(self.order, file, seed)
-        tested = np.isin(order, file.labels[file.split == TEST])
-        return np.concatenate([order[~tested], order[tested]]), order[~tested]
 
     def _cuts(self, n: int, untested: int) -> list[int]:
         """Positions in the order at which sessions 1, 2, … begin."""
