@@ -191,12 +191,6 @@ def class_order(order: str, file: EmbeddingFile, seed: int) -> Ints:
     return np.array(found, dtype=np.int64)
 
 
-def untested_first(file: EmbeddingFile, order: Ints) -> tuple[Ints, Ints]:
-    """A class order with the classes that have no test samples in front; and those."""
-    tested = np.isin(order, file.labels[file.split == TEST])
-    return np.concatenate([order[~tested], order[tested]]), order[~tested]
-
-
 def _order_file(order: str) -> tuple[list[Any], dict[str, Any]]:
     """The entries of an order file, and what a JSON object says beside them."""
     path = Path(order)

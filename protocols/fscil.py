@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from embedbench.errors import UserError, unknown
-from embedbench.file import TRAIN, EmbeddingFile
-from embedbench.fscil_lists import LISTS, listed_rows
+from embedbench.file import TEST, TRAIN, EmbeddingFile
+from embedbench.fscil_lists import LISTS, SHOT, listed_rows
 from embedbench.layers import layer_names
 from embedbench.protocol import (
     Protocol,
@@ -21,12 +21,11 @@ from embedbench.protocol import (
     one_file,
     order_notes,
     split_rows,
-    untested_first,
     view_session,
 )
 from embedbench.stream import Ints, Stream
 
-WAY = SHOT = 5  # where the file has as many
+WAY = 5
 Drawn = tuple[Ints, Ints]  # of a session: its classes, and the rows of their training samples
 
 
@@ -44,8 +43,9 @@ class FSCIL(Protocol):
     **Departs**: validation data comes from the base session only, carved as in every protocol, so
     that the base is taught from 90 % of its samples; later sessions have none, and their shots may
     be any training samples. With `scale="auto"` a file with layers is left unscaled, as the field's
-    cosine classifiers take directions from the origin. Classes without test samples join the base
-    session. Classes after the last whole session are left out, which a note tells.
+    cosine classifiers take directions from the origin. Classes without test samples, or
+    with fewer than K training samples, join the base session in place of others; classes after the
+    last whole session are left out. Notes tell which.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class FSCIL(Protocol):
     base : classes of session 0; 0: 60 % of the classes
     way : N, new classes of each later session; 0: 5, or all that are left where those are fewer
     shot : K, training samples of each new class, drawn by the seed, whatever the class order; fewer
-        shots are the first of more. 0: 5, or all of the smallest new class where those are fewer
+        shots are the first of more
     sessions : number of sessions, base included; 0: as many as fit
     order : "natural", "random" (drawn from the seed), "size" (largest classes first), or the path
         of an order file
@@ -65,7 +65,7 @@ class FSCIL(Protocol):
     lists: str = ""
     base: int = 0
     way: int = 0
-    shot: int = 0
+    shot: int = SHOT
     sessions: int = 0
     order: str = "natural"
     layers: str = "all"
@@ -75,15 +75,15 @@ class FSCIL(Protocol):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for what in ("base", "way", "shot", "sessions"):
-            if getattr(self, what) < 0:
-                raise UserError(f"{what} must be at least 0, got {getattr(self, what)}")
+        for what, least in (("base", 0), ("way", 0), ("shot", 1), ("sessions", 0)):
+            if getattr(self, what) < least:
+                raise UserError(f"{what} must be at least {least}, got {getattr(self, what)}")
         if not self.lists:
             return
         if self.lists not in LISTS:
             raise unknown("lists", self.lists, LISTS)
-        given = [w for w in ("base", "way", "shot") if getattr(self, w)]
-        given += ["order"] if self.order != "natural" else []
+        own = {"base": 0, "way": 0, "shot": SHOT, "order": "natural"}
+        given = [what for what, default in own.items() if getattr(self, what) != default]
         if given:
             raise UserError(
                 f"the lists of {self.lists} have a base, way, shot and order of their own; drop "
@@ -142,43 +142,49 @@ class FSCIL(Protocol):
         self, file: EmbeddingFile, pool: Ints, seed: int
     ) -> tuple[list[Drawn], tuple[str, ...]]:
         """Sessions drawn by the seed, and notes."""
-        order, untested = untested_first(file, class_order(self.order, file, seed))
-        *classes, left = np.split(order, self._cuts(len(order), len(untested)))
-        labels = file.labels[pool]
-        own = [pool[labels == c] for c in range(len(order))]
-        smallest = min(np.concatenate(classes[1:]).tolist(), key=lambda c: len(own[c]))
-        shot = self.shot or min(SHOT, max(1, len(own[smallest])))
-        if len(own[smallest]) < shot:
-            raise UserError(
-                f"class {file.classes[smallest]} has {len(own[smallest])} training samples, and "
-                f"every class after the base session needs {shot}; lower protocol.shot, or take "
-                "the class into the base session (protocol.order=size, a larger protocol.base)"
-            )
+        labels, n = file.labels[pool], file.samples.n_leaves
+        few = np.bincount(labels, minlength=n) < self.shot
+        untested = np.bincount(file.labels[file.split == TEST], minlength=n) == 0
+        order = class_order(self.order, file, seed)
+        early = (few | untested)[order]  # classes that cannot come later
+        cuts = self._cuts(n, int(early.sum()), int(untested.sum()))
+        *classes, left = np.split(np.concatenate([order[early], order[~early]]), cuts)
         drawn = [(classes[0], pool[np.isin(labels, classes[0])])]
         for new in classes[1:]:
-            shots = [np.random.default_rng([seed, c]).permutation(own[c])[:shot] for c in new]
+            shots = [
+                np.random.default_rng([seed, c]).permutation(pool[labels == c])[: self.shot]
+                for c in new
+            ]
             drawn.append((new, np.concatenate(shots)))
         notes = [
             f"{what}: {', '.join(file.classes[c] for c in some)}"
             for what, some in (
-                ("classes without test samples, in the base session", untested),
-                ("classes left out, too few for one more session or after the last one", left),
+                ("classes without test samples, in the base session", np.flatnonzero(untested)),
+                (
+                    f"classes of fewer than {self.shot} training samples, in the base session",
+                    np.flatnonzero(few),
+                ),
+                ("classes left out, after the last whole session", left),
             )
             if len(some)
         ]
-        if not self.shot and shot < SHOT:
-            notes.append(f"{shot} shots, as many as class {file.classes[smallest]} has")
         return drawn, (*notes, *order_notes(self.order, file, [len(c) for c in classes]))
 
-    def _cuts(self, n: int, untested: int) -> list[int]:
-        """Positions in the order at which sessions 1, 2, … begin, and where the last one ends."""
+    def _cuts(self, n: int, early: int, untested: int) -> list[int]:
+        """Positions in the order at which sessions 1, 2, … begin, and where the last one ends.
+
+        Parameters
+        ----------
+        n, early, untested : classes, those that belong to session 0, and those without test samples
+        """
         base = self.base or round(0.6 * n)
         if not 0 < base < n:
             raise UserError(f"base must be between 1 and {n - 1} of the {n} classes, got {base}")
-        if untested >= base:
+        if early > base or untested >= base:
             raise UserError(
-                f"{untested} of the {n} classes have no test samples and belong to the base "
-                f"session, which would hold {base} and could not be scored; enlarge protocol.base"
+                f"{early} of the {n} classes have no test samples or fewer than {self.shot} "
+                f"training samples and belong to the base session, which would hold {base}; "
+                "enlarge protocol.base, or lower protocol.shot"
             )
         way = self.way or min(WAY, n - base)
         most = 1 + (n - base) // way

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from embedbench.errors import UserError
-from embedbench.file import EmbeddingFile
+from embedbench.file import TEST, EmbeddingFile
 from embedbench.protocol import (
     Protocol,
     class_order,
@@ -18,10 +18,9 @@ from embedbench.protocol import (
     one_file,
     order_notes,
     split_rows,
-    untested_first,
     view_session,
 )
-from embedbench.stream import Stream
+from embedbench.stream import Ints, Stream
 
 
 @dataclass(kw_only=True)
@@ -54,7 +53,7 @@ class IncrementalClass(Protocol):
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         file = one_file(files, self.name)
         split = split_rows(file, self.validation, self.val_fraction)
-        order, untested = untested_first(file, class_order(self.order, file, seed))
+        order, untested = self._order(file, seed)
         cuts = self._cuts(len(order), len(untested))
         names = ", ".join(file.classes[c] for c in untested)
         notes = (f"classes without test samples, in the base session: {names}",) if names else ()
@@ -81,6 +80,12 @@ class IncrementalClass(Protocol):
             validation=self.validation,
             notes=(*notes, *order_notes(self.order, file, [len(s.classes) for s, _ in pairs])),
         )
+
+    def _order(self, file: EmbeddingFile, seed: int) -> tuple[Ints, Ints]:
+        """The class order with the classes that have no test samples in front; and those."""
+        order = class_order(self.order, file, seed)
+        tested = np.isin(order, file.labels[file.split == TEST])
+        return np.concatenate([order[~tested], order[tested]]), order[~tested]
 
     def _cuts(self, n: int, untested: int) -> list[int]:
         """Positions in the order at which sessions 1, 2, … begin."""

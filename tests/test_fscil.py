@@ -122,19 +122,24 @@ def test_every_sample_may_be_a_shot(file: EmbeddingFile) -> None:
         assert 24 <= sum(row in rows for rows in drawn) <= 40
 
 
-def test_all_of_the_smallest_class_where_that_has_fewer(tmp_path: Path) -> None:
-    file = make_file(tmp_path, (8, 8, 8, 3, 7), [0] * 5, [1] * 5)
-    stream = FSCIL(base=2, way=1).build([file], seed=0)
-    assert [len(s.x) for s in stream.sessions[1:]] == [3, 3, 3]
-    assert stream.notes == ("3 shots, as many as class d has",)
-    assert [len(s.x) for s in FSCIL(base=4, way=1).build([file], seed=0).sessions[1:]] == [5]
+def test_classes_of_fewer_samples_than_shots_join_the_base_session(tmp_path: Path) -> None:
+    file = make_file(tmp_path, (9, 8, 8, 3, 7, 4), [0] * 6, [1] * 6)
+    stream = FSCIL(base=3, way=1).build([file], seed=0)
+    assert classes(stream) == [[3, 5, 0], [1], [2], [4]]
+    assert stream.notes == ("classes of fewer than 5 training samples, in the base session: d, f",)
+    assert classes(FSCIL(base=3, way=1, shot=4).build([file], seed=0)) == [[3, 0, 1], [2], [4], [5]]
+    plain = FSCIL(base=3, way=1, shot=3).build([file], seed=0)
+    assert classes(plain) == [[0, 1, 2], [3], [4], [5]]
+    assert plain.notes == ()
+    with pytest.raises(UserError, match="3 of the 6 classes have no test samples or fewer than 8 "):
+        FSCIL(base=2, shot=8).build([file], seed=0)
 
 
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"shot": 7}, "class c has 6 training samples, and every class after the base session "),
-        ({"shot": 9}, "needs 9; lower protocol.shot, or take the class into the base session"),
+        ({"shot": 9}, "3 of the 8 classes have no test samples or fewer than 9 training samples"),
+        ({"shot": 9}, "which would hold 2; enlarge protocol.base, or lower protocol.shot"),
         ({"base": 8}, "base must be between 1 and 7 of the 8 classes, got 8"),
         ({"base": 6, "way": 3}, "way must be at most 2, the classes after a base of 6, got 3"),
         ({"base": 2, "way": 2, "sessions": 5}, "sessions must be 2 to 4 for 8 classes, a base of"),
@@ -142,8 +147,9 @@ def test_all_of_the_smallest_class_where_that_has_fewer(tmp_path: Path) -> None:
         ({"layers": "block-7"}, "unknown layer of"),
         ({"lists": "cifar10"}, "unknown lists 'cifar10'. Did you mean 'cifar100'?"),
         ({"lists": "cifar100", "way": 5}, "have a base, way, shot and order of their own; drop"),
+        ({"lists": "cifar100", "shot": 1}, "drop protocol.shot, or protocol.lists"),
         ({"lists": "cifar100", "order": "size"}, "drop protocol.order, or protocol.lists"),
-        ({"shot": -1}, "shot must be at least 0, got -1"),
+        ({"shot": 0}, "shot must be at least 1, got 0"),
         ({"order": "alphabetic"}, "order is 'natural', 'random', 'size' or a file; there is no"),
     ],
 )
