@@ -59,7 +59,7 @@ def run(
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="ewc.lam=100, protocol.base=50, …")
     ] = None,
-    order: Annotated[str | None, typer.Option(help="natural, random or a file.")] = None,
+    order: Annotated[str | None, typer.Option(help="natural, random, size or a file.")] = None,
     preset: Annotated[str | None, typer.Option(help="Settings by name: kemker, league.")] = None,
     tune: Annotated[
         list[str] | None, typer.Option(help="Values to choose from: mlp.lr=0.1,0.01.")

@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from embedbench.errors import UserError, unknown
 from embedbench.file import TEST, TRAIN, VAL, EmbeddingFile
+from embedbench.layers import layer_columns
 from embedbench.stream import EvalSet, Ints, Session, Stream, StreamSpec, Table, View, digest
 
+ORDERS = ("natural", "random", "size")
 SCALES = ("auto", "none", "l2", "rms", "standard")
 
 
@@ -47,6 +50,7 @@ class Protocol(ABC):
 
     name: ClassVar[str]
     normalise_new: ClassVar[bool] = False
+    teaches_all: ClassVar[bool] = True  # every training sample comes; False: by design some do not
     several_files: ClassVar[bool] = False  # takes two files or more instead of one
 
     def __post_init__(self) -> None:
@@ -68,8 +72,11 @@ class Protocol(ABC):
         """Make the stream; `seed` draws orders and permutations only."""
 
     def recipe(self) -> str:
-        """Name and parameters as canonical JSON."""
-        return json.dumps({"protocol": self.name, **dataclasses.asdict(self)}, sort_keys=True)
+        """Name and parameters as canonical JSON; an order file by its content, not its path."""
+        told = {"protocol": self.name, **dataclasses.asdict(self)}
+        if told.get("order", "natural") not in ORDERS:
+            told["order"] = Path(told["order"]).read_text(encoding="utf-8")
+        return json.dumps(told, sort_keys=True)
 
     def order_record(self) -> dict[str, Any] | None:
         """What a record keeps of the class order: its kind, and of a file its name and SHA-256;
@@ -77,7 +84,7 @@ class Protocol(ABC):
         order = getattr(self, "order", None)
         if order is None:
             return None
-        if order in ("natural", "random"):
+        if order in ORDERS:
             return {"kind": order, "name": None, "digest": None}
         data = Path(order).read_bytes()
         told = _order_file(order)[1]
@@ -125,17 +132,26 @@ def split_rows(file: EmbeddingFile, validation: str, val_fraction: float) -> Spl
     return Split(train, val, test)
 
 
-def load_table(file: EmbeddingFile, scale: str, base_rows: Ints) -> tuple[Table, str, str]:
-    """Read a file's embeddings once, scaled in place.
+def load_table(
+    file: EmbeddingFile, scale: str, base_rows: Ints, layers: Sequence[str] = ()
+) -> tuple[Table, str, str]:
+    """Read a file's embeddings once, followed by the named layers, each part scaled in place.
 
     `base_rows`, (n,): training rows of session 0, the only data that "standard" may look at.
     Returns the table, its features digest, and the digest of the rows the scaling was fitted to.
     """
-    x = file.read()
+    x = file.read(layers)
     if scale == "auto":
         pixels = file.provenance.get("backbone", {}).get("name") == "pixels"
         scale = "none" if pixels else "standard"
-    fitted = ""
+    for first, end in ((0, file.shape[1]), *layer_columns(file, layers).values()):
+        _scale(x[:, first:end], scale, base_rows)
+    fitted = digest("fitted", base_rows) if scale == "standard" else ""
+    return Table(x), digest("features", file.digests["content"], scale, *layers), fitted
+
+
+def _scale(x: NDArray[np.float32], scale: str, base_rows: Ints) -> None:
+    """Scale one embedding (N, D) in place."""
     if scale in ("l2", "rms"):
         x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.float32(1e-12))
         if scale == "rms":
@@ -145,12 +161,11 @@ def load_table(file: EmbeddingFile, scale: str, base_rows: Ints) -> tuple[Table,
         x -= base.mean(axis=0, dtype=np.float64).astype(np.float32)
         x /= np.maximum(base.std(axis=0, dtype=np.float64), 1e-6).astype(np.float32)
         np.clip(x, -5, 5, out=x)
-        fitted = digest("fitted", base_rows)
-    return Table(x), digest("features", file.digests["content"], scale), fitted
 
 
 def class_order(order: str, file: EmbeddingFile, seed: int) -> Ints:
-    """Resolve "natural", "random" (seeded) or the path of an order file to class indices, (C,).
+    """Resolve an order to class indices, (C,): "natural", "random" (seeded), "size" (classes with
+    the most training and validation samples first, equal ones as in the file), or an order file.
 
     An order file is a JSON list (or an object with key "order") of class names or indices, or a
     text file with one a line; it must hold every leaf class once.
@@ -160,6 +175,8 @@ def class_order(order: str, file: EmbeddingFile, seed: int) -> Ints:
         return np.arange(n)
     if order == "random":
         return np.random.default_rng(seed).permutation(n)
+    if order == "size":
+        return np.argsort(-np.bincount(file.labels[file.split != TEST], minlength=n), kind="stable")
     path, items = Path(order), _order_file(order)[0]
     index = {c: i for i, c in enumerate(file.classes[:n])}
     found = [i if isinstance(i, int) else index.get(str(i), _as_int(str(i))) for i in items]
@@ -178,7 +195,9 @@ def _order_file(order: str) -> tuple[list[Any], dict[str, Any]]:
     """The entries of an order file, and what a JSON object says beside them."""
     path = Path(order)
     if not path.is_file():
-        raise UserError(f"order is 'natural', 'random' or a file; there is no file {order!r}")
+        raise UserError(
+            f"order is 'natural', 'random', 'size' or a file; there is no file {order!r}"
+        )
     text = path.read_text(encoding="utf-8")
     try:
         loaded = json.loads(text)
@@ -198,7 +217,7 @@ def order_notes(order: str, file: EmbeddingFile, sizes: Sequence[int]) -> tuple[
     ----------
     sizes : classes of each session of the stream
     """
-    if order in ("natural", "random"):
+    if order in ORDERS:
         return ()
     told, notes = _order_file(order)[1], []
     made_for = told.get("file", {}).get("digests", {}).get("samples")
@@ -243,6 +262,10 @@ def view_session(
     return session, EvalSet(x=test_x, y=test_y, ids=test_x.rows, classes=mask)
 
 
-def flat_spec(table: Table, file: EmbeddingFile) -> StreamSpec:
+def flat_spec(table: Table, file: EmbeddingFile, layers: Sequence[str] = ()) -> StreamSpec:
     """The spec of a single-label stream over one file's leaf classes."""
-    return StreamSpec(input_shape=(table.values.shape[1],), n_classes=file.samples.n_leaves)
+    return StreamSpec(
+        input_shape=(table.values.shape[1],),
+        n_classes=file.samples.n_leaves,
+        layers=layer_columns(file, layers),
+    )

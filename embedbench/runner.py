@@ -18,6 +18,7 @@ from torch import Tensor
 from embedbench.errors import UserError
 from embedbench.evaluators import Moment, evaluator_of
 from embedbench.label_sets import AnyPredictions, pw_js
+from embedbench.layers import without_layers
 from embedbench.learner import Context, Learner, Seeds, learns_sessions
 from embedbench.stream import Bools, Labels, Session, Stream, StreamSpec, View
 
@@ -43,9 +44,12 @@ def run_stream(
 
     A learner tagged `offline` is given `stream.merged()` and evaluated once. One tagged
     `needs_session_id` is told the session ids where the protocol allows it; no other learner is.
+    Only one tagged `needs_layers` is shown intermediate layers.
     """
     if learner.tags.offline:
         stream = stream.merged()
+    if not learner.tags.needs_layers:
+        stream = without_layers(stream)
     if learner.tags.needs_session_id and stream.can_reveal:
         stream = stream.revealed()
     _check(stream, learner)
@@ -82,6 +86,12 @@ def _check(stream: Stream, learner: Learner) -> None:
             "that: where a session is a class or a few, it would be the answer. "
             "Run it where sessions share their classes, as in permutation"
         )
+    if learner.tags.needs_layers and not stream.spec.layers:
+        raise UserError(
+            f"{name} needs intermediate layers beside the final embedding, and this stream shows "
+            "none: make a file that has them (embedbench extract SOURCE --layers last4 --out FILE) "
+            "and run it under --protocol fscil, whose protocol.layers must not be 'none'"
+        )
     if stream.spec.multilabel and not learner.tags.multilabel:
         raise UserError(f"{name} learns one label a sample, and this stream has several")
     if learner.tags.online and not stream.observe_batch and not learns_sessions(learner):
@@ -104,8 +114,9 @@ def _check(stream: Stream, learner: Learner) -> None:
 def _check_samples(x: View, y: Labels, spec: StreamSpec, where: str) -> None:
     """Refuse widths and labels that the spec does not announce, so that learners need not."""
     n, width, n_classes = len(x), spec.input_shape[0], spec.n_classes
-    if x.width != width or x.table.values.shape[1] > width:
-        raise UserError(f"{where} has samples of width {x.width}, the stream's spec says {width}")
+    shown = x.width if x.columns is None else max(x.width, len(x.columns))
+    if shown != width:
+        raise UserError(f"{where} has samples of width {shown}, the stream's spec says {width}")
     if y.shape != ((n, n_classes) if spec.multilabel else (n,)):
         raise UserError(f"{where} has {n} samples, but labels of shape {y.shape}")
     if spec.multilabel != (y.dtype == np.bool_):

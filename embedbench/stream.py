@@ -63,13 +63,14 @@ class Table:
 
 @dataclass(frozen=True)
 class View:
-    """Rows of a table, seen through a column permutation and zero-padding.
+    """Rows of a table, seen through a column permutation and cut or zero-padded on the right.
 
     Parameters
     ----------
     rows : (n,) row numbers in the table
     columns : (D,) or None; column k of the view is column `columns[k]` of the table
-    width : columns of the view; a narrower table is padded with zeros on the right
+    width : columns of the view; a narrower table is padded with zeros on the right, and of a wider
+        one that is not permuted the first columns are shown
     """
 
     table: Table
@@ -82,9 +83,10 @@ class View:
 
     def numpy(self) -> NDArray[np.float32]:
         """Copy the view out, (n, width) float32."""
-        x = self.table.values[self.rows]
-        if self.columns is not None:
-            x = x[:, self.columns]
+        if self.columns is None:
+            x = self.table.values[self.rows, : self.width]
+        else:
+            x = self.table.values[self.rows][:, self.columns]
         return np.pad(x, ((0, 0), (0, self.width - x.shape[1])))
 
     def tensor(self, device: str = "cpu") -> torch.Tensor:
@@ -94,7 +96,10 @@ class View:
     def batch(self, index: torch.Tensor | None, device: str = "cpu") -> torch.Tensor:
         """The samples `index` (int64, on `device`; None: all) of the view, (b, width) float32."""
         rows = self._index(device, "rows", self.rows)
-        x = self.table.tensor(device).index_select(0, rows if index is None else rows[index])
+        table = self.table.tensor(device)
+        if self.columns is None and table.shape[1] > self.width:
+            table = table[:, : self.width]
+        x = table.index_select(0, rows if index is None else rows[index])
         if self.columns is not None:
             x = x.index_select(1, self._index(device, "columns", self.columns))
         if x.shape[1] < self.width:
@@ -278,7 +283,7 @@ class Stream:
             x=train[0], y=train[2], val_x=val[0], val_y=val[2], ids=train[1], classes=classes
         )
         return Stream(
-            spec=StreamSpec(self.spec.input_shape, self.spec.n_classes, self.spec.multilabel),
+            spec=replace(self.spec, reveals_session_id=False),
             sessions=(session,),
             eval_sets=(EvalSet(x=test[0], y=test[2], ids=test[1], classes=seen),),
             recipe=f"merged {self.fitted}",

@@ -91,7 +91,9 @@ class Samples:
 
     def footprint(self) -> Footprint:
         """Values and labels as "samples"; where they lie and how they are permuted as "index"."""
-        values = sum(rows.size * t.values.shape[1] * 4 for t, rows in self._tables())
+        values = sum(
+            rows.size * min(t.values.shape[1], self.width) * 4 for t, rows in self._tables()
+        )
         index = sum(v.rows.nbytes for v in self.views) + self.ids.nbytes
         columns = sum(v.columns.nbytes for v in self.views if v.columns is not None)
         return Footprint(samples=values + self.y.nbytes, index=index + columns)
@@ -103,7 +105,7 @@ class Samples:
         return {
             "y": self.y,
             "ids": self.ids,
-            "tables": [t.values[rows] for t, rows in tables],
+            "tables": [t.values[rows, : self.width] for t, rows in tables],
             "views": [
                 {
                     "table": number[id(v.table)],

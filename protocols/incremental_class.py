@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -40,7 +39,8 @@ class IncrementalClass(Protocol):
     step : K, new classes a session; the last session takes what remains
     sessions : number of sessions, which share the classes (after `base`) evenly, the first ones
         one more where that does not come out even; 0: as many as `step` makes
-    order : "natural", "random" (drawn from the seed), or the path of an order file
+    order : "natural", "random" (drawn from the seed), "size" (largest classes first), or the path
+        of an order file
     """
 
     base: int = 0
@@ -80,13 +80,6 @@ class IncrementalClass(Protocol):
             validation=self.validation,
             notes=(*notes, *order_notes(self.order, file, [len(s.classes) for s, _ in pairs])),
         )
-
-    def recipe(self) -> str:
-        """As every protocol's, with an order file by its content instead of its path."""
-        if self.order in ("natural", "random"):
-            return super().recipe()
-        with open(self.order, encoding="utf-8") as f:
-            return json.dumps({**json.loads(super().recipe()), "order": f.read()}, sort_keys=True)
 
     def _order(self, file: EmbeddingFile, seed: int) -> tuple[Ints, Ints]:
         """The class order with the classes that have no test samples in front; and those."""

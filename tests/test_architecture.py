@@ -18,8 +18,8 @@ CORE_FOR = {
     "extract": {"cores", "errors", "exchange", "file", "idx", "samples", "split", "writer"},
     "models": {"errors", "learner", "scoring", "stream"},
     "protocols": {
-        *{"class_sessions", "errors", "file", "hierarchy", "on_demand", "protocol", "samples"},
-        *{"shares", "stream"},
+        *{"class_sessions", "errors", "file", "fscil_lists", "hierarchy", "layers", "on_demand"},
+        *{"protocol", "samples", "shares", "stream"},
     },
 }
 # What a room may import from outside the project and the standard library.

@@ -14,6 +14,7 @@ from embedbench.check import CheckFailed
 from embedbench.check_metrics import METRIC_CHECKS
 from embedbench.metrics import Reference, all_metrics
 from embedbench.predictions import Predictions
+from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.iirc import IIRC
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.permutation import Permutation
@@ -49,6 +50,13 @@ def _tests_on_train(stream: Stream) -> Stream:
         for e, s in zip(stream.eval_sets, stream.sessions, strict=True)
     ]
     return replace(stream, eval_sets=tuple(sets))
+
+
+def _last_twice(stream: Stream) -> Stream:
+    last = stream.sessions[-1]
+    rows = np.append(last.x.rows, last.x.rows[-1])
+    last = replace(last, x=replace(last.x, rows=rows), y=np.append(last.y, last.y[-1]), ids=rows)
+    return replace(stream, sessions=(*stream.sessions[:-1], last))
 
 
 def _last_dropped(stream: Stream) -> Stream:
@@ -160,6 +168,16 @@ SPOILED: dict[str, tuple[type[Any], Callable[[Stream], Stream], set[str]]] = {
             "small classes are borne",
             "labels never reveal the future",
         },
+    ),
+    "shows a shot twice": (
+        FSCIL,
+        _last_twice,
+        {"counts are exact", "merged ignores the order"},
+    ),
+    "tests on few-shot train": (
+        FSCIL,
+        _tests_on_train,
+        {"train and test are disjoint", "counts are exact", "merged ignores the order"},
     ),
     "shifts labels": (Permutation, _shifted, {"samples are the files"}),
     "copies the table": (Permutation, _copied, {"one table for all", "merged ignores the order"}),

@@ -1,0 +1,200 @@
+"""Few-shot class-incremental learning: a base session with all samples, then N-way K-shot ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from embedbench.errors import UserError, unknown
+from embedbench.file import TEST, TRAIN, EmbeddingFile
+from embedbench.fscil_lists import LISTS, SHOT, listed_rows
+from embedbench.layers import layer_names
+from embedbench.protocol import (
+    Protocol,
+    Split,
+    class_order,
+    flat_spec,
+    load_table,
+    one_file,
+    order_notes,
+    split_rows,
+    view_session,
+)
+from embedbench.stream import Ints, Stream
+
+WAY = 5
+Drawn = tuple[Ints, Ints]  # of a session: its classes, and the rows of their training samples
+
+
+@dataclass(kw_only=True)
+class FSCIL(Protocol):
+    """Few-shot class-incremental learning, the session id hidden.
+
+    Session 0 teaches its classes from all their training samples, each later session N new classes
+    from K samples each. All classes seen so far are tested after each session.
+
+    **Source**: Tao et al. (2020); Tang et al. (2024), §4.1 and §5.1: CIFAR-100 and miniImageNet
+    60 + 8 × 5 classes with 5 shots, CUB-200 100 + 10 × 10 with 5; published lists, see
+    `embedbench.fscil_lists`.
+
+    **Departs**: validation data comes from the base session only, carved as in every protocol, so
+    that the base is taught from 90 % of its samples; later sessions have none, and their shots may
+    be any training samples. With `scale="auto"` a file with layers is left unscaled, as the field's
+    cosine classifiers take directions from the origin. Classes without test samples, or
+    with fewer than K training samples, join the base session in place of others; classes after the
+    last whole session are left out. Notes tell which.
+
+    Parameters
+    ----------
+    lists : a published list, "cifar100", "cub200" or "mini-imagenet", which has its own base, way,
+        shots and order; "": sessions are generated
+    base : classes of session 0; 0: 60 % of the classes
+    way : N, new classes of each later session; 0: 5, or all that are left where those are fewer
+    shot : K, training samples of each new class, drawn by the seed, whatever the class order; fewer
+        shots are the first of more
+    sessions : number of sessions, base included; 0: as many as fit
+    order : "natural", "random" (drawn from the seed), "size" (largest classes first), or the path
+        of an order file
+    layers : intermediate layers that are shown beside the final embedding: "all" that the file has,
+        "none", or names with commas; only to learners that ask for them
+    """
+
+    lists: str = ""
+    base: int = 0
+    way: int = 0
+    shot: int = SHOT
+    sessions: int = 0
+    order: str = "natural"
+    layers: str = "all"
+
+    name: ClassVar[str] = "fscil"
+    teaches_all: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for what, least in (("base", 0), ("way", 0), ("shot", 1), ("sessions", 0)):
+            if getattr(self, what) < least:
+                raise UserError(f"{what} must be at least {least}, got {getattr(self, what)}")
+        if not self.lists:
+            return
+        if self.lists not in LISTS:
+            raise unknown("lists", self.lists, LISTS)
+        own = {"base": 0, "way": 0, "shot": SHOT, "order": "natural"}
+        given = [what for what, default in own.items() if getattr(self, what) != default]
+        if given:
+            raise UserError(
+                f"the lists of {self.lists} have a base, way, shot and order of their own; drop "
+                f"protocol.{given[0]}, or protocol.lists"
+            )
+
+    def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
+        file = one_file(files, self.name)
+        split = split_rows(file, self.validation, self.val_fraction)
+        pool = split.train if self.validation == "test" else np.flatnonzero(file.split == TRAIN)
+        if self.lists:
+            drawn, notes = self._listed(file, pool)
+        else:
+            drawn, notes = self._generated(file, pool, seed)
+        base_classes, base = drawn[0]
+        val = split.val
+        if self.validation != "test":
+            val = val[np.isin(file.labels[val], base_classes)]
+        base = np.setdiff1d(base, val)
+        train = np.sort(np.concatenate([base, *(rows for _, rows in drawn[1:])]))
+        split = Split(train, val, split.test)
+        layers = layer_names(file, self.layers)
+        scale = "none" if self.scale == "auto" and file.layers else self.scale
+        table, features, fitted = load_table(file, scale, base, layers)
+        pairs = [view_session(table, file, split, classes=c) for c, _ in drawn]
+        return Stream(
+            spec=flat_spec(table, file, layers),
+            sessions=tuple(s for s, _ in pairs),
+            eval_sets=tuple(e for _, e in pairs),
+            recipe=self.recipe(),
+            features=features,
+            samples=(file.digests["samples"],),
+            normalise_new=self.normalise_new,
+            fitted=fitted,
+            observe_batch=self.observe_batch,
+            evaluate_every=self.evaluate_every,
+            validation=self.validation,
+            notes=notes,
+        )
+
+    def _listed(self, file: EmbeddingFile, pool: Ints) -> tuple[list[Drawn], tuple[str, ...]]:
+        """The sessions of a published list; no notes."""
+        rows = listed_rows(self.lists, file, pool)
+        if self.sessions and not 2 <= self.sessions <= len(rows):
+            raise UserError(
+                f"sessions must be 2 to {len(rows)} with the lists of {self.lists}, got "
+                f"{self.sessions}"
+            )
+        found = []
+        for own in rows[: self.sessions or None]:
+            classes, first = np.unique(file.labels[own], return_index=True)
+            found.append((classes[np.argsort(first)], own))  # in the order of the list
+        return found, ()
+
+    def _generated(
+        self, file: EmbeddingFile, pool: Ints, seed: int
+    ) -> tuple[list[Drawn], tuple[str, ...]]:
+        """Sessions drawn by the seed, and notes."""
+        labels, n = file.labels[pool], file.samples.n_leaves
+        few = np.bincount(labels, minlength=n) < self.shot
+        untested = np.bincount(file.labels[file.split == TEST], minlength=n) == 0
+        order = class_order(self.order, file, seed)
+        early = (few | untested)[order]  # classes that cannot come later
+        cuts = self._cuts(n, int(early.sum()), int(untested.sum()))
+        *classes, left = np.split(np.concatenate([order[early], order[~early]]), cuts)
+        drawn = [(classes[0], pool[np.isin(labels, classes[0])])]
+        for new in classes[1:]:
+            shots = [
+                np.random.default_rng([seed, c]).permutation(pool[labels == c])[: self.shot]
+                for c in new
+            ]
+            drawn.append((new, np.concatenate(shots)))
+        notes = [
+            f"{what}: {', '.join(file.classes[c] for c in some)}"
+            for what, some in (
+                ("classes without test samples, in the base session", np.flatnonzero(untested)),
+                (
+                    f"classes of fewer than {self.shot} training samples, in the base session",
+                    np.flatnonzero(few),
+                ),
+                ("classes left out, after the last whole session", left),
+            )
+            if len(some)
+        ]
+        return drawn, (*notes, *order_notes(self.order, file, [len(c) for c in classes]))
+
+    def _cuts(self, n: int, early: int, untested: int) -> list[int]:
+        """Positions in the order at which sessions 1, 2, … begin, and where the last one ends.
+
+        Parameters
+        ----------
+        n, early, untested : classes, those that belong to session 0, and those without test samples
+        """
+        base = self.base or round(0.6 * n)
+        if not 0 < base < n:
+            raise UserError(f"base must be between 1 and {n - 1} of the {n} classes, got {base}")
+        if early > base or untested >= base:
+            raise UserError(
+                f"{early} of the {n} classes have no test samples or fewer than {self.shot} "
+                f"training samples and belong to the base session, which would hold {base}; "
+                "enlarge protocol.base, or lower protocol.shot"
+            )
+        way = self.way or min(WAY, n - base)
+        most = 1 + (n - base) // way
+        if most < 2:
+            raise UserError(
+                f"way must be at most {n - base}, the classes after a base of {base}, got {way}"
+            )
+        if self.sessions and not 2 <= self.sessions <= most:
+            raise UserError(
+                f"sessions must be 2 to {most} for {n} classes, a base of {base} and {way} classes "
+                f"a session, got {self.sessions}"
+            )
+        return [base + way * k for k in range(self.sessions or most)]
