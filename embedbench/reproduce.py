@@ -22,6 +22,7 @@ from embedbench.report_text import NATURAL
 # The papers that can be reproduced, and the module whose `reproduce` does it.
 PAPERS = {
     "class-orderings": "embedbench.reproduce_class_orderings",
+    "fscil": "embedbench.reproduce_fscil",
     "iirc": "embedbench.reproduce_iirc",
     "kemker2018": "embedbench.reproduce_kemker2018",
     "new-metrics": "embedbench.reproduce_new_metrics",
