@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from embedbench.fscil_runs import BETAS, LEARNERS, SWEPT, Runs, accuracies, curve
-from embedbench.fscil_tables import RATIO, SESSIONS, behind, row_name, rows_of
+from embedbench.fscil_tables import CLASSES, RATIO, behind, row_name, rows_of
 from embedbench.generalised import BASE, CORNER_CASES, class_ratio, gacc, gacc_area
 from embedbench.record import Record
 from embedbench.report_rows import Stat
@@ -31,7 +31,7 @@ def over_alpha(found: Floats, ratio: float) -> Floats:
 
 def figure2() -> Table:
     """Figures 2 and A1: the corner cases beside methods on miniImageNet."""
-    cases = {name: case(SESSIONS, BASE) for name, case in CORNER_CASES.items()}
+    cases = {name: case(len(CLASSES), BASE) for name, case in CORNER_CASES.items()}
     cases |= _printed("A6", ("SAVC", "NC-FSCIL", "Vit-Baseline"))
     table = _figure("Figure 2", "corner cases and methods on miniImageNet", cases)
     table.notes.append("ALICE, which the figure has too, has no printed accuracy on novel classes")

@@ -121,7 +121,7 @@ def _of_the_paper(official: str) -> list[tuple[tuple[str, ...], dict[str, Value]
     methods, ablation, novel = PRINTED[official]
     on_novel = {row_name(r).lstrip("+"): r["mean"] for r in (rows_of(novel) if novel else ())}
     chosen = [rows_of(ablation)[0], *(r for r in rows_of(methods) if r["method"] in OURS)]
-    rows = []
+    rows: list[tuple[tuple[str, ...], dict[str, Value]]] = []
     for row in chosen:
         own = row_name(row)
         label = {"none": "ViT baseline", "Ours": "YourSelf (Ours)"}.get(own, own)

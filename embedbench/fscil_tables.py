@@ -18,8 +18,8 @@ from embedbench.scoring import Floats
 
 Row = dict[str, Any]
 
-RATIO = 12.0  # |base|/|novel| of miniImageNet and CIFAR-100: 60 and 5 classes
-SESSIONS = 9  # of these two
+CLASSES = [60] + [5] * 8  # of the sessions of miniImageNet and CIFAR-100
+RATIO = CLASSES[0] / CLASSES[1]
 TITLES = {
     "1": "FSCIL methods on miniImageNet, percent",
     "2": "FSCIL methods on CUB-200, percent",
@@ -124,8 +124,8 @@ def _all_classes(number: str, name: str) -> Row | None:
 def follows(number: str, row: Row) -> dict[str, float]:
     """What the other cells of a row make of its mean, aAcc and gAcc, in percent."""
     if number in CASES:
-        made = CORNER_CASES[CASES[number]](SESSIONS, BASE)
-        found = {"aacc": aacc(made, [RATIO] + [1] * (SESSIONS - 1)), "gacc": gacc_area(made, RATIO)}
+        made = CORNER_CASES[CASES[number]](len(CLASSES), BASE)
+        found = {"aacc": aacc(made, CLASSES), "gacc": gacc_area(made, RATIO)}
         after = row["after"]
         return {n: 100 * float(v[after - 1] if after else v.mean()) for n, v in found.items()}
     told = {}
@@ -135,7 +135,7 @@ def follows(number: str, row: Row) -> dict[str, float]:
     if "sessions" in row:
         told["aacc"] = float(np.mean(row["sessions"]))
     elif accuracies is not None:
-        told["aacc"] = 100 * float(aacc(accuracies, [RATIO] + [1] * (SESSIONS - 1)).mean())
+        told["aacc"] = 100 * float(aacc(accuracies, CLASSES).mean())
     if accuracies is not None:
         told["gacc"] = 100 * float(gacc_area(accuracies, RATIO).mean())
     return told

@@ -94,8 +94,7 @@ def gacc_area(accuracies: Floats, ratio: float, mode: str = "official") -> Float
             return np.full(len(accuracies), np.nan)
         values = gacc(accuracies, ratio, np.linspace(0, 1, int(ratio) + 1))  # (r + 1, T)
         values[0, 0] = 0.0
-        official: Floats = np.trapezoid(values, dx=1 / ratio, axis=0)
-        return official
+        return np.asarray(np.trapezoid(values, dx=1 / ratio, axis=0), dtype=np.float64)
     base, novel, k = _parts(accuracies)
     later = np.maximum(k, 1)
     share = np.where(k > 0, np.log((ratio + later) / later) / ratio, 0.0)
@@ -110,7 +109,9 @@ def novel_accuracy(accuracies: Floats) -> Floats:
     A6 and Tables A6 and A7.
     """
     _, novel, k = _parts(accuracies)
-    return np.divide(novel, k, out=np.full(len(k), np.nan), where=k > 0)
+    with np.errstate(invalid="ignore"):
+        found: Floats = novel / k
+    return found
 
 
 def hacc(accuracies: Floats) -> Floats:
