@@ -85,6 +85,15 @@ def row_name(row: Row) -> str:
     return str(row.get("method") or row.get("layer") or row.get("model"))
 
 
+def misprints(number: str) -> dict[tuple[str, str], str]:
+    """What is wrong in a table, by row and cell: what it should be, and why."""
+    return {
+        (m["row"], m["cell"]): f"{m['reads']:g} seems right: {m['why']}"
+        for m in published("fscil")["misprints"]
+        if m["table"] == number
+    }
+
+
 # --- what follows ---
 
 
@@ -153,17 +162,16 @@ def table(number: str) -> Table:
     width = max((len(r[k]) for r in rows for k in lists if k in r), default=0)
     columns = [k for k in COLUMNS if k in rows[0]]
     heads = [HEADS[k] for k in keys] + [str(first + i) for i in range(width)]
-    shown = Table(number, TITLES[number], heads, [COLUMNS[k] for k in columns])
-    wrong = {
-        (m["row"], m["cell"]): m for m in published("fscil")["misprints"] if m["table"] == number
-    }
+    named = len(LOSSES) if "fr" in keys else 1
+    shown = Table(number, TITLES[number], heads, [COLUMNS[k] for k in columns], named=named)
+    wrong = misprints(number)
     for row in rows:
         cells = [c for k in lists for c in row.get(k, [])]
         cells += [None] * (width - len(cells))
         name, own = row_name(row), follows(number, row)
         labels = [_text(row, k) for k in keys]
         labels += [
-            ("" if c is None else f"{c:g}") + (" *" if (name, str(first + i)) in wrong else "")
+            _cell(c) + (" *" if (name, str(first + i)) in wrong else "")
             for i, c in enumerate(cells)
         ]
         values = {
@@ -171,31 +179,34 @@ def table(number: str) -> Table:
                 row[k],
                 Stat.of([own[k]]) if k in own and row[k] is not None else None,
                 2,
-                remark=_misprint(wrong.get((name, k))),
+                remark=wrong.get((name, k), ""),
             )
             for k in columns
         }
         shown.rows.append((tuple(labels), values))
     shown.notes += _notes(number)
     shown.notes += [
-        f"* {name}, {cell}: {_misprint(m)}" for (name, cell), m in wrong.items() if cell.isdigit()
+        f"* {name}, {cell}: {why}" for (name, cell), why in wrong.items() if cell.isdigit()
     ]
     return shown
+
+
+def _cell(value: float | None) -> str:
+    """With the printed decimals: one, but for whole numbers of the corner cases and one cell."""
+    if value is None or isinstance(value, int):
+        return "" if value is None else str(value)
+    return f"{value:.1f}" if value == round(value, 1) else str(value)
 
 
 def _text(row: Row, key: str) -> str:
     value = row.get(key)
     if isinstance(value, bool):
-        return "✓" if value else ""
+        return "✓" if value else "–"
     if key == "after":
         return "mean" if value is None else f"f_{value}"
     if isinstance(value, float):
         return f"{value:g}"
     return "–" if value is None else f"{value}{' †' if row.get('reported') else ''}"
-
-
-def _misprint(found: Row | None) -> str:
-    return "" if found is None else f"{found['reads']:g} seems right: {found['why']}"
 
 
 def _notes(number: str) -> list[str]:

@@ -95,6 +95,7 @@ class Table:
     notes : what the reader must know
     figures : title and SVG
     across : figures side by side; 0: as many as there is room for
+    named : label columns that remarks call a row by; None: all
     """
 
     name: str
@@ -105,6 +106,7 @@ class Table:
     notes: list[str] = field(default_factory=list)
     figures: list[tuple[str, str]] = field(default_factory=list)
     across: int = 0
+    named: int | None = None
 
     @property
     def short(self) -> str:
@@ -125,7 +127,7 @@ class Table:
     def remarks(self) -> list[str]:
         """Remarks of single values, with where they stand."""
         return [
-            f"{', '.join(labels)}, {column}: {value.remark}"
+            f"{', '.join(labels[: self.named])}, {column}: {value.remark}"
             for labels, values in self.rows
             for column, value in values.items()
             if value.remark

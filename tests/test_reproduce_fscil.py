@@ -148,6 +148,8 @@ def test_tables_show_what_follows_and_mark_misprints() -> None:
     assert rows["TOPIC †"][1]["gAcc"].texts() == ("–", "–", "")
     assert "71.4 *" in rows["SAVC"][0]
     assert any("68.4 seems right" in note for note in one.notes)
+    assert any(r.startswith("Regularizer, aAcc: 60.83") for r in one.remarks)
+    assert (rows["CEC"][0][3], rows["FCIL †"][0][2]) == ("67.0", "76.34")
     assert rows["Regularizer"][1]["aAcc"].texts()[0] == "62.82 *"
     case = table("A1")
     assert case.rows[1][0][:3] == ("f_2", "85", "0")
@@ -326,6 +328,7 @@ def test_no_mean_takes_the_papers_rows(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert paper["CIFAR-100, the paper", "ViT baseline"]["novel"].published == 15.81
     assert "novel" not in paper["CUB-200, the paper", "NC-FSCIL"]
+    assert "63.6 seems right" in paper["CUB-200, the paper", "ViT baseline"]["lAcc"].remark
     for labels, own in found.rows:
         if labels[0] == "toy, a stand-in":
             assert all(v.published is None for v in own.values())
