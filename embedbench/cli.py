@@ -172,7 +172,9 @@ def check(
 
 @app.command()
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="class-orderings, iirc, kemker2018 or new-metrics.")],
+    paper: Annotated[
+        str, typer.Argument(help="class-orderings, fscil, iirc, kemker2018 or new-metrics.")
+    ],
     tables: Annotated[
         list[str] | None, typer.Option("--table", help="1, 2, fig3, s6, …; default: all.")
     ] = None,
@@ -181,7 +183,8 @@ def reproduce(
         typer.Option(
             "--data",
             "--dataset",
-            help="FILE; for kemker2018 mnist=FILE, cub-stand-in=FILE, …; for iirc cifar=FILE, …",
+            help="FILE; for kemker2018 mnist=FILE, cub-stand-in=FILE, …; for iirc cifar=FILE, …; "
+            "for fscil cifar100=FILE, …",
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Directory; default: reproduce/PAPER.")] = None,

@@ -24,6 +24,7 @@ def entries(kind: str) -> list[dict[str, str]]:
         found = [
             *_functions(here / "metrics.py", ["scores", "reference"]),
             *_functions(here / "rescaled.py", ["scores"]),
+            *_functions(here / "generalised.py", ["accuracies"]),
         ]
         return [{"name": f.name, "summary": _first_line(f)} for f in found]
     if kind == "backbones":
@@ -32,15 +33,15 @@ def entries(kind: str) -> list[dict[str, str]]:
 
 
 def _functions(path: Path, takes: list[str]) -> list[ast.FunctionDef]:
-    """Public functions of a module that take these arguments, but for those that take all."""
+    """Public functions of a module that take these arguments first, but for those of all."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     return [
         n
         for n in tree.body
         if isinstance(n, ast.FunctionDef)
-        and [a.arg for a in n.args.args] == takes
+        and [a.arg for a in n.args.args][: len(takes)] == takes
         and not n.name.startswith("_")
-        and n.name not in ("compute", "curves")
+        and n.name not in ("compute", "curves", "curves_of")
     ]
 
 

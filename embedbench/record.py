@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from embedbench import generalised, multilabel
 from embedbench import metrics as metrics_module
-from embedbench import multilabel
 from embedbench.errors import UserError
 from embedbench.label_sets import AnyPredictions, LabelSets, load_any
 from embedbench.metrics import Reference
@@ -24,6 +24,7 @@ from embedbench.rescaled import curves
 from embedbench.scoring import Floats, ScoreMatrix, score_matrices
 
 SCHEMA = "embedbench-record/1.0"
+FEW_SHOT = "fscil"  # the protocol whose records have the curves of `generalised`
 
 Record = dict[str, Any]
 
@@ -95,7 +96,8 @@ def evaluate(record: Record, directory: Path, root: Path) -> Record:
             "R": matrix.R,
             "pooled": matrix.pooled[matrix.ends],
             "metrics": metrics_module.compute(matrix, _reference(reference, name)),
-            "curves": _curves(predictions, matrix, limited),
+            "curves": _curves(predictions, matrix, limited)
+            | (generalised.curves(matrix) if record["protocol"] == FEW_SHOT else {}),
         }
     main, pooled = by_score[main_score], matrices[main_score].pooled
     scored = {

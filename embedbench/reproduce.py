@@ -22,6 +22,7 @@ from embedbench.report_text import NATURAL
 # The papers that can be reproduced, and the module whose `reproduce` does it.
 PAPERS = {
     "class-orderings": "embedbench.reproduce_class_orderings",
+    "fscil": "embedbench.reproduce_fscil",
     "iirc": "embedbench.reproduce_iirc",
     "kemker2018": "embedbench.reproduce_kemker2018",
     "new-metrics": "embedbench.reproduce_new_metrics",
@@ -94,6 +95,7 @@ class Table:
     notes : what the reader must know
     figures : title and SVG
     across : figures side by side; 0: as many as there is room for
+    named : label columns that remarks call a row by; None: all
     """
 
     name: str
@@ -104,6 +106,7 @@ class Table:
     notes: list[str] = field(default_factory=list)
     figures: list[tuple[str, str]] = field(default_factory=list)
     across: int = 0
+    named: int | None = None
 
     @property
     def short(self) -> str:
@@ -124,7 +127,7 @@ class Table:
     def remarks(self) -> list[str]:
         """Remarks of single values, with where they stand."""
         return [
-            f"{', '.join(labels)}, {column}: {value.remark}"
+            f"{', '.join(labels[: self.named])}, {column}: {value.remark}"
             for labels, values in self.rows
             for column, value in values.items()
             if value.remark
