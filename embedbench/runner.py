@@ -22,6 +22,8 @@ from embedbench.layers import without_layers
 from embedbench.learner import Context, Learner, Seeds, learns_sessions
 from embedbench.stream import Bools, Labels, Session, Stream, StreamSpec, View
 
+GATHERED = 1024  # samples of an online stream that are gathered at once
+
 
 @dataclass
 class SessionLog:
@@ -153,16 +155,25 @@ def _teach(
         yield len(session.x), learner.learn(session, ctx)
         return
     order = np.random.default_rng([seeds.batches, number]).permutation(len(session.x))
-    y = torch.from_numpy(session.y).to(device)
     every = stream.evaluate_every or math.inf
     n = 0
-    batches = torch.split(torch.from_numpy(order).to(device), stream.observe_batch)
-    for step, index in enumerate(batches, 1):
-        learner.observe(session.x.batch(index, device), y[index])
-        passed = (before + n) // every < (before + n + len(index)) // every
-        n += len(index)
+    shuffled = torch.from_numpy(order).to(device)
+    for step, (x, y) in enumerate(_batches(session, shuffled, stream.observe_batch, device), 1):
+        learner.observe(x, y)
+        passed = (before + n) // every < (before + n + len(y)) // every
+        n += len(y)
         if passed or n == len(order):
             yield n, {"steps": step, "epochs": 1}
+
+
+def _batches(
+    session: Session, order: Tensor, size: int, device: str
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Batches of `size` samples in `order`; gathered many at a time, which is cheaper."""
+    labels = torch.from_numpy(session.y).to(device)
+    for block in torch.split(order, size * max(1, GATHERED // size)):
+        x, y = session.x.batch(block, device), labels[block]
+        yield from zip(torch.split(x, size), torch.split(y, size), strict=True)
 
 
 def _validation_score(
