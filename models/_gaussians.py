@@ -13,7 +13,8 @@ def factor(x: Tensor, epsilon: float) -> Tensor:
     away = x.double() - x.double().mean(1, keepdim=True)
     sigma = away.mT @ away / max(x.shape[1] - 1, 1)
     sigma.diagonal(dim1=1, dim2=2).add_(epsilon)
-    return torch.linalg.cholesky(sigma).float()
+    lower: Tensor = torch.linalg.cholesky(sigma)
+    return lower.float()
 
 
 def most_alike(means: Tensor, base: Tensor, k: int) -> Tensor:
@@ -48,4 +49,5 @@ def draw(
         (*donors.shape, n, means.shape[2]), generator=generator, device=means.device
     )  # (P, K, T, n, d)
     noise = (z @ chosen.mT).sum(1) / donors.shape[1] ** 0.5  # (P, T, n, d)
-    return (means[:, :, None] + noise).transpose(0, 1).flatten(1, 2)
+    drawn: Tensor = means[:, :, None] + noise
+    return drawn.transpose(0, 1).flatten(1, 2)

@@ -62,12 +62,14 @@ class Prototypes(nn.Module):
     rows: Tensor  # (C, d) P; zeros for a class not seen
     trained: Tensor  # (C,) bool: the row is a trained weight, and stays
 
-    def __init__(self, n_classes: int, width: int, head: int) -> None:
+    def __init__(self, n_classes: int, width: int, head: int, device: str) -> None:
         super().__init__()
+        self.device = device
         self.register_buffer("sums", torch.zeros(n_classes, width, dtype=torch.float64))
         self.register_buffer("counts", torch.zeros(n_classes, dtype=torch.int64))
         self.register_buffer("rows", torch.zeros(n_classes, head))
         self.register_buffer("trained", torch.zeros(n_classes, dtype=torch.bool))
+        self.to(device)
 
     @property
     def seen(self) -> Tensor:
@@ -85,7 +87,7 @@ class Prototypes(nn.Module):
         ----------
         seed : of the batches of the training, where there is one
         """
-        first, device = not self.seen.any(), str(self.sums.device)
+        first, device = not self.seen.any(), self.device
         y = torch.from_numpy(session.y).to(device)
         for index in torch.split(torch.arange(len(y), device=device), BLOCK):
             self.sums.index_add_(0, y[index], session.x.batch(index, device).double())
@@ -96,7 +98,7 @@ class Prototypes(nn.Module):
             self._train(session, settings, seed)
 
     def _train(self, session: Session, settings: Classifier, seed: int) -> None:
-        device, (n_classes, head) = str(self.rows.device), self.rows.shape
+        device, (n_classes, head) = self.device, self.rows.shape
         net = CosineNet(head, 0, 0, n_classes, eta=settings.scale, seed=0).to(device)
         net.theta.data.copy_(self.rows)
         net.eta.requires_grad_(False)

@@ -113,8 +113,12 @@ class FeCAM(Learner):
         shapes = [self._shape(c) for c in seen.tolist()]
         # tᵀt of t = s (x̂ - μ̂), without a matrix (n, D) for every class; the rest in _distances
         squares = x.square() @ torch.stack([s.square() for s, _, _ in shapes]).T  # (n, seen)
+        lent: Tensor | None = None  # x through the root that classes share, taken once
         for k, c in enumerate(seen.tolist()):
-            out[:, c] = -self._distances(x, squares[:, k], c, *shapes[k])
+            root = self._root(c)
+            along = lent if lent is not None and root is self.lent else x @ (root * shapes[k][0]).T
+            lent = along if root is self.lent else lent
+            out[:, c] = -self._distances(x, squares[:, k], along, c, *shapes[k])
         return out
 
     def _root(self, c: int) -> Tensor:
@@ -139,14 +143,22 @@ class FeCAM(Learner):
         return (diagonal + level + every).sqrt(), level, every
 
     def _distances(
-        self, x: Tensor, squares: Tensor, c: int, s: Tensor, level: float, every: float
+        self,
+        x: Tensor,
+        squares: Tensor,
+        along: Tensor,
+        c: int,
+        s: Tensor,
+        level: float,
+        every: float,
     ) -> Tensor:
-        """tᵀ S⁻¹ t, t = s (x̂ - μ̂), which is δᵀ R⁻¹ δ; x (n, D), `squares` (n,) Σ (s x̂)²."""
+        """tᵀ S⁻¹ t, t = s (x̂ - μ̂), which is δᵀ R⁻¹ δ; x (n, D), `squares` (n,) Σ (s x̂)², `along`
+        (n, r) root s x̂."""
         centre, root = normalize(self.means[c], dim=0), self._root(c)
-        rows = torch.cat([root, torch.ones_like(s)[None], (s * centre)[None]]) * s  # (r + 2, D)
+        rows = torch.stack([s, s * s * centre])
         offset = rows @ centre
-        along = x @ rows.T - offset  # (n, D) @ (D, r + 2): root t, 1ᵀ t, (s μ̂)ᵀ t
-        along, total, last = along[:, :-2], along[:, -2], along[:, -1]
+        total, last = (x @ rows.T - offset).T  # (n, D) @ (D, 2): 1ᵀ t, (s μ̂)ᵀ t
+        along = along - root @ (s * centre)  # root t
         norm = squares - 2 * last - offset[-1]  # tᵀ t
         sizes, sums = root.square().sum(1), root.sum(1)  # sizes: the eigenvalues of Σ but for 0s
         share = along / (sizes + level)
@@ -168,4 +180,5 @@ def _orthogonal(rows: Tensor) -> Tensor:
     """Orthogonal rows F, at most as many as `rows` (n, D) has dimensions, with FᵀF = rowsᵀ rows."""
     _, sizes, directions = torch.linalg.svd(rows, full_matrices=False)
     kept = sizes > sizes[:1] * max(rows.shape) * torch.finfo(rows.dtype).eps
-    return sizes[kept, None] * directions[kept]
+    out: Tensor = sizes[kept, None] * directions[kept]
+    return out

@@ -54,9 +54,10 @@ class FR(Learner):
     training; the paper prints none. Draws need no Cholesky factor of a mean of covariances. A
     session of more samples than a batch of draws adds as many of them, drawn anew, to each batch.
     Batches of the base session are real samples of as many classes, without repetition within a
-    class that is large enough. A class that comes again moves its mean; its covariance stays.
-    Layers must be as wide as the final embedding; a ViT's last block is that itself, and adds
-    nothing: leave it out.
+    class that is large enough; an epoch of it is as long as a later session's would be, because a
+    base session of few samples would take one step an epoch. A class that comes again moves its
+    mean; its covariance stays. Layers must be as wide as the final embedding; a ViT's last block is
+    that itself, and adds nothing: leave it out.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ class FR(Learner):
     donors : K, base classes that a novel class borrows the covariance of
     epsilon : ε, added to the variances, squared units of the features
     epochs : of every session
-    epoch_samples : drawn samples in an epoch for each class seen, after the base session
+    epoch_samples : samples in an epoch for each class seen
     batch_classes, batch_samples : classes in a batch, samples of each
     lr, momentum, dampening : of SGD
     ensemble : "softmax" or "cosine", what is averaged over the layers
@@ -102,20 +103,19 @@ class FR(Learner):
     def __post_init__(self) -> None:
         if self.ensemble not in ("softmax", "cosine"):
             raise unknown("fr.ensemble", self.ensemble, ("softmax", "cosine"))
-        at_least_0 = ("w_cos", "w_novel", "w_class", "w_same", "w_different")
         above_0 = (
             "scale", "donors", "epsilon", "epochs", "epoch_samples", "batch_classes",
             "batch_samples", "lr", *(("hidden",) if self.hidden is not None else ()),
         )  # fmt: skip
-        below_1 = ("momentum", "dampening")
-        for settings, fits, expected in (
-            (at_least_0, lambda v: 0 <= v < math.inf, "finite and at least 0"),
-            (above_0, lambda v: 0 < v < math.inf, "finite and above 0"),
-            (below_1, lambda v: 0 <= v < 1, "in [0, 1)"),
-        ):
-            for name in settings:
-                if not fits(getattr(self, name)):
-                    raise UserError(f"fr.{name} must be {expected}, got {getattr(self, name)}")
+        for name in above_0:
+            if not 0 < getattr(self, name) < math.inf:
+                raise UserError(f"fr.{name} must be above 0, got {getattr(self, name)}")
+        for name in ("w_cos", "w_novel", "w_class", "w_same", "w_different"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise UserError(f"fr.{name} must be at least 0, got {getattr(self, name)}")
+        for name in ("momentum", "dampening"):
+            if not 0 <= getattr(self, name) < 1:
+                raise UserError(f"fr.{name} must be in [0, 1), got {getattr(self, name)}")
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.learned = seeds, device, 0
@@ -123,7 +123,7 @@ class FR(Learner):
         n_classes, (all_columns,) = spec.n_classes, spec.input_shape
         n_layers, width = len(self.slices) - 1, self.slices[0][1]
         self.net = Rectifier(n_layers, width, self.hidden or width, seeds.init).to(device)
-        self.prototypes = Prototypes(n_classes, all_columns, width).to(device)
+        self.prototypes = Prototypes(n_classes, all_columns, width, device)
         self.base = torch.zeros(n_classes, dtype=torch.bool, device=device)
         # factors of the covariances of base classes, and for every class which of them are its own
         self.factors = torch.zeros(0, 1 + n_layers, width, width, device=device)
@@ -140,19 +140,17 @@ class FR(Learner):
         draws = torch.Generator(self.device).manual_seed(
             generator(self.seeds.batches, self.learned).initial_seed()
         )
-        before = self.prototypes.seen
         self.prototypes.add(session, self.classifier, self.seeds.batches)
-        seen = self.prototypes.seen
-        size = self.batch_classes * self.batch_samples
         if not self.learned:
             self._keep_covariances(session, y)
-            log = self._train(self._real(session, y, draws), len(y) // size)
+            batch = self._real(session, y, draws)
         else:
             self._borrow(torch.unique(y))
-            n = self.epoch_samples * int(seen.sum())
-            log = self._train(self._replayed(session, y, draws), n // size)
+            batch = self._replayed(session, y, draws)
+        n = self.epoch_samples * int(self.prototypes.seen.sum())
+        log = self._train(batch, n // (self.batch_classes * self.batch_samples))
         self.learned += 1
-        return log | {"new_classes": int((seen & ~before).sum())}
+        return log
 
     def _keep_covariances(self, session: Session, y: Tensor) -> None:
         """Keep a factor for each class of the base session; they are their own donors."""

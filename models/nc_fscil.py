@@ -79,7 +79,7 @@ class NCFSCIL(Learner):
         self.net = mlp_net(width, self.units, self.layers, outputs, seeds.init).to(device)
         self.optimiser_ = optimiser_of(self, self.net)
         self.frame = simplex(outputs, n_classes, generator(seeds.init, 0)).to(device)
-        self.prototypes = Prototypes(n_classes, width, 0).to(device)
+        self.prototypes = Prototypes(n_classes, width, 0, device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         log = train(self, self._joined(session), objective=self._loss)
@@ -124,4 +124,5 @@ def simplex(width: int, n: int, draw: torch.Generator) -> Tensor:
     basis = torch.linalg.qr(centred[:, : n - 1])[0]  # (n, n - 1), orthogonal to 1
     drawn = torch.randn(width, n - 1, dtype=torch.float64, generator=draw)
     turned = torch.linalg.qr(drawn)[0]  # (width, n - 1), UᵀU = I
-    return ((n / max(n - 1, 1)) ** 0.5 * turned @ basis.T).float()
+    frame: Tensor = (n / max(n - 1, 1)) ** 0.5 * turned @ basis.T
+    return frame.float()

@@ -39,7 +39,7 @@ class Prototype(Learner):
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds = seeds
         width = spec.input_shape[0]
-        self.prototypes = Prototypes(spec.n_classes, width, width).to(device)
+        self.prototypes = Prototypes(spec.n_classes, width, width, device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         self.prototypes.add(session, self.classifier, self.seeds.batches)

@@ -49,7 +49,7 @@ class TEEN(Learner):
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         width = spec.input_shape[0]
-        self.prototypes = Prototypes(spec.n_classes, width, width).to(device)
+        self.prototypes = Prototypes(spec.n_classes, width, width, device)
         self.base = torch.zeros(spec.n_classes, dtype=torch.bool, device=device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
