@@ -14,7 +14,7 @@ from embedbench.stream import Bools, EvalSet, Ints, Session, Stream, StreamSpec,
 
 N_CLASSES = 4
 WIDTH = 12  # columns of the final embedding
-LAYER = 5  # columns of an intermediate one, for learners that need them
+LAYER = WIDTH  # columns of an intermediate one, for learners that need them
 BATCH = 8  # samples in the batches of online learners
 NOISE = 0.2  # deviation of a blob; its centres lie about 5 apart
 SESSIONS = ((0, 1), (2,), (3,))
@@ -163,5 +163,6 @@ def _points(y: Ints, tags: Tags, draw: np.random.Generator) -> NDArray[np.float3
 
 
 def _centres(width: int) -> NDArray[np.float32]:
-    """(C, D) the same ones for every stream."""
-    return np.random.default_rng(7).normal(size=(N_CLASSES, width)).astype(np.float32)
+    """(C, D) the same ones for every stream, and for the final and the intermediate embedding."""
+    centres = np.random.default_rng(7).normal(size=(N_CLASSES, WIDTH)).astype(np.float32)
+    return np.tile(centres, width // WIDTH)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from embedbench.errors import UserError
+from embedbench.errors import UserError, unknown
 from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
 from embedbench.stream import Session, StreamSpec
 
@@ -34,7 +34,8 @@ class FeCAM(Learner):
     first session, for all; if not, later ones keep their sign: sign(x) |x|^β. A class whose samples
     do not vary, such as one of a single sample, has R = γ₁/(1 + γ₁) I: what R is on average in the
     directions in which the others do not vary. With R = I it would be nearer than they are. A class
-    that comes again adds to its covariance.
+    that comes again adds to its covariance. For few shots the base classes' covariance stands in;
+    which mean of theirs the paper takes is not printed, here every class counts the same.
 
     No D × D matrix is formed. A class's scatter is kept as FᵀF with r orthogonal rows, r at most
     its samples less one and at most D; R⁻¹ follows from them by the identities of Woodbury and of
@@ -46,15 +47,20 @@ class FeCAM(Learner):
     beta : β in (0, 1]; 1 leaves features as they are
     gamma1 : γ₁ > 0; 1 is for classes of hundreds of samples, where there are few try 10
     gamma2 : γ₂ in [0, γ₁]; None: the paper's, γ₁ where features are raised to a power, else 0
+    covariance : "class": each class's own; "base": classes of later sessions take the mean of those
+        of the first session's classes, for few shots
     """
 
     beta: float = 0.5
     gamma1: float = 1.0
     gamma2: float | None = None
+    covariance: str = "class"
 
-    state: ClassVar[tuple[str, ...]] = ("counts", "means", "factors", "power")
+    state: ClassVar[tuple[str, ...]] = ("counts", "means", "factors", "power", "lent")
 
     def __post_init__(self) -> None:
+        if self.covariance not in ("class", "base"):
+            raise unknown("fecam.covariance", self.covariance, ("class", "base"))
         for setting, fits, expected in (
             ("beta", 0 < self.beta <= 1, "in (0, 1]"),
             ("gamma1", self.gamma1 > 0, "above 0"),
@@ -70,6 +76,7 @@ class FeCAM(Learner):
         self.means = torch.zeros(n_classes, width, device=device)
         self.factors = [torch.zeros(0, width, device=device) for _ in range(n_classes)]  # F
         self.power = 0.0  # β, or 1 where features have negative values; 0: not decided yet
+        self.lent: Tensor | None = None  # (r, D) root of the covariance that later classes take
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         y = torch.from_numpy(session.y).to(self.device)
@@ -79,6 +86,9 @@ class FeCAM(Learner):
             self.power = self.beta if min(lowest) >= 0 else 1.0
         for c, rows in views.items():
             self._add(c, self._transformed(session.x.batch(rows, self.device)))
+        if self.covariance == "base" and self.lent is None:
+            roots = torch.cat([self._root(c) for c in views])
+            self.lent = _orthogonal(roots / math.sqrt(len(views)))
         return {"power": self.power}
 
     def _transformed(self, x: Tensor) -> Tensor:
@@ -91,10 +101,8 @@ class FeCAM(Learner):
         mean = x.mean(0)
         shift = mean - self.means[c]
         between = shift * (old * n / (old + n)) ** 0.5
-        rows = torch.cat([self.factors[c], x - mean, between[None]])
-        _, sizes, directions = torch.linalg.svd(rows, full_matrices=False)
-        kept = sizes > sizes[0] * max(rows.shape) * torch.finfo(x.dtype).eps
-        self.factors[c] = sizes[kept, None] * directions[kept]
+        if self.lent is None or len(self.factors[c]):
+            self.factors[c] = _orthogonal(torch.cat([self.factors[c], x - mean, between[None]]))
         self.means[c] += shift * (n / (old + n))
         self.counts[c] += n
 
@@ -105,12 +113,18 @@ class FeCAM(Learner):
         shapes = [self._shape(c) for c in seen.tolist()]
         # tᵀt of t = s (x̂ - μ̂), without a matrix (n, D) for every class; the rest in _distances
         squares = x.square() @ torch.stack([s.square() for s, _, _ in shapes]).T  # (n, seen)
+        lent: Tensor | None = None  # x through the root that classes share, taken once
         for k, c in enumerate(seen.tolist()):
-            out[:, c] = -self._distances(x, squares[:, k], c, *shapes[k])
+            root = self._root(c)
+            along = lent if lent is not None and root is self.lent else x @ (root * shapes[k][0]).T
+            lent = along if root is self.lent else lent
+            out[:, c] = -self._distances(x, squares[:, k], along, c, *shapes[k])
         return out
 
     def _root(self, c: int) -> Tensor:
         """(r, D) with rootᵀ root = Σ_c."""
+        if self.lent is not None and not len(self.factors[c]):
+            return self.lent
         return self.factors[c] / math.sqrt(max(int(self.counts[c]) - 1, 1))
 
     def _shape(self, c: int) -> tuple[Tensor, float, float]:
@@ -129,14 +143,22 @@ class FeCAM(Learner):
         return (diagonal + level + every).sqrt(), level, every
 
     def _distances(
-        self, x: Tensor, squares: Tensor, c: int, s: Tensor, level: float, every: float
+        self,
+        x: Tensor,
+        squares: Tensor,
+        along: Tensor,
+        c: int,
+        s: Tensor,
+        level: float,
+        every: float,
     ) -> Tensor:
-        """tᵀ S⁻¹ t, t = s (x̂ - μ̂), which is δᵀ R⁻¹ δ; x (n, D), `squares` (n,) Σ (s x̂)²."""
+        """tᵀ S⁻¹ t, t = s (x̂ - μ̂), which is δᵀ R⁻¹ δ; x (n, D), `squares` (n,) Σ (s x̂)², `along`
+        (n, r) root s x̂."""
         centre, root = normalize(self.means[c], dim=0), self._root(c)
-        rows = torch.cat([root, torch.ones_like(s)[None], (s * centre)[None]]) * s  # (r + 2, D)
+        rows = torch.stack([s, s * s * centre])
         offset = rows @ centre
-        along = x @ rows.T - offset  # (n, D) @ (D, r + 2): root t, 1ᵀ t, (s μ̂)ᵀ t
-        along, total, last = along[:, :-2], along[:, -2], along[:, -1]
+        total, last = (x @ rows.T - offset).T  # (n, D) @ (D, 2): 1ᵀ t, (s μ̂)ᵀ t
+        along = along - root @ (s * centre)  # root t
         norm = squares - 2 * last - offset[-1]  # tᵀ t
         sizes, sums = root.square().sum(1), root.sum(1)  # sizes: the eigenvalues of Σ but for 0s
         share = along / (sizes + level)
@@ -150,5 +172,13 @@ class FeCAM(Learner):
     def footprint(self) -> Footprint:
         return Footprint(
             means=tensor_bytes(self.means, self.counts),
-            covariances=tensor_bytes(*self.factors),
+            covariances=tensor_bytes(*self.factors, *([] if self.lent is None else [self.lent])),
         )
+
+
+def _orthogonal(rows: Tensor) -> Tensor:
+    """Orthogonal rows F, at most as many as `rows` (n, D) has dimensions, with FᵀF = rowsᵀ rows."""
+    _, sizes, directions = torch.linalg.svd(rows, full_matrices=False)
+    kept = sizes > sizes[:1] * max(rows.shape) * torch.finfo(rows.dtype).eps
+    out: Tensor = sizes[kept, None] * directions[kept]
+    return out

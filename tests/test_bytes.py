@@ -19,6 +19,7 @@ LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
     "slda": ("slda", {}),
     "ranpac": ("ranpac", {"projections": 30}),
     "fecam": ("fecam", {}),
+    "fecam-base": ("fecam", {"covariance": "base"}),
     "joint": ("joint", BRIEF),
     "si": ("si", BRIEF),
     "mas": ("mas", BRIEF),

@@ -166,3 +166,37 @@ def test_gamma2_is_the_papers_for_the_sign_of_the_features(lowest: float, gamma2
         learner.learn(session(x, y), context())
         found.append(learner.scores(test))
     assert torch.equal(*found)
+
+
+# --- few shots ---
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_classes_of_few_shots_take_the_mean_covariance_of_the_base_classes(seed: int) -> None:
+    y, few = np.repeat([0, 1], [30, 12]), np.repeat([2], 3)
+    x, shots, test = (
+        np.abs(blobs(labels, 8, seed + k, spread=0.5)) for k, labels in enumerate((y, few, y))
+    )
+    learner = started(8, gamma1=0.3, gamma2=0.1, covariance="base")
+    own = started(8, gamma1=0.3, gamma2=0.1)
+    for part in (session(x, y), session(shots, few)):
+        learner.learn(part, context())
+        own.learn(part, context())
+    found = learner.scores(torch.tensor(test))
+    torch.testing.assert_close(found[:, :2], own.scores(torch.tensor(test))[:, :2])  # as ever
+    unit_base, unit_few = (unit(a.astype(np.float64)) ** 0.5 for a in (x, shots))
+    sigma = (np.cov(unit_base[:30].T) + np.cov(unit_base[30:].T)) / 2
+    v1 = np.diag(sigma).mean()
+    v2 = (sigma.sum() - np.trace(sigma)) / (8 * 7)
+    shrunk = sigma + 0.3 * v1 * np.eye(8) + 0.1 * v2 * (1 - np.eye(8))
+    deviation = np.sqrt(np.diag(shrunk))
+    inverse = np.linalg.inv(shrunk / np.outer(deviation, deviation))
+    away = unit(unit(test.astype(np.float64)) ** 0.5) - unit(unit_few.mean(0))
+    expected = [d @ inverse @ d for d in away]
+    np.testing.assert_allclose(-found[:, 2].numpy(), expected, rtol=2e-3, atol=1e-5)
+    assert len(learner.factors[2]) == 0
+
+
+def test_an_unknown_covariance_is_refused() -> None:
+    with pytest.raises(UserError, match="Did you mean 'base'"):
+        FeCAM(covariance="bass")

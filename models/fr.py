@@ -1,0 +1,296 @@
+"""FR: final features rectified by intermediate ones, which tell novel classes apart better."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from embedbench.errors import UserError, unknown
+from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
+from embedbench.stream import Session, StreamSpec
+
+from ._gaussians import draw, factor, most_alike
+from ._prototypes import UNSEEN, Classifier, Prototypes, cosines
+from ._rectify import (
+    Rectifier,
+    class_relation,
+    cosine_constraint,
+    instance_relation,
+    novel_entropy,
+)
+from ._sgd import generator
+
+DECAYS = (0.6, 0.7, 0.8, 0.9)  # of the epochs; the learning rate falls to a tenth at each
+
+Batch = tuple[Tensor, Tensor]  # tables (1 + L, n, d), the final embedding first; labels (n,)
+
+
+@dataclass
+class FR(Learner):
+    """Feature rectification: a small module for every intermediate layer, and their ensemble.
+
+    X_FR = M_mix(cat(M_I(X_l), M_F(X))) is classified by its cosines to prototypes P. Training sums
+    over the layers w_cos (1 - cos(X_FR, X)); w_novel, the cross-entropy of novel samples; w_class,
+    the divergence from the intermediate feature's softmax of s cos(X_l, P); w_same and w_different,
+    smooth L1 between distances of X_FR and those of X_l, of pairs of one class and of two. The base
+    session trains on its samples without the second term, later ones on their shots and on draws
+    from a Gaussian for every class and layer; a novel class borrows the covariance of the base
+    classes most like it. Only the modules are trained, in every session.
+
+    **Source**: Tang et al. (2024), "Rethinking few-shot class-incremental learning: learning from
+    yourself", Section 4.2, Eqs. 7 to 12, A2.2, A5.3. The defaults are the paper's, with its weights
+    for CIFAR-100; w_same and w_different are 0.5 on mini-ImageNet, w_class is .1 there. Their code
+    has what the paper leaves out: s, the sign of the cosine term, the means over pairs, SGD and its
+    schedule, batches, K, ε, P; and other numbers, the presets `fr-code`, `fr-code-mini-imagenet`
+    and `fr-code-cub200`: hidden 512 at d = 256, cosines averaged, other weights.
+
+    **Departs**: PyTorch's initialisation. P of base classes are their means (`prototype` says why;
+    `classifier.base=trained` has the paper's). The softmax of the ensemble has the same s as the
+    training; the paper prints none. Draws need no Cholesky factor of a mean of covariances. A
+    session of more samples than a batch of draws adds as many of them, drawn anew, to each batch.
+    Batches of the base session are real samples of as many classes, without repetition within a
+    class that is large enough; an epoch of it is as long as a later session's would be, because a
+    base session of few samples would take one step an epoch. A class that comes again moves its
+    mean; its covariance stays. Layers must be as wide as the final embedding; a ViT's last block is
+    that itself, and adds nothing: leave it out.
+
+    Parameters
+    ----------
+    layers : names of the stream's layers, with commas, or "all"
+    hidden : hidden units of M_F and M_I; None: d
+    w_cos, w_novel, w_class, w_same, w_different : weights of the losses
+    scale : s
+    donors : K, base classes that a novel class borrows the covariance of
+    epsilon : ε, added to the variances, squared units of the features
+    epochs : of every session
+    epoch_samples : samples in an epoch for each class seen
+    batch_classes, batch_samples : classes in a batch, samples of each
+    lr, momentum, dampening : of SGD
+    ensemble : "softmax" or "cosine", what is averaged over the layers
+    classifier : what base classes get as prototypes
+    """
+
+    layers: str = "all"
+    hidden: int | None = None
+    w_cos: float = 0.1
+    w_novel: float = 0.1
+    w_class: float = 0.5
+    w_same: float = 1.0
+    w_different: float = 1.0
+    scale: float = 16.0
+    donors: int = 2
+    epsilon: float = 1e-6
+    epochs: int = 100
+    epoch_samples: int = 600
+    batch_classes: int = 32
+    batch_samples: int = 32
+    lr: float = 0.1
+    momentum: float = 0.9
+    dampening: float = 0.9
+    ensemble: str = "softmax"
+    classifier: Classifier = field(default_factory=Classifier)
+
+    tags: ClassVar[Tags] = Tags(needs_layers=True)
+    state: ClassVar[tuple[str, ...]] = (
+        "net", "learned", "prototypes", "base", "factors", "donors_",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        if self.ensemble not in ("softmax", "cosine"):
+            raise unknown("fr.ensemble", self.ensemble, ("softmax", "cosine"))
+        above_0 = (
+            "scale", "donors", "epsilon", "epochs", "epoch_samples", "batch_classes",
+            "batch_samples", "lr", *(("hidden",) if self.hidden is not None else ()),
+        )  # fmt: skip
+        for name in above_0:
+            if not 0 < getattr(self, name) < math.inf:
+                raise UserError(f"fr.{name} must be above 0, got {getattr(self, name)}")
+        for name in ("w_cos", "w_novel", "w_class", "w_same", "w_different"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise UserError(f"fr.{name} must be at least 0, got {getattr(self, name)}")
+        for name in ("momentum", "dampening"):
+            if not 0 <= getattr(self, name) < 1:
+                raise UserError(f"fr.{name} must be in [0, 1), got {getattr(self, name)}")
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.seeds, self.device, self.learned = seeds, device, 0
+        self.slices = _slices(spec, self.layers)
+        n_classes, (all_columns,) = spec.n_classes, spec.input_shape
+        n_layers, width = len(self.slices) - 1, self.slices[0][1]
+        self.net = Rectifier(n_layers, width, self.hidden or width, seeds.init).to(device)
+        self.prototypes = Prototypes(n_classes, all_columns, width, device)
+        self.base = torch.zeros(n_classes, dtype=torch.bool, device=device)
+        # factors of the covariances of base classes, and for every class which of them are its own
+        self.factors = torch.zeros(0, 1 + n_layers, width, width, device=device)
+        self.donors_ = torch.zeros(
+            n_classes, self.donors, 1 + n_layers, dtype=torch.int64, device=device
+        )
+
+    def _tables(self, x: Tensor) -> Tensor:
+        """(1 + L, n, d): final and intermediate embeddings of x (n, columns)."""
+        return torch.stack([x[:, a:b] for a, b in self.slices])
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        y = torch.from_numpy(session.y).to(self.device)
+        draws = torch.Generator(self.device).manual_seed(
+            generator(self.seeds.batches, self.learned).initial_seed()
+        )
+        self.prototypes.add(session, self.classifier, self.seeds.batches)
+        if not self.learned:
+            self._keep_covariances(session, y)
+            batch = self._real(session, y, draws)
+        else:
+            self._borrow(torch.unique(y))
+            batch = self._replayed(session, y, draws)
+        n = self.epoch_samples * int(self.prototypes.seen.sum())
+        log = self._train(batch, n // (self.batch_classes * self.batch_samples))
+        self.learned += 1
+        return log
+
+    def _keep_covariances(self, session: Session, y: Tensor) -> None:
+        """Keep a factor for each class of the base session; they are their own donors."""
+        self.base = self.prototypes.seen
+        kept = []
+        for place, c in enumerate(self.base.nonzero().flatten().tolist()):
+            rows = (y == c).nonzero().flatten()
+            kept.append(factor(self._tables(session.x.batch(rows, self.device)), self.epsilon))
+            self.donors_[c] = place
+        self.factors = torch.stack(kept)
+
+    def _borrow(self, classes: Tensor) -> None:
+        """Find the donors of those of `classes` that are not of the base session."""
+        means = self._tables(self.prototypes.means()).transpose(0, 1)  # (C, 1 + L, d)
+        novel = classes[~self.base[classes]]
+        found = most_alike(means[novel], means[self.base], self.donors)
+        times = -(-self.donors // found.shape[1])  # fewer base classes than donors: they repeat
+        self.donors_[novel] = found.repeat(1, times, 1)[:, : self.donors]
+
+    def _real(self, session: Session, y: Tensor, draws: torch.Generator) -> Callable[[], Batch]:
+        """Batches of the base session: its samples."""
+        rows = [(y == c).nonzero().flatten() for c in torch.unique(y)]
+
+        def batch() -> Batch:
+            chosen = _permutation(len(rows), draws)[: self.batch_classes].tolist()
+            index = torch.cat([_pick(rows[k], self.batch_samples, draws) for k in chosen])
+            return self._tables(session.x.batch(index, self.device)), y[index]
+
+        return batch
+
+    def _replayed(self, session: Session, y: Tensor, draws: torch.Generator) -> Callable[[], Batch]:
+        """Batches of a later session: draws of classes seen, and the session's samples."""
+        means = self._tables(self.prototypes.means()).transpose(0, 1)
+        seen, size = self.prototypes.seen.nonzero().flatten(), self.batch_samples
+        most = self.batch_classes * size
+        everything = torch.arange(len(y), device=self.device)
+
+        def batch() -> Batch:
+            classes = seen[_permutation(len(seen), draws)[: self.batch_classes]]
+            drawn = draw(means[classes], self.factors, self.donors_[classes], size, draws)
+            index = everything if len(y) <= most else _pick(everything, most, draws)
+            shots = self._tables(session.x.batch(index, self.device))
+            labels = torch.cat([classes.repeat_interleave(size), y[index]])
+            return torch.cat([drawn, shots], dim=1), labels
+
+        return batch
+
+    def _train(self, batch: Callable[[], Batch], steps: int) -> dict[str, Any]:
+        """Train the modules on `steps` batches an epoch, at least one."""
+        steps = max(steps, 1)
+        optimiser = torch.optim.SGD(
+            self.net.parameters(), lr=self.lr, momentum=self.momentum, dampening=self.dampening
+        )
+        total = torch.zeros(5, device=self.device)
+        for epoch in range(self.epochs):
+            total.zero_()
+            for group in optimiser.param_groups:
+                group["lr"] = self.lr * 0.1 ** sum(epoch >= d * self.epochs for d in DECAYS)
+            for _ in range(steps):
+                terms = self._losses(*batch())
+                optimiser.zero_grad(set_to_none=True)
+                (terms * self._weights()).sum().backward()  # type: ignore[no-untyped-call]  # torch
+                optimiser.step()
+                total += terms.detach()
+        cos, novel, relation, same, different = (total / steps).tolist()
+        return {
+            "epochs": self.epochs,
+            "steps": self.epochs * steps,
+            "stopped": "epochs",
+            "train_loss": float((total * self._weights()).sum()) / steps,
+            "losses": {
+                "cos": cos, "novel": novel, "class": relation, "same": same, "different": different,
+            },
+        }  # fmt: skip
+
+    def _weights(self) -> Tensor:
+        weights = (self.w_cos, self.w_novel, self.w_class, self.w_same, self.w_different)
+        return torch.tensor(weights, device=self.device)
+
+    def _losses(self, tables: Tensor, y: Tensor) -> Tensor:
+        """The five losses of a batch, each summed over the layers, (5,)."""
+        final, layers = tables[0], tables[1:]
+        seen = self.prototypes.seen
+        rows, place = self.prototypes.rows[seen], seen.cumsum(0) - 1
+        rectified = self.net(final, layers)  # (L, n, d)
+        logits = self.scale * cosines(rectified, rows)  # (L, n, classes seen)
+        terms = (
+            cosine_constraint(rectified, final),
+            novel_entropy(logits, place[y], ~self.base[y]),
+            class_relation(logits, self.scale * cosines(layers, rows)),
+            *instance_relation(rectified, layers, y),
+        )
+        return torch.stack([t.sum() for t in terms])
+
+    @torch.inference_mode()
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        tables, seen = self._tables(x), self.prototypes.seen
+        found = cosines(self.net(tables[0], tables[1:]), self.prototypes.rows[seen])
+        if self.ensemble == "softmax":
+            found = torch.softmax(self.scale * found, dim=-1)
+        out = x.new_full((len(x), len(seen)), UNSEEN)
+        out[:, seen] = found.mean(0)
+        return out
+
+    def footprint(self) -> Footprint:
+        return Footprint(
+            parameters=tensor_bytes(*self.net.parameters()),
+            prototypes=self.prototypes.nbytes,
+            covariances=tensor_bytes(self.factors, self.donors_, self.base),
+        )
+
+
+def _slices(spec: StreamSpec, names: str) -> list[tuple[int, int]]:
+    """Columns of the final embedding, then of the layers called `names`; all of one width."""
+    if not spec.layers:
+        raise UserError(
+            "fr needs intermediate embeddings, and this stream has none: make a file that has them "
+            "with embedbench extract … --layers last4"
+        )
+    chosen = list(spec.layers) if names == "all" else names.split(",")
+    for name in chosen:
+        if name not in spec.layers:
+            raise unknown("layer", name, spec.layers)
+    width = min(first for first, _ in spec.layers.values())
+    for name in chosen:
+        first, end = spec.layers[name]
+        if end - first != width:
+            raise UserError(
+                f"fr needs layers as wide as the final embedding, {width} columns, and {name} has "
+                f"{end - first}; choose others with --set fr.layers=…"
+            )
+    return [(0, width), *(spec.layers[name] for name in chosen)]
+
+
+def _permutation(n: int, draws: torch.Generator) -> Tensor:
+    return torch.randperm(n, generator=draws, device=draws.device)
+
+
+def _pick(rows: Tensor, n: int, draws: torch.Generator) -> Tensor:
+    """`n` of `rows`, with repetition only where there are fewer."""
+    if len(rows) >= n:
+        return rows[_permutation(len(rows), draws)[:n]]
+    return rows[torch.randint(len(rows), (n,), generator=draws, device=draws.device)]

@@ -1,0 +1,128 @@
+"""NC-FSCIL: a fixed simplex as the classifier, and a projection that is trained towards it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from embedbench.errors import UserError
+from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
+from embedbench.stream import Session, StreamSpec
+
+from ._prototypes import UNSEEN, Prototypes
+from ._sgd import (
+    Stop,
+    check_training,
+    generator,
+    mlp_net,
+    net_bytes,
+    optimiser_of,
+    predict,
+    train,
+)
+from ._views import Joined
+
+
+@dataclass
+class NCFSCIL(Learner):
+    """Neural collapse as the aim: a simplex equiangular tight frame for the classes of the stream.
+
+    E (d, K) has columns of length 1 and cosines -1/(K - 1) between them. A projection f of the
+    frozen features is trained with L = ½ (e_y·f/‖f‖ - 1)²; the largest e_c·f/‖f‖ answers. Later
+    sessions train on their samples and on one mean for every class before.
+
+    **Source**: Yang et al. (2023), "Neural collapse inspired feature-classifier alignment for
+    few-shot class-incremental learning": E = √(K/(K - 1)) U (I - 11ᵀ/K), UᵀU = I, K all classes of
+    the stream; the dot-regression loss; the mean features of old classes as the memory, every mean
+    and every sample with the same weight.
+
+    **Departs**: the optimiser and the stopping rule are `mlp`'s; the paper trains the backbone with
+    the projection in the base session, here it is frozen. E is written with U (d, K - 1) times an
+    orthonormal basis of what is orthogonal to 1, the same for d ≥ K, and defined for d = K - 1.
+
+    Parameters
+    ----------
+    units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in `mlp`, of
+        the projection
+    outputs : d ≥ K - 1, width of the projection; None: that of the features
+    """
+
+    units: int = 1024
+    layers: int = 1
+    batch_size: int = 256
+    lr: float = 8e-4
+    weight_decay: float = 0.0
+    optimiser: str = "nadam"
+    optimiser_state: str = "fresh"
+    stop: Stop = field(default_factory=Stop)
+    outputs: int | None = None
+
+    state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "learned", "prototypes", "frame")
+
+    def __post_init__(self) -> None:
+        check_training(self)
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.seeds, self.device, self.learned = seeds, device, 0
+        n_classes, width = spec.n_classes, spec.input_shape[0]
+        outputs = self.outputs or width
+        if outputs < n_classes - 1:
+            raise UserError(
+                f"nc-fscil needs d ≥ {n_classes - 1} outputs for {n_classes} classes, got "
+                f"{outputs}; use --set nc-fscil.outputs={n_classes - 1}"
+            )
+        self.net = mlp_net(width, self.units, self.layers, outputs, seeds.init).to(device)
+        self.optimiser_ = optimiser_of(self, self.net)
+        self.frame = simplex(outputs, n_classes, generator(seeds.init, 0)).to(device)
+        self.prototypes = Prototypes(n_classes, width, 0, device)
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        log = train(self, self._joined(session), objective=self._loss)
+        self.prototypes.add(session)
+        self.learned += 1
+        return log
+
+    def _joined(self, session: Session) -> Session:
+        """The session and the means of the classes before that are not in it."""
+        old = self.prototypes.seen.cpu()
+        old[torch.from_numpy(np.unique(session.y))] = False
+        classes = old.nonzero().flatten()
+        if not len(classes):
+            return session
+        x, means = session.x, self.prototypes.means()[classes.to(self.device)]
+        return replace(
+            session,
+            x=Joined(x.table, x.rows, x.width, x.columns, extra=means),
+            y=np.concatenate([session.y, classes.numpy()]),
+        )
+
+    def _loss(self, x: Tensor, y: Tensor) -> Tensor:
+        """The dot-regression loss, a mean over samples."""
+        aligned = (normalize(self.net(x)) * self.frame.T[y]).sum(1)
+        return (aligned - 1).square().mean() / 2
+
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        out = normalize(predict(self.net, x)) @ self.frame  # (n, d) @ (d, C)
+        return out.masked_fill(~self.prototypes.seen, UNSEEN)
+
+    def footprint(self) -> Footprint:
+        return Footprint(
+            **net_bytes(self),
+            frame=tensor_bytes(self.frame),
+            means=self.prototypes.nbytes,
+        )
+
+
+def simplex(width: int, n: int, draw: torch.Generator) -> Tensor:
+    """A simplex equiangular tight frame in a random position, (width, n) float32; width ≥ n - 1."""
+    centred = torch.eye(n, dtype=torch.float64) - 1 / n
+    basis = torch.linalg.qr(centred[:, : n - 1])[0]  # (n, n - 1), orthogonal to 1
+    drawn = torch.randn(width, n - 1, dtype=torch.float64, generator=draw)
+    turned = torch.linalg.qr(drawn)[0]  # (width, n - 1), UᵀU = I
+    frame: Tensor = (n / max(n - 1, 1)) ** 0.5 * turned @ basis.T
+    return frame.float()
