@@ -92,7 +92,7 @@ def hierarchy_stream(
         features=f"hierarchy {seed}",
         samples=("hierarchy",),
         observe_batch=0,
-        whole=whole,
+        whole=(whole,),
         parents=PARENTS,
     )
 
