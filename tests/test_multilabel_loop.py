@@ -167,7 +167,6 @@ def test_complete_labels_are_learned_and_incomplete_ones_as_far_as_they_are_show
 ) -> None:
     stream = hierarchy_stream(seed=seed)
     test = stream.eval_sets[0]
-    assert stream.whole is not None
     offline = Offline(mlp=MLP(**LONG, stop=Stop(rule="epochs", epochs=60)))
     teach(offline, stream.merged().sessions, stream.spec, seed)
     assert plain_pw_js(offline.scores(test.x.tensor()), test.y, range(8)) > 0.95
@@ -200,8 +199,7 @@ def test_joint_gives_a_sample_all_labels_that_it_ever_had() -> None:
 
 
 def test_joint_on_sessions_that_hold_everything_is_the_last_one_alone() -> None:
-    assert STREAM.whole is not None
-    first = STREAM.whole
+    (first,) = STREAM.whole
     half = np.zeros(8, dtype=np.bool_)
     half[[0, 1, 2]] = True
     shown = first.y.copy()
