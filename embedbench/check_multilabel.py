@@ -49,8 +49,10 @@ def label_sets_follow_the_seeds(cls: type[Learner]) -> None:
 
 @learner_check
 def label_sets_go_on_from_a_state(cls: type[Learner]) -> None:
-    """On a stream of label sets a loaded state answers and goes on as the first learner does, and
-    the footprint is the bytes of the state."""
+    """On a stream of label sets, too, a loaded state goes on as the learner that it is of.
+
+    And the footprint is the bytes of the state.
+    """
     if not cls.tags.multilabel or cls.tags.offline:
         return
     stream = family_blobs(cls.tags)

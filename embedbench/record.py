@@ -97,7 +97,7 @@ def evaluate(record: Record, directory: Path, root: Path) -> Record:
             "pooled": matrix.pooled[matrix.ends],
             "metrics": metrics_module.compute(matrix, _reference(reference, name)),
             "curves": _curves(predictions, matrix, limited)
-            | (generalised.curves(matrix) if record["protocol"] == FEW_SHOT else {}),
+            | (generalised.curves(matrix) if record.get("protocol") == FEW_SHOT else {}),
         }
     main, pooled = by_score[main_score], matrices[main_score].pooled
     scored = {

@@ -77,7 +77,7 @@ def test_a_class_without_exemplars_or_score_keeps_its_score() -> None:
     x = torch.tensor([[0.3, 0.1, 0.6, 1.0]]).log()
     torch.testing.assert_close(learner.scores(x), torch.tensor([[0.3, 0.6, 0.6, 0.0]]))
     learner = by_hand()
-    learner.exemplars._y[1] = 0
+    learner.exemplars._lists[1] = 0
     torch.testing.assert_close(learner.scores(x), torch.tensor([[0.675, 0.1, 0.6, 0.0]]))
 
 
