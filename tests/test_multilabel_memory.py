@@ -67,12 +67,12 @@ def test_a_sample_may_be_kept_twice_under_two_labels() -> None:
 
 
 def test_a_sample_with_two_labels_of_a_session_is_an_exemplar_of_both() -> None:
-    assert STREAM.whole is not None
+    (whole,) = STREAM.whole
     held = exemplars(per_class=1000, select="random")
-    held.keep(STREAM.whole, identity)
+    held.keep(whole, identity)
     counts = torch.bincount(held.lists).tolist()
     assert counts == [60, 40, 20, 20, 20, 20, 20, 20]
-    given = labels_given(STREAM.whole)
+    given = labels_given(whole)
     assert [given[r] for r in rows_of(held.x)] == held.y.tolist()
 
 
