@@ -192,7 +192,7 @@ def offered(held: Exemplars, labels: list[int], batch: int) -> Exemplars:
 
 @pytest.mark.parametrize("batch", [1, 7, 40])
 def test_a_reservoir_is_uniform(batch: int) -> None:
-    runs, size, n = 400, 10, 40
+    runs, size, n = 150, 10, 40
     counts: Counter[int] = Counter()
     for seed in range(runs):
         held = offered(exemplars(seed, total=size, select="reservoir"), [0] * n, batch)

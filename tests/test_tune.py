@@ -61,13 +61,14 @@ def test_the_best_average_incremental_accuracy_on_validation_data_is_chosen_and_
 ) -> None:
     path = make_file(tmp_path, [20] * 4, [0] * 4, [5] * 4, apart=8.0).path
     grid = {"lr": ["1e-9", "0.01"], "batch_size": ["8", "4"]}
-    (cell,) = cells(path, [])
+    short = ["mlp.stop.epochs=20"]
+    (cell,) = cells(path, short)
     log = tune(cell, grid, tmp_path / "runs", sessions=2)
     assert [t["settings"] for t in log["tried"]] == [
         {"lr": a, "batch_size": b} for a in grid["lr"] for b in grid["batch_size"]
     ]
     for tried in log["tried"]:  # each trial again, by hand
-        items = [f"mlp.{k}={v}" for k, v in tried["settings"].items()]
+        items = [*short, *(f"mlp.{k}={v}" for k, v in tried["settings"].items())]
         (alone,) = cells(path, items)
         found, _ = run_stream(trial_stream(alone.stream(), 2), alone.make_learner(), Seeds.of(0))
         assert tried["average_incremental_accuracy"] == pytest.approx(
