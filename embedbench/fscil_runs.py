@@ -11,11 +11,10 @@ import numpy as np
 
 from embedbench import generalised, reproduce_runs
 from embedbench.cell import Cell
-from embedbench.errors import UserError
 from embedbench.file import EmbeddingFile
 from embedbench.record import Record
 from embedbench.registry import learner_class, learner_names
-from embedbench.reproduce_data import find_files
+from embedbench.reproduce_data import named_files
 from embedbench.reproduce_runs import Variant
 from embedbench.scoring import Floats
 
@@ -102,29 +101,8 @@ def find_data(
     given : "cifar100=FILE", "cub200=FILE", "mini-imagenet=FILE", or FILE, which stands in
     out : directory for files made on the way
     """
-    found: dict[str, Data] = {}
-    own = []
-    for item in given:
-        name, equals, named = item.partition("=")
-        if equals and name in OFFICIAL:
-            EmbeddingFile.open(Path(named))  # says what is wrong with it
-            found[name] = Data(Path(named), name)
-        elif equals and not Path(item).exists():
-            raise UserError(
-                f"--data takes {', '.join(f'{n}=FILE' for n in OFFICIAL)} or FILE, a stand-in; "
-                f"got {item!r}"
-            )
-        else:
-            own.append(item)
-    if own or not given:
-        for name, path in find_files(own, out, notify).items():
-            if name in OFFICIAL:
-                raise UserError(
-                    f"{path} stands in under the name of a data set of the paper; give "
-                    f"--data {name}={path} if it is that one, or rename it"
-                )
-            found[name] = Data(path)
-    return found
+    files = named_files(given, OFFICIAL, out, notify)
+    return {name: Data(path, official) for name, (path, official) in files.items()}
 
 
 @dataclass

@@ -17,7 +17,6 @@ from embedbench.fscil_runs import LEARNERS, LOSSES, SWEEPS, VARIANTS, Data, Runs
 from embedbench.fscil_tables import follows, matrix, row_name, rows_of, table
 from embedbench.generalised import CORNER_CASES, aacc, curves_of
 from embedbench.record import Record, to_json
-from embedbench.registry import learner_names, protocol_names
 from embedbench.report_rows import Stat
 from embedbench.reproduce import Table, published, table_text
 from embedbench.reproduce_fscil import COSTLY, EXACT, MEASURED, planned, reproduce
@@ -397,10 +396,6 @@ def test_exact_tables_need_no_data(tmp_path: Path) -> None:
     assert not set(COSTLY) & {*EXACT, *MEASURED}
 
 
-@pytest.mark.skipif(
-    "fscil" not in protocol_names() or "prototype" not in learner_names(),
-    reason="the protocol or the baseline is not there",
-)
 def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 24, 24)
     tables, failed = reproduce(
