@@ -26,7 +26,7 @@ Answers = NDArray[np.int32]
 
 
 class Kept:
-    """A dataclass of arrays, kept as one HDF5 file with a dataset for each.
+    """Arrays kept as one HDF5 file with a dataset for each; its subclasses are dataclasses.
 
     `FORMAT` is the name of the format, `MASKS` the fields that are bool (kept as 0 and 1).
     """
@@ -40,7 +40,7 @@ class Kept:
         with h5py.File(temporary, "w") as f:
             f.attrs["format"] = self.FORMAT
             f.attrs["format_version"] = VERSION
-            for name in (x.name for x in fields(self)):  # type: ignore[arg-type]
+            for name in (x.name for x in fields(self)):  # type: ignore[arg-type]  # subclasses are
                 value = getattr(self, name)
                 if value.dtype == np.bool_:
                     value = value.astype(np.uint8)  # h5py's booleans are an enum of its own
@@ -57,7 +57,7 @@ class Kept:
                 f"{path} is not {cls.FORMAT} version {VERSION}: it says {found!r} {version!r}"
             )
         with _readable(path) as f:
-            values = {x.name: f[x.name][()] for x in fields(cls)}  # type: ignore[arg-type]
+            values = {x.name: f[x.name][()] for x in fields(cls)}  # type: ignore[arg-type]  # likewise
         for name in cls.MASKS:
             values[name] = values[name].astype(np.bool_)
         return cls(**values)

@@ -118,7 +118,12 @@ def score_matrices(p: AnyPredictions) -> dict[str, ScoreMatrix]:
 
 def main_matrix(p: AnyPredictions) -> ScoreMatrix:
     """The main base score of a run: mean-per-class accuracy, or pw-JS of label sets."""
-    return next(iter(score_matrices(p).values())) if isinstance(p, LabelSets) else score_matrix(p)
+    if isinstance(p, LabelSets):
+        from embedbench import multilabel  # which builds on this module
+
+        found: ScoreMatrix = multilabel.score_matrix(p)
+        return found
+    return score_matrix(p)
 
 
 def _evaluated(p: Predictions) -> Bools:
