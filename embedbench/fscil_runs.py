@@ -14,7 +14,7 @@ from embedbench.cell import Cell
 from embedbench.file import EmbeddingFile
 from embedbench.record import Record
 from embedbench.registry import learner_class, learner_names
-from embedbench.reproduce_data import named_files
+from embedbench.reproduce_data import named_files, shipped_layers
 from embedbench.reproduce_runs import Variant
 from embedbench.scoring import Floats
 
@@ -94,13 +94,16 @@ def shape(n_classes: int) -> tuple[int, int]:
 def find_data(
     given: Sequence[str], out: Path, notify: Callable[[str], None] = lambda _: None
 ) -> dict[str, Data]:
-    """The data of a reproduction by name; without any, the shipped emoji stand in.
+    """The data of a reproduction by name; without any, shipped emoji with layers stand in.
 
     Parameters
     ----------
     given : "cifar100=FILE", "cub200=FILE", "mini-imagenet=FILE", or FILE, which stands in
     out : directory for files made on the way
     """
+    if not given:
+        notify("no --data: 600 shipped emoji with the layers of a ViT are taken")
+        given = [str(shipped_layers())]
     files = named_files(given, OFFICIAL, out, notify)
     return {name: Data(path, official) for name, (path, official) in files.items()}
 
