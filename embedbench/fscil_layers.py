@@ -28,7 +28,10 @@ READ: dict[str, Callable[[Record], float]] = {
     "novel, last": lambda r: float(curve("novel_accuracy")(r)[-1]),
 }
 LABELS = {"prototype": f"{FINAL}, raw", "fr": "ensemble"}
-LINES = ("base classes, raw", "base classes, rectified", "novel, raw", "novel, rectified")
+LAST = {
+    "base, last": "accuracy on base classes after the last session",
+    "novel, last": "accuracy on novel classes after the last session",
+}
 
 
 def layers(runs: Runs) -> list[Table]:
@@ -39,7 +42,7 @@ def layers(runs: Runs) -> list[Table]:
 def _layers(runs: Runs, name: str) -> Table:
     data, names = runs.data[name], runs.layers(name)
     title = f"Table 6, Figure 3: layers, raw and rectified, and ensemble, {data.label}, percent"
-    table = Table(f"Layers · {name}", title, ("data", "features"), list(READ))
+    table = Table(f"Layers · {name}", title, ("data", "features"), list(READ), across=2)
     each = [f"{layer}-{kind}" for layer in names for kind in ("raw", "recti")]
     for variant in [*each, *LABELS] if names else []:
         found = runs.of(name, variant)
@@ -51,12 +54,12 @@ def _layers(runs: Runs, name: str) -> Table:
             label = LABELS.get(variant) or runs.variants(name)[variant].label
             table.rows.append(((data.label, label), values))
     if table.rows:
-        table.figures += _figure(runs, name, names)
+        table.figures += _figures(runs, name, names)
         table.notes.append(_legend())
     table.rows += _of_the_paper()
     table.notes += [
         "aAcc, gAcc: means over the sessions; novel: over those with novel classes; last: after "
-        "the last session, which the figure shows",
+        "the last session, which the figures show",
         "raw: the prototype baseline on that layer alone; rectified: FR with the module of that "
         "layer alone; ensemble: FR with all of them",
         "ours are embeddings, the paper's network was trained on the base session; no mean takes "
@@ -82,38 +85,30 @@ def _of_the_paper() -> list[tuple[tuple[str, ...], dict[str, Value]]]:
     return rows
 
 
-def _figure(runs: Runs, name: str, names: Sequence[str]) -> list[tuple[str, str]]:
-    """Figure 3, right: accuracy on base and novel classes by layer."""
+def _figures(runs: Runs, name: str, names: Sequence[str]) -> list[tuple[str, str]]:
+    """Figure 3, right: accuracy on base and on novel classes by layer, raw and rectified."""
     from embedbench.plots import Curve, curve_plot
 
     kinds = (
         [*(f"{n}-raw" for n in names), "prototype", ""],
         [*(f"{n}-recti" for n in names), "", "fr"],
     )
-    found = [
-        _by_layer(runs, name, variants, READ[head])
-        for head in ("base, last", "novel, last")
-        for variants in kinds
-    ]
-    drawn = [Curve(values, style) for style, values in enumerate(found) if len(values)]
-    if not drawn:
-        return []
-    told = "accuracy by layer after the last session"
-    picture = curve_plot(
-        drawn,
-        float("nan"),
-        0,
-        f"{runs.data[name].label}: {told}",
-        axis="",
-        places=[*names, FINAL, "ensemble"],
-    )
-    return [(told, picture)]
+    places = [*names, FINAL, "ensemble"]
+    figures = []
+    for head, told in LAST.items():
+        each = [_by_layer(runs, name, variants, READ[head]) for variants in kinds]
+        drawn = [Curve(values, style) for style, values in enumerate(each) if len(values)]
+        if drawn:
+            label = f"{runs.data[name].label}: {told}"
+            picture = curve_plot(drawn, float("nan"), 0, label, axis="", places=places)
+            figures.append((told, picture))
+    return figures
 
 
 def _legend() -> str:
     from embedbench.plots import glyph
 
-    return ", ".join(f"{glyph(style)} {line}" for style, line in enumerate(LINES))
+    return f"{glyph(0)} raw, {glyph(1)} rectified"
 
 
 def _by_layer(
@@ -168,7 +163,7 @@ def _statements(runs: Runs, name: str) -> Table:
             table.rows.append(((told, layer, printed), verdict(gaps, holds)))
     table.notes += [
         "differences of runs of one seed, means over the seeds; they hold where the mean has the "
-        "sign. Novel and base classes after the last session, as in the figure",
+        "sign. Novel and base classes after the last session, as in the figures",
         *([] if table.rows else [NO_LAYERS]),
     ]
     return table

@@ -40,12 +40,13 @@ def scatter_panels(
     frame: Any = {"axes.spines.top": True, "axes.spines.right": True, "axes.titlesize": 9}
     with matplotlib.rc_context({**STYLE, **frame}):
         figure = Figure(figsize=(SIDE * across, SIDE * down + 0.6), layout="constrained")
-        for number, (title, points) in enumerate(panels.items(), 1):
-            axes = figure.add_subplot(down, across, number)
+        for place, (title, points) in enumerate(panels.items(), 1):
+            axes = figure.add_subplot(down, across, place)
             axes.set_title(title)
             axes.set_xticks([])
             axes.set_yticks([])
-            for style, (name, rows) in enumerate(classes.items()):
+            for number, (name, rows) in enumerate(classes.items()):
+                style = (number - pale) % len(classes)  # the others have the first colours
                 axes.plot(
                     *points[rows].T,
                     linestyle="none",
@@ -53,7 +54,7 @@ def scatter_panels(
                     markersize=3,
                     markeredgewidth=0,
                     color=colour(style),
-                    alpha=PALE if style < pale else 1.0,
+                    alpha=PALE if number < pale else 1.0,
                     label=name,
                 )
         handles, names = figure.axes[0].get_legend_handles_labels()

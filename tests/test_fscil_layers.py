@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,8 +18,10 @@ from embedbench.fscil_runs import LOSSES, SWEEPS, VARIANTS, Data, Runs, of_layer
 from embedbench.fscil_tsne import COLUMNS, features, neighbours, shown, silhouette, tsne
 from embedbench.generalised import curves_of
 from embedbench.generalised import summary as quoted
+from embedbench.report import collect
 from embedbench.reproduce import Table, save, table_text
 from embedbench.reproduce_fscil import COSTLY, planned, reproduce
+from embedbench.runner import run_stream
 
 NAMES = ("block-8", "block-9")
 QUICK = [
@@ -120,9 +123,10 @@ def test_layers_stand_in_a_row_each_with_the_paper_below(tmp_path: Path) -> None
     heads = ("aAcc", "gAcc", "novel", "novel, last")
     assert [paper["Ensemble"][h].published for h in heads] == [68.80, 62.20, 42.99, 39.0]
     assert paper["12-Raw, final (Table 5)"]["gAcc"].published == 57.87
-    ((_, picture),) = found.figures
+    base, novel = (picture for _, picture in found.figures)
     for name in (*NAMES, "final", "ensemble"):
-        assert f">{name}<" in picture
+        assert f">{name}<" in base
+        assert f">{name}<" in novel
 
 
 def test_statements_are_of_differences_layer_by_layer(tmp_path: Path) -> None:
@@ -144,7 +148,7 @@ def test_what_was_not_run_is_left_blank(tmp_path: Path) -> None:
     table, found = layers(studied(tmp_path, prototype=(0.8, 0.4), block_9_raw=(0.7, 0.5)))
     own = [labels[1] for labels, _ in table.rows if "the paper" not in labels[0]]
     assert own == ["block-9, raw", LABELS["prototype"]]
-    assert len(table.figures) == 1
+    assert len(table.figures) == 2
     held = [(labels[1], values["holds"].texts()[1]) for labels, values in found.rows]
     assert held[:2] == [("block-8", "–"), ("block-9", "yes")]
     assert {text for _, text in held[4:]} == {"–"}
@@ -203,16 +207,14 @@ def test_features_are_the_layers_and_what_the_modules_make_of_them(
         assert own.shape == (len(y), 6)
         np.testing.assert_array_equal(own, again[told])
     # cosines of rectified features to the prototypes are what FR answers with
-    learner = cell.make_learner()
-    from embedbench.runner import run_stream
-
+    learner: Any = cell.make_learner()
     predictions, _ = run_stream(stream, learner, cell.seeds)
-    rows = learner.prototypes.rows.numpy()  # type: ignore[attr-defined]
-    branches = [found[f"block-{k}, rectified"] @ rows.T for k in (9, 8)]
-    soft = [torch.softmax(16 * torch.from_numpy(b), -1).numpy() for b in branches]
-    seen = learner.prototypes.seen.numpy()  # type: ignore[attr-defined]
-    answer = np.where(seen, np.mean(soft, axis=0), -1).argmax(1)
-    assert (answer == np.asarray(predictions.answer)[-1]).mean() > 0.99
+    seen = learner.prototypes.seen
+    rows = learner.prototypes.rows[seen].T
+    branches = [torch.from_numpy(found[f"block-{k}, rectified"]) @ rows for k in (9, 8)]
+    mean = sum(torch.softmax(16 * b, -1) for b in branches)
+    answer = seen.nonzero().flatten()[torch.as_tensor(mean).argmax(1)]
+    assert (answer.numpy() == np.asarray(predictions.answer)[-1]).mean() > 0.99
 
 
 # --- all of it ---
@@ -246,6 +248,10 @@ def test_costly_tables_on_a_small_file(path: Path, tmp_path: Path) -> None:
     ((_, svg),) = picture.figures
     for text in ("block-8, rectified", "final, raw", "c0", "c7"):
         assert f">{text}<" in svg
+    # no mean takes two embeddings: each is a table of its own, and says so
+    groups = {row.group.place: row.group for row in collect(tmp_path / "runs")}
+    told = [n for g in groups.values() for n in g.notes if "in the place" in n]
+    assert len(groups) == 1 + len(NAMES) == 1 + len(set(told))
     assert all(table_text(t) for t in tables)
     assert save(tables, "fscil", tmp_path).is_file()
 
