@@ -15,7 +15,7 @@ from embedbench.plots import MARKERS
 from embedbench.stream import Ints
 
 SIDE = 1.9  # inches of a panel
-PALE = 0.3
+PALE = 0.4
 
 
 def scatter_panels(
