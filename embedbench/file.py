@@ -21,7 +21,9 @@ from embedbench import _disk, _layout
 from embedbench.errors import DamagedFileError, UserError, unknown
 from embedbench.samples import SPLITS, TEST, TRAIN, VAL, Samples
 
-__all__ = ["EmbeddingFile", "Samples", "SPLITS", "TRAIN", "VAL", "TEST"]
+__all__ = ["FINAL", "EmbeddingFile", "Samples", "SPLITS", "TRAIN", "VAL", "TEST"]
+
+FINAL = "final"  # what the embedding that is no intermediate layer is called
 
 
 @dataclass(frozen=True)
@@ -123,12 +125,21 @@ class EmbeddingFile:
         """(C,) index of each class's parent, -1 where there is none."""
         return self.samples.parents
 
-    def tables(self, layers: Sequence[str] = ()) -> list[str]:
-        """Return the names of the feature tables: ``features``, then the named layers."""
-        for name in layers:
+    def width(self, embedding: str = FINAL) -> int:
+        """Return the columns of the final embedding, or of a layer."""
+        return self.shape[1] if embedding == FINAL else self.layers[embedding]
+
+    def tables(self, layers: Sequence[str] = (), embedding: str = FINAL) -> list[str]:
+        """Return the names of the feature tables: ``features``, then the named layers.
+
+        A layer given as `embedding` takes the place of ``features``.
+        """
+        own = () if embedding == FINAL else (embedding,)
+        for name in (*own, *layers):
             if name not in self.layers:
                 raise unknown(f"layer of {self.path}", name, self.layers)
-        return ["features", *(f"layers/{name}" for name in layers)]
+        named = [f"layers/{name}" for name in (*own, *layers)]
+        return named if own else ["features", *named]
 
     def blocks(self, table: str) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (first row, rows as stored) of a feature table, each block verified first."""
@@ -140,8 +151,8 @@ class EmbeddingFile:
                     raise _disk.damaged_error(self.path, [(table, first, end)])
                 yield first, rows
 
-    def read(self, layers: Sequence[str] = ()) -> NDArray[np.float32]:
-        """Read and verify the features, followed by the named layers.
+    def read(self, layers: Sequence[str] = (), embedding: str = FINAL) -> NDArray[np.float32]:
+        """Read and verify the features, or the layer `embedding`, followed by the named layers.
 
         Returns
         -------
@@ -154,8 +165,8 @@ class EmbeddingFile:
         UserError
             A layer is unknown, or a value is NaN or infinite.
         """
-        tables = self.tables(layers)
-        widths = [self.shape[1], *(self.layers[name] for name in layers)]
+        tables = self.tables(layers, embedding)
+        widths = [self.width(embedding), *(self.layers[name] for name in layers)]
         out = np.empty((self.shape[0], sum(widths)), dtype=np.float32)
         damage: list[tuple[str, int, int]] = []
         pending: deque[tuple[tuple[str, int, int], Future[str]]] = deque()

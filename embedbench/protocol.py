@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.errors import UserError, unknown
-from embedbench.file import TEST, TRAIN, VAL, EmbeddingFile
+from embedbench.file import FINAL, TEST, TRAIN, VAL, EmbeddingFile
 from embedbench.layers import layer_columns
 from embedbench.stream import EvalSet, Ints, Session, Stream, StreamSpec, Table, View, digest
 
@@ -133,21 +133,28 @@ def split_rows(file: EmbeddingFile, validation: str, val_fraction: float) -> Spl
 
 
 def load_table(
-    file: EmbeddingFile, scale: str, base_rows: Ints, layers: Sequence[str] = ()
+    file: EmbeddingFile,
+    scale: str,
+    base_rows: Ints,
+    layers: Sequence[str] = (),
+    embedding: str = FINAL,
 ) -> tuple[Table, str, str]:
     """Read a file's embeddings once, followed by the named layers, each part scaled in place.
 
     `base_rows`, (n,): training rows of session 0, the only data that "standard" may look at.
+    A layer given as `embedding` takes the place of the final one, in the digest too.
     Returns the table, its features digest, and the digest of the rows the scaling was fitted to.
     """
-    x = file.read(layers)
+    x = file.read(layers, embedding)
     if scale == "auto":
         pixels = file.provenance.get("backbone", {}).get("name") == "pixels"
         scale = "none" if pixels else "standard"
-    for first, end in ((0, file.shape[1]), *layer_columns(file, layers).values()):
+    columns = layer_columns(file, layers, embedding).values()
+    for first, end in ((0, file.width(embedding)), *columns):
         _scale(x[:, first:end], scale, base_rows)
     fitted = digest("fitted", base_rows) if scale == "standard" else ""
-    return Table(x), digest("features", file.digests["content"], scale, *layers), fitted
+    shown = [*([] if embedding == FINAL else [f"{embedding} is the embedding"]), *layers]
+    return Table(x), digest("features", file.digests["content"], scale, *shown), fitted
 
 
 def _scale(x: NDArray[np.float32], scale: str, base_rows: Ints) -> None:
@@ -262,10 +269,12 @@ def view_session(
     return session, EvalSet(x=test_x, y=test_y, ids=test_x.rows, classes=mask)
 
 
-def flat_spec(table: Table, file: EmbeddingFile, layers: Sequence[str] = ()) -> StreamSpec:
+def flat_spec(
+    table: Table, file: EmbeddingFile, layers: Sequence[str] = (), embedding: str = FINAL
+) -> StreamSpec:
     """The spec of a single-label stream over one file's leaf classes."""
     return StreamSpec(
         input_shape=(table.values.shape[1],),
         n_classes=file.samples.n_leaves,
-        layers=layer_columns(file, layers),
+        layers=layer_columns(file, layers, embedding),
     )

@@ -26,6 +26,7 @@ from ._rectify import (
 from ._sgd import generator
 
 DECAYS = (0.6, 0.7, 0.8, 0.9)  # of the epochs; the learning rate falls to a tenth at each
+TERMS = ("cos", "novel", "class", "same", "different")  # of the loss, each with its weight
 
 Batch = tuple[Tensor, Tensor]  # tables (1 + L, n, d), the final embedding first; labels (n,)
 
@@ -215,20 +216,16 @@ class FR(Learner):
                 (terms * self._weights()).sum().backward()  # type: ignore[no-untyped-call]  # torch
                 optimiser.step()
                 total += terms.detach()
-        cos, novel, relation, same, different = (total / steps).tolist()
         return {
             "epochs": self.epochs,
             "steps": self.epochs * steps,
             "stopped": "epochs",
             "train_loss": float((total * self._weights()).sum()) / steps,
-            "losses": {
-                "cos": cos, "novel": novel, "class": relation, "same": same, "different": different,
-            },
-        }  # fmt: skip
+            "losses": dict(zip(TERMS, (total / steps).tolist(), strict=True)),
+        }
 
     def _weights(self) -> Tensor:
-        weights = (self.w_cos, self.w_novel, self.w_class, self.w_same, self.w_different)
-        return torch.tensor(weights, device=self.device)
+        return torch.tensor([getattr(self, f"w_{t}") for t in TERMS], device=self.device)
 
     def _losses(self, tables: Tensor, y: Tensor) -> Tensor:
         """The five losses of a batch, each summed over the layers, (5,)."""
@@ -246,9 +243,16 @@ class FR(Learner):
         return torch.stack([t.sum() for t in terms])
 
     @torch.inference_mode()
+    def rectified(self, x: Tensor) -> Tensor:
+        """X_FR of x (n, columns) by the module of each layer, (L, n, d)."""
+        tables = self._tables(x)
+        out: Tensor = self.net(tables[0], tables[1:])
+        return out
+
+    @torch.inference_mode()
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
-        tables, seen = self._tables(x), self.prototypes.seen
-        found = cosines(self.net(tables[0], tables[1:]), self.prototypes.rows[seen])
+        seen = self.prototypes.seen
+        found = cosines(self.rectified(x), self.prototypes.rows[seen])
         if self.ensemble == "softmax":
             found = torch.softmax(self.scale * found, dim=-1)
         out = x.new_full((len(x), len(seen)), UNSEEN)
