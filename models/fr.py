@@ -272,9 +272,8 @@ def _slices(spec: StreamSpec, names: str) -> list[tuple[int, int]]:
             "fr needs intermediate embeddings, and this stream has none: make a file that has them "
             "with embedbench extract … --layers last4"
         )
-    chosen = list(spec.layers)
-    if names != "all":
-        chosen = list(dict.fromkeys(names.replace(" ", "").split(",")))
+    listed = spec.layers if names == "all" else names.replace(" ", "").split(",")
+    chosen = list(dict.fromkeys(listed))
     for name in chosen:
         if name not in spec.layers:
             raise unknown("layer", name, spec.layers)
