@@ -31,6 +31,8 @@ LEARNERS = {
     "fr": Variant("FR, YourSelf", "fr"),
     "nc-fscil": Variant("NC-FSCIL", "nc-fscil"),
     "teen": Variant("TEEN", "teen"),
+    "c-fscil": Variant("C-FSCIL", "c-fscil"),
+    "alice": Variant("ALICE", "alice"),
     "ranpac": Variant("RanPAC", "ranpac"),
     "fecam": Variant("FeCAM", "fecam"),
     "slda": Variant("SLDA", "slda"),

@@ -46,19 +46,21 @@ class FR(Learner):
     **Source**: Tang et al. (2024), "Rethinking few-shot class-incremental learning: learning from
     yourself", Section 4.2, Eqs. 7 to 12, A2.2, A5.3. The defaults are the paper's, with its weights
     for CIFAR-100; w_same and w_different are 0.5 on mini-ImageNet, w_class is .1 there. Their code
-    has what the paper leaves out: s, the sign of the cosine term, the means over pairs, SGD and its
-    schedule, batches, K, ε, P; and other numbers, the presets `fr-code`, `fr-code-mini-imagenet`
-    and `fr-code-cub200`: hidden 512 at d = 256, cosines averaged, other weights.
+    has what the paper leaves out: s, the sign of the cosine term, the means over pairs, PyTorch's
+    initialisation, SGD and its schedule, batches, K, ε, P; and other numbers, the presets
+    `fr-code`, `fr-code-mini-imagenet` and `fr-code-cub200`: hidden 512 at d = 256, cosines
+    averaged, other weights.
 
-    **Departs**: PyTorch's initialisation. P of base classes are their means (`prototype` says why;
-    `classifier.base=trained` has the paper's). The softmax of the ensemble has the same s as the
-    training; the paper prints none. Draws need no Cholesky factor of a mean of covariances. A
-    session of more samples than a batch of draws adds as many of them, drawn anew, to each batch.
-    Batches of the base session are real samples of as many classes, without repetition within a
-    class that is large enough; an epoch of it is as long as a later session's would be, because a
-    base session of few samples would take one step an epoch. A class that comes again moves its
-    mean; its covariance stays. Layers must be as wide as the final embedding; a ViT's last block is
-    that itself, and adds nothing: leave it out.
+    **Departs**: P of base classes are their means (`prototype` says why; `classifier.base=trained`
+    has the paper's). The softmax of the ensemble has the same s as the training; the paper prints
+    none. Draws need no Cholesky factor of a mean of covariances. A session of more samples than a
+    batch of draws adds as many of them, drawn anew, to each batch. Batches of the base session are
+    real samples of as many classes, without repetition within a class that is large enough; an
+    epoch of it is as long as a later session's would be, because a base session of few samples
+    would take one step an epoch. A class that comes again moves its mean; a base class keeps its
+    covariance, a novel one borrows by its new mean. Layers must be as wide as the final embedding.
+    The last block of a ViT whose embedding is its class token is that embedding again, and adds
+    nothing: leave it out.
 
     Parameters
     ----------
@@ -274,7 +276,8 @@ def _slices(spec: StreamSpec, names: str) -> list[tuple[int, int]]:
             "fr needs intermediate embeddings, and this stream has none: make a file that has them "
             "with embedbench extract … --layers last4"
         )
-    chosen = list(spec.layers) if names == "all" else names.split(",")
+    listed = spec.layers if names == "all" else names.replace(" ", "").split(",")
+    chosen = list(dict.fromkeys(listed))
     for name in chosen:
         if name not in spec.layers:
             raise unknown("layer", name, spec.layers)
