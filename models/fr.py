@@ -23,6 +23,7 @@ from ._rectify import (
     instance_relation,
     novel_entropy,
 )
+from ._net import make_optimiser
 from ._sgd import generator
 
 DECAYS = (0.6, 0.7, 0.8, 0.9)  # of the epochs; the learning rate falls to a tenth at each
@@ -73,7 +74,9 @@ class FR(Learner):
     epochs : of every session
     epoch_samples : samples in an epoch for each class seen
     batch_classes, batch_samples : classes in a batch, samples of each
-    lr, momentum, dampening : of SGD
+    optimiser : "sgd", or "adam", which needs far fewer steps (preset `fr-short`)
+    lr : learning rate
+    momentum, dampening : of SGD
     ensemble : "softmax" or "cosine", what is averaged over the layers
     classifier : what base classes get as prototypes
     """
@@ -92,6 +95,7 @@ class FR(Learner):
     epoch_samples: int = 600
     batch_classes: int = 32
     batch_samples: int = 32
+    optimiser: str = "sgd"
     lr: float = 0.1
     momentum: float = 0.9
     dampening: float = 0.9
@@ -106,6 +110,8 @@ class FR(Learner):
     def __post_init__(self) -> None:
         if self.ensemble not in ("softmax", "cosine"):
             raise unknown("fr.ensemble", self.ensemble, ("softmax", "cosine"))
+        if self.optimiser not in ("sgd", "adam"):
+            raise unknown("fr.optimiser", self.optimiser, ("sgd", "adam"))
         above_0 = (
             "scale", "donors", "epsilon", "epochs", "epoch_samples", "batch_classes",
             "batch_samples", "lr", *(("hidden",) if self.hidden is not None else ()),
@@ -204,9 +210,7 @@ class FR(Learner):
     def _train(self, batch: Callable[[], Batch], steps: int) -> dict[str, Any]:
         """Train the modules on `steps` batches an epoch, at least one."""
         steps = max(steps, 1)
-        optimiser = torch.optim.SGD(
-            self.net.parameters(), lr=self.lr, momentum=self.momentum, dampening=self.dampening
-        )
+        optimiser = self._optimiser()
         total = torch.zeros(5, device=self.device)
         for epoch in range(self.epochs):
             total.zero_()
@@ -225,6 +229,13 @@ class FR(Learner):
             "train_loss": float((total * self._weights()).sum()) / steps,
             "losses": dict(zip(TERMS, (total / steps).tolist(), strict=True)),
         }
+
+    def _optimiser(self) -> torch.optim.Optimizer:
+        if self.optimiser == "adam":
+            return make_optimiser("adam", self.net, lr=self.lr, weight_decay=0.0)
+        return torch.optim.SGD(
+            self.net.parameters(), lr=self.lr, momentum=self.momentum, dampening=self.dampening
+        )
 
     def _weights(self) -> Tensor:
         return torch.tensor([getattr(self, f"w_{t}") for t in TERMS], device=self.device)
