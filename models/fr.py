@@ -15,6 +15,7 @@ from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_
 from embedbench.stream import Session, StreamSpec
 
 from ._gaussians import draw, factor, most_alike
+from ._net import make_optimiser
 from ._prototypes import UNSEEN, Classifier, Prototypes, cosines
 from ._rectify import (
     Rectifier,
@@ -23,7 +24,6 @@ from ._rectify import (
     instance_relation,
     novel_entropy,
 )
-from ._net import make_optimiser
 from ._sgd import generator
 
 DECAYS = (0.6, 0.7, 0.8, 0.9)  # of the epochs; the learning rate falls to a tenth at each
