@@ -6,9 +6,10 @@ Needs NumPy and h5py only. ``embedbench.writer`` makes these files; docs/format.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,11 +40,11 @@ class EmbeddingFile:
     digests
         SHA-256 of ``samples``, of the ``recipe`` and of the ``content``.
     kind
-        ``embedding``.
+        ``embedding``, or ``pixels``: the features are images.
     shape
-        (N, D) of the features.
+        (N, D) of the features, or (N, H, W, C) of images.
     dtype
-        Stored type of the features: float32 or float16.
+        Stored type of the features: float32 or float16, of images uint8.
     layers
         Width of each intermediate embedding, by name.
     """
@@ -114,6 +115,11 @@ class EmbeddingFile:
         return self.samples.ids
 
     @property
+    def width(self) -> int:
+        """Values of one sample: D, or H·W·C."""
+        return math.prod(self.shape[1:])
+
+    @property
     def classes(self) -> tuple[str, ...]:
         """(C,) names; leaves first."""
         return self.samples.classes
@@ -152,11 +158,41 @@ class EmbeddingFile:
         DamagedFileError
             Blocks do not match their checksums; the message names the rows.
         UserError
-            A layer is unknown, or a value is NaN or infinite.
+            The file holds images, a layer is unknown, or a value is NaN or infinite.
         """
+        if self.kind != _layout.EMBEDDING:
+            raise UserError(
+                f"{self.path} holds images, and this takes embeddings: make a file of them with "
+                "`embedbench extract SOURCE --backbone NAME --out FILE`."
+            )
         tables = self.tables(layers)
         widths = [self.shape[1], *(self.layers[name] for name in layers)]
         out = np.empty((self.shape[0], sum(widths)), dtype=np.float32)
+        cuts = np.cumsum([0, *widths])
+        self._fill({name: out[:, cuts[i] : cuts[i + 1]] for i, name in enumerate(tables)})
+        return out
+
+    def images(self) -> NDArray[np.uint8]:
+        """Read and verify the images of a pixel file, (N, H, W, C).
+
+        Raises
+        ------
+        DamagedFileError
+            As of `read`.
+        UserError
+            The file holds embeddings.
+        """
+        if self.kind != _layout.PIXELS:
+            raise UserError(
+                f"{self.path} holds embeddings, and this takes images: make a file of them with "
+                "`embedbench extract SOURCE --backbone none --out FILE`."
+            )
+        out = np.empty(self.shape, dtype=np.uint8)
+        self._fill({"features": out})
+        return out
+
+    def _fill(self, targets: Mapping[str, NDArray[Any]]) -> None:
+        """Read tables into the arrays that they are named for, and verify them."""
         damage: list[tuple[str, int, int]] = []
         pending: deque[tuple[tuple[str, int, int], Future[str]]] = deque()
 
@@ -169,11 +205,8 @@ class EmbeddingFile:
                 raise UserError(f"{self.path}: {where[0]} {problem}; extract the file again.")
 
         with _disk.opened(self.path) as file, ThreadPoolExecutor(4) as pool:
-            left = 0
-            for table, width in zip(tables, widths, strict=True):
+            for table, target in targets.items():
                 sums = file[f"checksums/{table}"][()]
-                target = out[:, left : left + width]
-                left += width
                 for block, (first, end) in enumerate(_layout.block_ranges(self.shape[0])):
                     rows = _disk.read_rows(file, table, first, end)
                     job = pool.submit(_place, target, first, rows, sums[block].tobytes())
@@ -184,18 +217,19 @@ class EmbeddingFile:
                 settle()
         if damage:
             raise _disk.damaged_error(self.path, damage)
-        return out
 
     def damaged_rows(self) -> list[tuple[str, int, int]]:
         """Return (table, first row, row after the last) of every block with a wrong checksum."""
         return _disk.damaged_rows(self.path)
 
 
-def _place(target: NDArray[np.float32], first: int, rows: NDArray[Any] | None, sha: bytes) -> str:
+def _place(target: NDArray[Any], first: int, rows: NDArray[Any] | None, sha: bytes) -> str:
     """Copy a block into place; return what is wrong with it, or nothing."""
     if rows is None or _layout.block_digest(rows) != sha:
         return "damaged"
     target[first : first + len(rows)] = rows
+    if rows.dtype.kind != "f":
+        return ""
     finite = np.isfinite(rows)
     if not finite.all():
         return f"row {first + int(np.argmin(finite.all(axis=1)))} holds NaN or infinite values"
