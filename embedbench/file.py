@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench import _disk, _layout
+from embedbench._layout import PIXELS
 from embedbench.errors import DamagedFileError, UserError, unknown
 from embedbench.samples import SPLITS, TEST, TRAIN, VAL, Samples
 
-__all__ = ["EmbeddingFile", "Samples", "SPLITS", "TRAIN", "VAL", "TEST"]
+__all__ = ["EmbeddingFile", "Samples", "PIXELS", "SPLITS", "TRAIN", "VAL", "TEST"]
 
 
 @dataclass(frozen=True)
