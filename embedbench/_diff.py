@@ -96,7 +96,7 @@ def probe_accuracy(file: EmbeddingFile) -> float | None:
     Every block is verified on the way. None where the file has no train or no test samples.
     """
     labels, split = file.labels, file.split
-    sums = np.zeros((file.samples.n_leaves, file.width))
+    sums = np.zeros((file.samples.n_leaves, file.width()))
     counts = np.bincount(labels[split == TRAIN], minlength=len(sums))
     for first, rows in file.blocks("features"):
         part = slice(first, first + len(rows))
@@ -189,7 +189,7 @@ def fetch(file: EmbeddingFile, rows: Rows) -> NDArray[np.float64]:
     """Return rows of the features in the asked order, (n, D) or (n, H·W·C), not verified."""
     order = np.argsort(rows)
     ordered = rows[order]
-    out = np.empty((len(rows), file.width))
+    out = np.empty((len(rows), file.width()))
     with _disk.opened(file.path) as stored:
         if len(rows) and ordered[-1] - ordered[0] == len(rows) - 1:
             out[order] = _flat(stored["features"][int(ordered[0]) : int(ordered[-1]) + 1])

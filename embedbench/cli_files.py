@@ -31,7 +31,13 @@ def extract(
     weights: Annotated[
         Path | None, typer.Option(help=".safetensors or .pth file, or 'shipped'.")
     ] = None,
-    layers: Annotated[str, typer.Option(help="Intermediate embeddings: 7,8,9 or last4.")] = "",
+    layers: Annotated[
+        str,
+        typer.Option(
+            help="Intermediate embeddings: 7,8,9 or last4, which counts the last block; where the "
+            "class token is the embedding, that is the embedding again."
+        ),
+    ] = "",
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
     size: Annotated[int | None, typer.Option(help="Input size in pixels, or in seconds.")] = None,
     split: Split = None,

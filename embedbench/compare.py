@@ -63,7 +63,7 @@ def _norms(file: EmbeddingFile) -> dict[str, Any]:
         runs = [(start, start + length) for start in starts]
     with _disk.opened(file.path) as stored:
         rows = np.concatenate([stored["features"][a:b] for a, b in runs]).astype(np.float64)
-    norms = np.linalg.norm(rows.reshape(len(rows), file.width), axis=1)
+    norms = np.linalg.norm(rows.reshape(len(rows), file.width()), axis=1)
     return {
         "rows": len(rows),
         "runs": len(runs),

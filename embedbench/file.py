@@ -9,7 +9,7 @@ import json
 import math
 import os
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,9 @@ from embedbench._layout import PIXELS
 from embedbench.errors import DamagedFileError, UserError, unknown
 from embedbench.samples import SPLITS, TEST, TRAIN, VAL, Samples
 
-__all__ = ["EmbeddingFile", "Samples", "PIXELS", "SPLITS", "TRAIN", "VAL", "TEST"]
+__all__ = ["FINAL", "EmbeddingFile", "Samples", "PIXELS", "SPLITS", "TRAIN", "VAL", "TEST"]
+
+FINAL = "final"  # what the embedding that is no intermediate layer is called
 
 
 @dataclass(frozen=True)
@@ -116,11 +118,6 @@ class EmbeddingFile:
         return self.samples.ids
 
     @property
-    def width(self) -> int:
-        """Values of one sample: D, or H·W·C."""
-        return math.prod(self.shape[1:])
-
-    @property
     def classes(self) -> tuple[str, ...]:
         """(C,) names; leaves first."""
         return self.samples.classes
@@ -130,12 +127,21 @@ class EmbeddingFile:
         """(C,) index of each class's parent, -1 where there is none."""
         return self.samples.parents
 
-    def tables(self, layers: Sequence[str] = ()) -> list[str]:
-        """Return the names of the feature tables: ``features``, then the named layers."""
-        for name in layers:
+    def width(self, embedding: str = FINAL) -> int:
+        """Return the values of one sample: D, of a layer D_l, of an image H·W·C."""
+        return math.prod(self.shape[1:]) if embedding == FINAL else self.layers[embedding]
+
+    def tables(self, layers: Sequence[str] = (), embedding: str = FINAL) -> list[str]:
+        """Return the names of the feature tables: ``features``, then the named layers.
+
+        A layer given as `embedding` takes the place of ``features``.
+        """
+        own = () if embedding == FINAL else (embedding,)
+        for name in (*own, *layers):
             if name not in self.layers:
                 raise unknown(f"layer of {self.path}", name, self.layers)
-        return ["features", *(f"layers/{name}" for name in layers)]
+        named = [f"layers/{name}" for name in (*own, *layers)]
+        return named if own else ["features", *named]
 
     def blocks(self, table: str) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (first row, rows as stored) of a feature table, each block verified first."""
@@ -147,8 +153,8 @@ class EmbeddingFile:
                     raise _disk.damaged_error(self.path, [(table, first, end)])
                 yield first, rows
 
-    def read(self, layers: Sequence[str] = ()) -> NDArray[np.float32]:
-        """Read and verify the features, followed by the named layers.
+    def read(self, layers: Sequence[str] = (), embedding: str = FINAL) -> NDArray[np.float32]:
+        """Read and verify the features, or the layer `embedding`, followed by the named layers.
 
         Returns
         -------
@@ -166,11 +172,11 @@ class EmbeddingFile:
                 f"{self.path} holds images, and this takes embeddings: make a file of them with "
                 "`embedbench extract SOURCE --backbone NAME --out FILE`."
             )
-        tables = self.tables(layers)
-        widths = [self.shape[1], *(self.layers[name] for name in layers)]
+        tables = self.tables(layers, embedding)
+        widths = [self.width(embedding), *(self.layers[name] for name in layers)]
         out = np.empty((self.shape[0], sum(widths)), dtype=np.float32)
-        cuts = np.cumsum([0, *widths])
-        self._fill({name: out[:, cuts[i] : cuts[i + 1]] for i, name in enumerate(tables)})
+        parts = np.split(out, np.cumsum(widths)[:-1], axis=1)  # views
+        self._fill(zip(tables, parts, strict=True))
         return out
 
     def images(self) -> NDArray[np.uint8]:
@@ -189,11 +195,11 @@ class EmbeddingFile:
                 "`embedbench extract SOURCE --backbone none --out FILE`."
             )
         out = np.empty(self.shape, dtype=np.uint8)
-        self._fill({"features": out})
+        self._fill([("features", out)])
         return out
 
-    def _fill(self, targets: Mapping[str, NDArray[Any]]) -> None:
-        """Read tables into the arrays that they are named for, and verify them."""
+    def _fill(self, targets: Iterable[tuple[str, NDArray[Any]]]) -> None:
+        """Read tables, by name, each into its array, and verify them."""
         damage: list[tuple[str, int, int]] = []
         pending: deque[tuple[tuple[str, int, int], Future[str]]] = deque()
 
@@ -206,7 +212,7 @@ class EmbeddingFile:
                 raise UserError(f"{self.path}: {where[0]} {problem}; extract the file again.")
 
         with _disk.opened(self.path) as file, ThreadPoolExecutor(4) as pool:
-            for table, target in targets.items():
+            for table, target in targets:
                 sums = file[f"checksums/{table}"][()]
                 for block, (first, end) in enumerate(_layout.block_ranges(self.shape[0])):
                     rows = _disk.read_rows(file, table, first, end)

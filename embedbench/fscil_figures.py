@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from embedbench.fscil_runs import BETAS, LEARNERS, SWEPT, Runs, accuracies, curve
+from embedbench.fscil_runs import BETAS, LEARNERS, NO_LAYERS, SWEPT, Runs, accuracies, curve
 from embedbench.fscil_tables import CLASSES, RATIO, behind, row_name, rows_of
 from embedbench.generalised import BASE, CORNER_CASES, class_ratio, gacc, gacc_area
 from embedbench.record import Record
@@ -142,6 +142,7 @@ def _sweeps(runs: Runs, name: str) -> Table:
         "the paper prints no numbers: gAcc first rises and then falls with each weight, aAcc "
         "hardly moves with β_cos and falls with β_IR on miniImageNet"
     )
+    table.notes += [] if runs.possible(name, "fr") else [NO_LAYERS]
     return table
 
 

@@ -6,13 +6,22 @@ a backbone that never saw the data. So rows stand beside each other, and no diff
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
 
 from embedbench.fscil_figures import measured
-from embedbench.fscil_runs import LEARNERS, LOSSES, OFFICIAL, VARIANTS, Runs, accuracies, summary
+from embedbench.fscil_runs import (
+    LEARNERS,
+    LOSSES,
+    NO_LAYERS,
+    OFFICIAL,
+    VARIANTS,
+    Runs,
+    accuracies,
+    summary,
+)
 from embedbench.fscil_tables import Row, misprints, row_name, rows_of
 from embedbench.generalised import CORNER_CASES, curves_of
 from embedbench.generalised import summary as quoted
@@ -80,10 +89,7 @@ def _missing(runs: Runs, name: str) -> list[str]:
     left = [LEARNERS[n].label for n in runs.learners if not runs.possible(name, n)]
     if not left:
         return []
-    return [
-        f"{', '.join(left)}: the file has no intermediate layers; embedbench extract --layers "
-        "makes one that has"
-    ]
+    return [f"{', '.join(left)}: {NO_LAYERS}"]
 
 
 def _means(runs: Runs, name: str, variant: str) -> dict[str, float]:
@@ -179,6 +185,7 @@ def _losses(runs: Runs, name: str) -> Table:
         values = dict(zip(table.columns, found, strict=True)) if found else {}
         table.rows.append(((VARIANTS[n].label, *printed), values))
     table.notes.append("of the paper's data sets aAcc and gAcc as printed")
+    table.notes += [] if runs.possible(name, "fr") else [NO_LAYERS]
     return table
 
 
@@ -224,8 +231,11 @@ def _statements(runs: Runs, name: str) -> Table:
 
 def _gain(runs: Runs, name: str, what: str, holds: Callable[[float], bool]) -> dict[str, Value]:
     """FR less the baseline, in points, seed by seed."""
-    each = [{r["seed"]: summary(r)[what] for r in runs.of(name, n)} for n in ("fr", "prototype")]
-    gaps = [100 * (each[0][s] - each[1][s]) for s in each[0] if s in each[1]]
+    return verdict(runs.gaps(name, "fr", "prototype", lambda r: summary(r)[what]), holds)
+
+
+def verdict(gaps: Sequence[float], holds: Callable[[float], bool]) -> dict[str, Value]:
+    """Differences, and whether a statement holds of their mean."""
     if not gaps:
         return {"measured": Value(), "holds": _holds(None)}
     stat = Stat.of(gaps)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,10 @@ import numpy as np
 from embedbench import generalised, reproduce_runs
 from embedbench.cell import Cell
 from embedbench.file import EmbeddingFile
+from embedbench.layers import layer_names
 from embedbench.record import Record
 from embedbench.registry import learner_class, learner_names
-from embedbench.reproduce_data import named_files
+from embedbench.reproduce_data import named_files, shipped_layers
 from embedbench.reproduce_runs import Variant
 from embedbench.scoring import Floats
 
@@ -28,6 +31,8 @@ LEARNERS = {
     "fr": Variant("FR, YourSelf", "fr"),
     "nc-fscil": Variant("NC-FSCIL", "nc-fscil"),
     "teen": Variant("TEEN", "teen"),
+    "c-fscil": Variant("C-FSCIL", "c-fscil"),
+    "alice": Variant("ALICE", "alice"),
     "ranpac": Variant("RanPAC", "ranpac"),
     "fecam": Variant("FeCAM", "fecam"),
     "slda": Variant("SLDA", "slda"),
@@ -35,6 +40,7 @@ LEARNERS = {
 }
 # What a loss of the paper is called in our FR: β_cos weighs two of them, β_IR pairs of two kinds.
 BETAS = {"β_cos": ("w_cos", "w_novel"), "β_CR": ("w_class",), "β_IR": ("w_same", "w_different")}
+NO_LAYERS = "the file has no intermediate layers; embedbench extract --layers makes one that has"
 SWEPT = (0.0, 0.1, 0.25, 0.5, 1.0)  # Figure A4 goes from 0 to 1; its points are not printed
 
 
@@ -49,6 +55,20 @@ LOSSES = {
 }
 SWEEPS = {f"fr-{beta}-{v:g}": _fr(f"{v:g}", {beta: v}) for beta in BETAS for v in SWEPT}
 VARIANTS = {**LEARNERS, **LOSSES, **SWEEPS}
+
+
+def of_layers(layers: Iterable[str]) -> dict[str, Variant]:
+    """The prototype on each layer alone, and FR with the module of that layer alone.
+
+    >>> list(of_layers(["block-8"]))
+    ['block-8-raw', 'block-8-recti']
+    """
+    found = {}
+    for layer in layers:
+        alone = (f"protocol.embedding={layer}", "protocol.layers=none")
+        found[f"{layer}-raw"] = Variant(f"{layer}, raw", "prototype", alone)
+        found[f"{layer}-recti"] = Variant(f"{layer}, rectified", "fr", (f"fr.layers={layer}",))
+    return found
 
 
 def registered() -> list[str]:
@@ -73,11 +93,16 @@ class Data:
         """The paper's name, or "emoji, a stand-in"."""
         return f"{self.file.stem}, a stand-in" if self.official is None else OFFICIAL[self.official]
 
+    @cached_property
+    def opened(self) -> EmbeddingFile:
+        """The file, its metadata read once."""
+        return EmbeddingFile.open(self.file)
+
     def settings(self) -> list[str]:
         """Settings of the protocol."""
         if self.official is not None:
             return [f"protocol.lists={self.official}"]
-        base, way = shape(EmbeddingFile.open(self.file).samples.n_leaves)
+        base, way = shape(self.opened.samples.n_leaves)
         return [f"protocol.base={base}", f"protocol.way={way}", "protocol.order=size"]
 
 
@@ -94,13 +119,16 @@ def shape(n_classes: int) -> tuple[int, int]:
 def find_data(
     given: Sequence[str], out: Path, notify: Callable[[str], None] = lambda _: None
 ) -> dict[str, Data]:
-    """The data of a reproduction by name; without any, the shipped emoji stand in.
+    """The data of a reproduction by name; without any, shipped emoji with layers stand in.
 
     Parameters
     ----------
     given : "cifar100=FILE", "cub200=FILE", "mini-imagenet=FILE", or FILE, which stands in
     out : directory for files made on the way
     """
+    if not given:
+        notify("no --data: 600 shipped emoji with the layers of a ViT are taken")
+        given = [str(shipped_layers())]
     files = named_files(given, OFFICIAL, out, notify)
     return {name: Data(path, official) for name, (path, official) in files.items()}
 
@@ -119,19 +147,31 @@ class Runs(reproduce_runs.Runs):
     known: Sequence[str] = field(default_factory=registered)
     _read: dict[tuple[str, str], list[Record]] = field(default_factory=dict, init=False)
 
+    def layers(self, name: str) -> tuple[str, ...]:
+        """The layers that FR has modules for, as it is set; none where the file has none."""
+        cells = self.cells(name, "fr")
+        if not cells:
+            return ()
+        params = (cells[0].learner_params, cells[0].protocol_params)
+        modules, shown = (str(json.loads(p)["layers"]) for p in params)
+        return layer_names(self.data[name].opened, shown if modules == "all" else modules)
+
+    def variants(self, name: str) -> dict[str, Variant]:
+        """`VARIANTS`, and those of the file's layers."""
+        return VARIANTS | of_layers(self.data[name].opened.layers)
+
     def possible(self, name: str, variant: str) -> bool:
         """Whether there is the learner, and the file has the layers that it may need."""
-        learner = VARIANTS[variant].learner
-        if learner not in registered():
+        learner = self.variants(name)[variant].learner
+        if learner not in self.known:
             return False
-        layers = EmbeddingFile.open(self.data[name].file).layers
-        return bool(layers) or not learner_class(learner).tags.needs_layers
+        return bool(self.data[name].opened.layers) or not learner_class(learner).tags.needs_layers
 
     def cells(self, name: str, variant: str) -> list[Cell]:
         """One cell a seed; none where the run is not possible."""
         if not self.possible(name, variant):
             return []
-        chosen, data = VARIANTS[variant], self.data[name]
+        chosen, data = self.variants(name)[variant], self.data[name]
         items = [*data.settings(), "references=0"]  # no table has an Ω
         return self.plan(chosen.learner, PROTOCOL, [data.file], items, fixed=chosen.fixed)
 
@@ -146,6 +186,11 @@ class Runs(reproduce_runs.Runs):
         """(n,) a number of `generalised.summary`, of each run; None without runs."""
         found = [summary(r)[what] for r in self.of(name, variant)]
         return np.array(found) if found else None
+
+    def gaps(self, name: str, more: str, less: str, read: Callable[[Record], float]) -> list[float]:
+        """A fraction of one variant less that of another, in points, of runs of one seed."""
+        each = [{r["seed"]: read(r) for r in self.of(name, v)} for v in (more, less)]
+        return [100 * (each[0][s] - each[1][s]) for s in each[0] if s in each[1]]
 
     def curve(self, name: str, variant: str, read: Callable[[Record], Any]) -> Floats | None:
         """(n, T) a curve of each run; None without runs."""

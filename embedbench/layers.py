@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from embedbench.file import EmbeddingFile
+from embedbench.file import FINAL, EmbeddingFile
 from embedbench.stream import Session, Stream, View
 
 
@@ -24,9 +24,16 @@ def layer_names(file: EmbeddingFile, layers: str) -> tuple[str, ...]:
     return names
 
 
-def layer_columns(file: EmbeddingFile, layers: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """First column of each layer, and the one after its last, in a table with these layers."""
-    ends = np.cumsum([file.shape[1], *(file.layers[name] for name in layers)]).tolist()
+def layer_columns(
+    file: EmbeddingFile, layers: Sequence[str], embedding: str = FINAL
+) -> dict[str, tuple[int, int]]:
+    """First column of each layer, and the one after its last, in a table with these layers.
+
+    Parameters
+    ----------
+    embedding : the layer in the place of the final embedding
+    """
+    ends = np.cumsum([file.width(embedding), *(file.layers[name] for name in layers)]).tolist()
     return dict(zip(layers, itertools.pairwise(ends), strict=True))
 
 

@@ -63,6 +63,7 @@ def curve_plot(
     tight: bool = False,
     unit: str = "%",
     deviations: bool = False,
+    places: Sequence[str] = (),
 ) -> str:
     """Means over runs with bands of the 95 % t-interval; α_ideal dashed, chance dotted.
 
@@ -75,6 +76,7 @@ def curve_plot(
     tight : the scale ends where the values do instead of at 100 %
     unit : "%"; of any other the values are no fractions, and drawn as they are
     deviations : bands of the standard deviation over runs instead
+    places : names of the columns, where they are no sessions
     """
     scale = 100.0 if unit == "%" else 1.0
     curves = [replace(c, values=scale * c.values) for c in curves]
@@ -92,6 +94,8 @@ def curve_plot(
         axes.set_xlim(-0.02 * last, 1.02 * last)
         axes.yaxis.set_major_locator(MaxNLocator(5))
         axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+        if places:
+            axes.set_xticks(range(first, first + len(places)), places, rotation=30, ha="right")
         axes.grid(axis="y")
         by_session = all(c.samples is None for c in curves)
         axes.set_xlabel(axis if by_session else "training samples seen")

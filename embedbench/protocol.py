@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.errors import UserError, unknown
-from embedbench.file import PIXELS, TEST, TRAIN, VAL, EmbeddingFile
+from embedbench.file import FINAL, PIXELS, TEST, TRAIN, VAL, EmbeddingFile
 from embedbench.layers import layer_columns
 from embedbench.stream import EvalSet, Ints, Session, Stream, StreamSpec, Table, View, digest
 from embedbench.table import Images, standardised
@@ -135,23 +135,31 @@ def split_rows(file: EmbeddingFile, validation: str, val_fraction: float) -> Spl
 
 
 def load_table(
-    file: EmbeddingFile, scale: str, base_rows: Ints, layers: Sequence[str] = ()
+    file: EmbeddingFile,
+    scale: str,
+    base_rows: Ints,
+    layers: Sequence[str] = (),
+    embedding: str = FINAL,
 ) -> tuple[Table, str, str]:
     """Read a file's embeddings once, followed by the named layers, each part scaled in place; or
     its images, scaled as they are shown.
 
     `base_rows`, (n,): training rows of session 0, the only data that "standard" may look at.
+    A layer given as `embedding` takes the place of the final one, in the digest too.
     Returns the table, its features digest, and the digest of the rows the scaling was fitted to.
     """
+    file.tables(layers, embedding)  # refuses unknown ones
     if scale == "auto":
         pixels = file.provenance.get("backbone", {}).get("name") == "pixels"
         scale = "none" if pixels else "standard"
     fitted = digest("fitted", base_rows) if scale == "standard" else ""
-    features = digest("features", file.digests["content"], scale, *layers)
+    shown = [*([] if embedding == FINAL else [f"{embedding} is the embedding"]), *layers]
+    features = digest("features", file.digests["content"], scale, *shown)
     if file.kind == PIXELS:
         return _load_images(file, scale, base_rows), features, fitted
-    x = file.read(layers)
-    for first, end in ((0, file.shape[1]), *layer_columns(file, layers).values()):
+    x = file.read(layers, embedding)
+    columns = layer_columns(file, layers, embedding).values()
+    for first, end in ((0, file.width(embedding)), *columns):
         _scale(x[:, first:end], scale, base_rows)
     return Table(x), features, fitted
 
@@ -277,10 +285,12 @@ def view_session(
     return session, EvalSet(x=test_x, y=test_y, ids=test_x.rows, classes=mask)
 
 
-def flat_spec(table: Table, file: EmbeddingFile, layers: Sequence[str] = ()) -> StreamSpec:
+def flat_spec(
+    table: Table, file: EmbeddingFile, layers: Sequence[str] = (), embedding: str = FINAL
+) -> StreamSpec:
     """The spec of a single-label stream over one file's leaf classes."""
     return StreamSpec(
         input_shape=table.shape_of(table.width),
         n_classes=file.samples.n_leaves,
-        layers=layer_columns(file, layers),
+        layers=layer_columns(file, layers, embedding),
     )

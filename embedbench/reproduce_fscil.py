@@ -8,9 +8,11 @@ from pathlib import Path
 
 from embedbench.cell import Cell
 from embedbench.fscil_figures import curves, figure2, figure5, figure_a3, sweeps
+from embedbench.fscil_layers import layers
 from embedbench.fscil_results import further, learners, losses, statements
-from embedbench.fscil_runs import LEARNERS, LOSSES, SWEEPS, Runs, find_data, registered
+from embedbench.fscil_runs import LEARNERS, LOSSES, SWEEPS, Runs, find_data, of_layers, registered
 from embedbench.fscil_tables import TITLES, table
+from embedbench.fscil_tsne import tsne
 from embedbench.reproduce import Table
 from embedbench.reproduce_runs import wanted
 
@@ -26,8 +28,13 @@ MEASURED: dict[str, Callable[[Runs], list[Table]]] = {
     "statements": statements,
     "curves": curves,
 }
-# Runs of FR by the dozen, so that they are made only where asked for by name.
-COSTLY: dict[str, Callable[[Runs], list[Table]]] = {"losses": losses, "figa4": sweeps}
+# Runs of FR by the dozen, or one more for each file, so made only where asked for by name.
+COSTLY: dict[str, Callable[[Runs], list[Table]]] = {
+    "losses": losses,
+    "layers": layers,
+    "tsne": tsne,
+    "figa4": sweeps,
+}
 
 
 def reproduce(
@@ -68,6 +75,8 @@ def reproduce(
     cells = planned(runs, drawn)
     notify(f"{len(cells)} runs; those that are finished are kept")
     runs.run(cells, progress)
+    if "tsne" in drawn:
+        notify("tsne: one FR a file is trained once more, since runs keep no state")
     made |= {name: (MEASURED | COSTLY)[name](runs) for name in drawn}
     return [t for name in tables for t in made[name]], runs.failed
 
@@ -80,12 +89,16 @@ def planned(runs: Runs, tables: Sequence[str]) -> list[Cell]:
     variants = [n for n in LEARNERS if n in runs.learners and set(tables) & set(MEASURED)]
     if "losses" in tables:
         variants += ["prototype", "fr", *LOSSES]
+    if "layers" in tables:
+        variants += ["prototype", "fr"]
     if "figa4" in tables:
         variants += SWEEPS
-    cells: dict[tuple[str, str, int, str], Cell] = {}
+    cells: dict[tuple[str | int, ...], Cell] = {}
     for name in runs.data:
-        lists = [found for v in variants if (found := runs.cells(name, v))]
+        single = of_layers(runs.layers(name)) if "layers" in tables else {}
+        lists = [found for v in [*variants, *single] if (found := runs.cells(name, v))]
         for same_seed in zip(*lists, strict=True):
             for c in same_seed:
-                cells.setdefault((name, c.learner, c.seed, c.learner_params), c)
+                key = (name, c.protocol_params, c.learner, c.seed, c.learner_params)
+                cells.setdefault(key, c)
     return list(cells.values())

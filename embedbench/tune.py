@@ -71,9 +71,13 @@ def trial_stream(stream: Stream, sessions: int) -> Stream:
     kept = stream.sessions[:sessions]
     for i, session in enumerate(kept):
         if len(session.val_x) == 0:
-            raise UserError(
-                f"session {i} has no validation data to tune on; raise protocol.val_fraction"
-            )
+            remedy = "raise protocol.val_fraction"
+            if i:
+                remedy = (
+                    "few-shot sessions never have any: tune on the sessions before it with "
+                    f"--tune-sessions {i}"
+                )
+            raise UserError(f"session {i} has no validation data to tune on; {remedy}")
     held = [dataclasses.replace(e, split="test") for e in stream.eval_sets if e.split == "val"]
     sets = tuple(held) or tuple(
         EvalSet(

@@ -14,6 +14,10 @@ from embedbench.errors import UserError
 class Layers:
     """The intermediate embeddings of one model.
 
+    The last block of a ViT is the final embedding again where that is its class token; so is the
+    last stage of a ResNet, the mean over positions. Where patches are averaged, or a convolution or
+    a norm follows the pooling, they differ; so ``lastN`` counts the last one for every model.
+
     Parameters
     ----------
     model

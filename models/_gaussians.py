@@ -43,11 +43,11 @@ def draw(
     factors : (B, T, d, d) lower triangular, of the base classes
     donors : (P, K, T) places in `factors`
     """
-    tables = torch.arange(means.shape[1], device=means.device)
-    chosen = factors[donors, tables]  # (P, K, T, d, d)
+    tables, k = torch.arange(means.shape[1], device=means.device), donors.shape[1]
     z = torch.randn(
         (*donors.shape, n, means.shape[2]), generator=generator, device=means.device
     )  # (P, K, T, n, d)
-    noise = (z @ chosen.mT).sum(1) / donors.shape[1] ** 0.5  # (P, T, n, d)
-    drawn: Tensor = means[:, :, None] + noise
+    # class by class: the factors of all would be a copy of P·K·T·d² numbers
+    noise = [(own @ factors[at, tables].mT).sum(0) for own, at in zip(z, donors, strict=True)]
+    drawn: Tensor = means[:, :, None] + torch.stack(noise) / k**0.5  # (P, T, n, d)
     return drawn.transpose(0, 1).flatten(1, 2)

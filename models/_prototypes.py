@@ -90,12 +90,16 @@ class Prototypes(nn.Module):
         first, device = not self.seen.any(), self.device
         y = torch.from_numpy(session.y).to(device)
         for index in torch.split(torch.arange(len(y), device=device), BLOCK):
-            self.sums.index_add_(0, y[index], session.x.batch(index, device).double())
+            self.include(session.x.batch(index, device), y[index])
+        if first and settings is not None and settings.base == "trained":
+            self._train(session, settings, seed)
+
+    def include(self, x: Tensor, y: Tensor) -> None:
+        """Take in samples x (n, D) of classes y (n,), and move the rows of their classes."""
+        self.sums.index_add_(0, y, x.double())
         self.counts += torch.bincount(y, minlength=len(self.counts))
         means = normalize(self.means()[:, : self.rows.shape[1]])
         self.rows[:] = torch.where(self.trained[:, None], self.rows, means)
-        if first and settings is not None and settings.base == "trained":
-            self._train(session, settings, seed)
 
     def _train(self, session: Session, settings: Classifier, seed: int) -> None:
         device, (n_classes, head) = self.device, self.rows.shape

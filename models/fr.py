@@ -15,6 +15,7 @@ from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_
 from embedbench.stream import Session, StreamSpec
 
 from ._gaussians import draw, factor, most_alike
+from ._net import make_optimiser
 from ._prototypes import UNSEEN, Classifier, Prototypes, cosines
 from ._rectify import (
     Rectifier,
@@ -26,6 +27,7 @@ from ._rectify import (
 from ._sgd import generator
 
 DECAYS = (0.6, 0.7, 0.8, 0.9)  # of the epochs; the learning rate falls to a tenth at each
+TERMS = ("cos", "novel", "class", "same", "different")  # of the loss, each with its weight
 
 Batch = tuple[Tensor, Tensor]  # tables (1 + L, n, d), the final embedding first; labels (n,)
 
@@ -45,19 +47,21 @@ class FR(Learner):
     **Source**: Tang et al. (2024), "Rethinking few-shot class-incremental learning: learning from
     yourself", Section 4.2, Eqs. 7 to 12, A2.2, A5.3. The defaults are the paper's, with its weights
     for CIFAR-100; w_same and w_different are 0.5 on mini-ImageNet, w_class is .1 there. Their code
-    has what the paper leaves out: s, the sign of the cosine term, the means over pairs, SGD and its
-    schedule, batches, K, ε, P; and other numbers, the presets `fr-code`, `fr-code-mini-imagenet`
-    and `fr-code-cub200`: hidden 512 at d = 256, cosines averaged, other weights.
+    has what the paper leaves out: s, the sign of the cosine term, the means over pairs, PyTorch's
+    initialisation, SGD and its schedule, batches, K, ε, P; and other numbers, the presets
+    `fr-code`, `fr-code-mini-imagenet` and `fr-code-cub200`: hidden 512 at d = 256, cosines
+    averaged, other weights.
 
-    **Departs**: PyTorch's initialisation. P of base classes are their means (`prototype` says why;
-    `classifier.base=trained` has the paper's). The softmax of the ensemble has the same s as the
-    training; the paper prints none. Draws need no Cholesky factor of a mean of covariances. A
-    session of more samples than a batch of draws adds as many of them, drawn anew, to each batch.
-    Batches of the base session are real samples of as many classes, without repetition within a
-    class that is large enough; an epoch of it is as long as a later session's would be, because a
-    base session of few samples would take one step an epoch. A class that comes again moves its
-    mean; its covariance stays. Layers must be as wide as the final embedding; a ViT's last block is
-    that itself, and adds nothing: leave it out.
+    **Departs**: P of base classes are their means (`prototype` says why; `classifier.base=trained`
+    has the paper's). The softmax of the ensemble has the same s as the training; the paper prints
+    none. Draws need no Cholesky factor of a mean of covariances. A session of more samples than a
+    batch of draws adds as many of them, drawn anew, to each batch. Batches of the base session are
+    real samples of as many classes, without repetition within a class that is large enough; an
+    epoch of it is as long as a later session's would be, because a base session of few samples
+    would take one step an epoch. A class that comes again moves its mean; a base class keeps its
+    covariance, a novel one borrows by its new mean. Layers must be as wide as the final embedding.
+    The last block of a ViT whose embedding is its class token is that embedding again, and adds
+    nothing: leave it out.
 
     Parameters
     ----------
@@ -70,7 +74,9 @@ class FR(Learner):
     epochs : of every session
     epoch_samples : samples in an epoch for each class seen
     batch_classes, batch_samples : classes in a batch, samples of each
-    lr, momentum, dampening : of SGD
+    optimiser : "sgd", or "adam", which needs far fewer steps (preset `fr-short`)
+    lr : learning rate
+    momentum, dampening : of SGD
     ensemble : "softmax" or "cosine", what is averaged over the layers
     classifier : what base classes get as prototypes
     """
@@ -89,6 +95,7 @@ class FR(Learner):
     epoch_samples: int = 600
     batch_classes: int = 32
     batch_samples: int = 32
+    optimiser: str = "sgd"
     lr: float = 0.1
     momentum: float = 0.9
     dampening: float = 0.9
@@ -103,6 +110,8 @@ class FR(Learner):
     def __post_init__(self) -> None:
         if self.ensemble not in ("softmax", "cosine"):
             raise unknown("fr.ensemble", self.ensemble, ("softmax", "cosine"))
+        if self.optimiser not in ("sgd", "adam"):
+            raise unknown("fr.optimiser", self.optimiser, ("sgd", "adam"))
         above_0 = (
             "scale", "donors", "epsilon", "epochs", "epoch_samples", "batch_classes",
             "batch_samples", "lr", *(("hidden",) if self.hidden is not None else ()),
@@ -201,9 +210,7 @@ class FR(Learner):
     def _train(self, batch: Callable[[], Batch], steps: int) -> dict[str, Any]:
         """Train the modules on `steps` batches an epoch, at least one."""
         steps = max(steps, 1)
-        optimiser = torch.optim.SGD(
-            self.net.parameters(), lr=self.lr, momentum=self.momentum, dampening=self.dampening
-        )
+        optimiser = self._optimiser()
         total = torch.zeros(5, device=self.device)
         for epoch in range(self.epochs):
             total.zero_()
@@ -215,20 +222,23 @@ class FR(Learner):
                 (terms * self._weights()).sum().backward()  # type: ignore[no-untyped-call]  # torch
                 optimiser.step()
                 total += terms.detach()
-        cos, novel, relation, same, different = (total / steps).tolist()
         return {
             "epochs": self.epochs,
             "steps": self.epochs * steps,
             "stopped": "epochs",
             "train_loss": float((total * self._weights()).sum()) / steps,
-            "losses": {
-                "cos": cos, "novel": novel, "class": relation, "same": same, "different": different,
-            },
-        }  # fmt: skip
+            "losses": dict(zip(TERMS, (total / steps).tolist(), strict=True)),
+        }
+
+    def _optimiser(self) -> torch.optim.Optimizer:
+        if self.optimiser == "adam":
+            return make_optimiser("adam", self.net, lr=self.lr, weight_decay=0.0)
+        return torch.optim.SGD(
+            self.net.parameters(), lr=self.lr, momentum=self.momentum, dampening=self.dampening
+        )
 
     def _weights(self) -> Tensor:
-        weights = (self.w_cos, self.w_novel, self.w_class, self.w_same, self.w_different)
-        return torch.tensor(weights, device=self.device)
+        return torch.tensor([getattr(self, f"w_{t}") for t in TERMS], device=self.device)
 
     def _losses(self, tables: Tensor, y: Tensor) -> Tensor:
         """The five losses of a batch, each summed over the layers, (5,)."""
@@ -246,9 +256,16 @@ class FR(Learner):
         return torch.stack([t.sum() for t in terms])
 
     @torch.inference_mode()
+    def rectified(self, x: Tensor) -> Tensor:
+        """X_FR of x (n, columns) by the module of each layer, (L, n, d)."""
+        tables = self._tables(x)
+        out: Tensor = self.net(tables[0], tables[1:])
+        return out
+
+    @torch.inference_mode()
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
-        tables, seen = self._tables(x), self.prototypes.seen
-        found = cosines(self.net(tables[0], tables[1:]), self.prototypes.rows[seen])
+        seen = self.prototypes.seen
+        found = cosines(self.rectified(x), self.prototypes.rows[seen])
         if self.ensemble == "softmax":
             found = torch.softmax(self.scale * found, dim=-1)
         out = x.new_full((len(x), len(seen)), UNSEEN)
@@ -270,7 +287,8 @@ def _slices(spec: StreamSpec, names: str) -> list[tuple[int, int]]:
             "fr needs intermediate embeddings, and this stream has none: make a file that has them "
             "with embedbench extract … --layers last4"
         )
-    chosen = list(spec.layers) if names == "all" else names.split(",")
+    listed = spec.layers if names == "all" else names.replace(" ", "").split(",")
+    chosen = list(dict.fromkeys(listed))
     for name in chosen:
         if name not in spec.layers:
             raise unknown("layer", name, spec.layers)

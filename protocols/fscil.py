@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from embedbench.errors import UserError, unknown
-from embedbench.file import TEST, TRAIN, EmbeddingFile
+from embedbench.file import FINAL, TEST, TRAIN, EmbeddingFile
 from embedbench.fscil_lists import LISTS, SHOT, listed_rows
 from embedbench.layers import layer_names
 from embedbench.protocol import (
@@ -60,6 +60,7 @@ class FSCIL(Protocol):
         of an order file
     layers : intermediate layers that are shown beside the final embedding: "all" that the file has,
         "none", or names with commas; only to learners that ask for them
+    embedding : "final", or an intermediate layer that every learner is shown in its place
     """
 
     lists: str = ""
@@ -69,6 +70,7 @@ class FSCIL(Protocol):
     sessions: int = 0
     order: str = "natural"
     layers: str = "all"
+    embedding: str = FINAL
 
     name: ClassVar[str] = "fscil"
     teaches_all: ClassVar[bool] = False
@@ -107,10 +109,12 @@ class FSCIL(Protocol):
         split = Split(train, val, split.test)
         layers = layer_names(file, self.layers)
         scale = "none" if self.scale == "auto" and file.layers else self.scale
-        table, features, fitted = load_table(file, scale, base, layers)
+        table, features, fitted = load_table(file, scale, base, layers, self.embedding)
+        if self.embedding != FINAL:
+            notes = (*notes, f"the layer {self.embedding} stands in the place of the embedding")
         pairs = [view_session(table, file, split, classes=c) for c, _ in drawn]
         return Stream(
-            spec=flat_spec(table, file, layers),
+            spec=flat_spec(table, file, layers, self.embedding),
             sessions=tuple(s for s, _ in pairs),
             eval_sets=tuple(e for _, e in pairs),
             recipe=self.recipe(),

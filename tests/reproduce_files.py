@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,13 @@ from embedbench.file import EmbeddingFile, Samples
 from embedbench.writer import write_file
 
 
-def blob_file(path: Path, classes: int, n: int, groups: int = 0) -> EmbeddingFile:
-    """n samples a class, every second one test; in as many groups as asked, mixed up."""
+def blob_file(
+    path: Path, classes: int, n: int, groups: int = 0, layers: Sequence[str] = ()
+) -> EmbeddingFile:
+    """n samples a class, every second one test; in as many groups as asked, mixed up.
+
+    `layers` are blobs around the same centres, with noise of their own.
+    """
     labels = np.repeat(np.arange(classes), n)
     samples = Samples(
         ids=np.array([f"{i:06d}" for i in range(len(labels))]),
@@ -23,4 +29,6 @@ def blob_file(path: Path, classes: int, n: int, groups: int = 0) -> EmbeddingFil
             [classes + i % groups if groups else -1 for i in range(classes)] + [-1] * groups
         ),
     )
-    return write_file(path, samples, blobs(labels, 6, 0, spread=0.8), {})
+    final, *others = (blobs(labels, 6, seed, spread=0.8) for seed in range(1 + len(layers)))
+    named = dict(zip(layers, others, strict=True))
+    return write_file(path, samples, final, {}, layers=named)

@@ -36,7 +36,7 @@ ENTRY_POINTS = {"cli_files", "demo", "reproduce_data"}
 # Slow to import: core modules do it inside functions, but for these, which are imported when work
 # begins. The check modules hold learners to their promises.
 SLOW = {"jinja2", "matplotlib", "numba", "scipy", "sklearn", "timm", "torch", "torchvision"}
-MAY_BE_SLOW = {"_anneal", "_svg", "evaluators", "plots", "report_html", "runner"}
+MAY_BE_SLOW = {"_anneal", "_svg", "evaluators", "plots", "report_html", "runner", "scatter"}
 
 
 @dataclass(frozen=True)

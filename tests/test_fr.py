@@ -200,8 +200,9 @@ def test_weights_of_paper_and_code(name: str | None, expected: tuple[float, ...]
 def test_the_loss_is_the_weighted_sum_over_terms_and_layers() -> None:
     stream = few_shot_stream(GROUPS, layers=2)
     learner = started(stream.spec, w_cos=0.3, w_novel=0.7, w_class=0.5, w_same=2.0, w_different=3.0)
-    for part in stream.sessions[:2]:
-        log = learner.learn(part, CONTEXT)
+    assert learner.learn(stream.sessions[0], CONTEXT)["losses"]["novel"] == 0
+    log = learner.learn(stream.sessions[1], CONTEXT)
+    assert log["losses"]["novel"] > 0
     assert learner._weights().tolist() == pytest.approx([0.3, 0.7, 0.5, 2.0, 3.0])
     weighted = zip((0.3, 0.7, 0.5, 2.0, 3.0), log["losses"].values(), strict=True)
     assert log["train_loss"] == pytest.approx(sum(w * v for w, v in weighted), rel=1e-5)
@@ -234,6 +235,63 @@ def test_only_the_modules_are_trained() -> None:
     assert torch.equal(before["prototypes"]["rows"][:4], after["prototypes"]["rows"][:4])
     assert torch.equal(before["factors"], after["factors"])
     assert not any(t.requires_grad for t in (learner.prototypes.rows, learner.factors))
+
+
+def test_no_gradient_reaches_prototypes_gaussians_or_features() -> None:
+    """Of all that the loss is made of, the weights of the modules alone get one."""
+    stream = few_shot_stream(GROUPS, layers=2)
+    learner = started(stream.spec)
+    for part in stream.sessions[:2]:
+        learner.learn(part, CONTEXT)
+    novel, draws = stream.sessions[1], torch.Generator().manual_seed(0)
+    tables, y = learner._replayed(novel, torch.from_numpy(novel.y), draws)()
+    held = [tables, learner.factors, *learner.prototypes.buffers()]
+    reached = torch.autograd.graph.get_gradient_edge
+    learner.net.zero_grad()
+    total = (learner._losses(tables, y) * learner._weights()).sum()
+    leaves = _leaves(reached(total).node)
+    assert leaves == {id(p) for p in learner.net.parameters()}
+    assert not leaves & set(map(id, held))
+    total.backward()
+    assert all(p.grad is not None and p.grad.abs().max() > 0 for p in learner.net.parameters())
+
+
+def _leaves(node: Any) -> set[int]:
+    """Ids of the tensors that a backward pass from `node` accumulates gradients in."""
+    found, met, left = set(), set(), [node]
+    while left:
+        at = left.pop()
+        if at is None or at in met:
+            continue
+        met.add(at)
+        found |= {id(at.variable)} if hasattr(at, "variable") else set()
+        left += [below for below, _ in at.next_functions]
+    return found
+
+
+def test_a_class_that_comes_again_moves_its_mean_and_a_base_class_keeps_its_covariance() -> None:
+    stream = few_shot_stream([[0, 1, 2], [3], [4]], layers=1, spread=1.0)
+    learner = started(stream.spec, epochs=1)
+    base, novel, other = stream.sessions
+    for part in (base, novel):
+        learner.learn(part, CONTEXT)
+    factors, mean = learner.factors.clone(), learner.prototypes.means()
+    # samples of class 4 are said to be of 0, a base class, and of 3, a novel one
+    for c in (0, 3):
+        learner.learn(replace(other, y=np.full(len(other.y), c)), CONTEXT)
+        own = 20 if c == 0 else 5
+        expected = (own * mean[c] + 5 * other.x.tensor().mean(0)) / (own + 5)
+        torch.testing.assert_close(learner.prototypes.means()[c], expected)
+        torch.testing.assert_close(
+            learner.prototypes.rows[c], torch.nn.functional.normalize(expected[:8], dim=0)
+        )
+    assert torch.equal(learner.factors, factors)
+    assert learner.base.tolist() == [True, True, True, False, False]
+    means = learner.prototypes.means()
+    for t, columns in enumerate([slice(0, 8), slice(8, 16)]):
+        assert (learner.donors_[0, :, t] == 0).all()
+        alike = torch.cosine_similarity(means[:3, columns], means[3, columns], dim=1)
+        assert learner.donors_[3, :, t].tolist() == alike.topk(2).indices.tolist()
 
 
 # --- Gaussians ---
@@ -464,7 +522,8 @@ def test_streams_that_fr_cannot_learn_are_refused() -> None:
     spec = StreamSpec((20,), 3, layers=layers)
     assert "as wide as the final embedding, 8 columns, and stage-2 has 4" in message(spec)
     assert "unknown layer 'stage-4'. Did you mean" in message(spec, layers="stage-4")
-    assert started(spec, layers="stage-3").slices == [(0, 8), (12, 20)]
+    for layers in ("stage-3", "stage-3, stage-3"):
+        assert started(spec, layers=layers).slices == [(0, 8), (12, 20)]
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,19 @@ def test_the_bytes_of_the_published_files(name: str, session: int, sha: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("name", "sha"),
+    [
+        ("cifar100", "855b0b91d039b6231808d5b6996396c3db3f3bf653ff962c8d63723e7fb40a47"),
+        ("mini-imagenet", "9fbb1b741dc1efa399df23abd430be1cffe28271dd9b88f24d476c5915f56d70"),
+        ("cub200", "b357013347063690d9a56bcc901c757249629f6541dc8dab9ed3b8d470b25e8e"),
+    ],
+)
+def test_the_bytes_of_all_sessions_one_after_another(name: str, sha: str) -> None:
+    text = "".join("\n".join(session) + "\n" for session in lines(name))
+    assert hashlib.sha256(text.encode()).hexdigest() == sha
+
+
+@pytest.mark.parametrize(
     ("name", "base", "later"),
     [
         ("cifar100", 30_000, [25] * 8),
@@ -64,6 +77,8 @@ def test_counts(name: str, base: int, later: list[int]) -> None:
 @pytest.mark.parametrize("name", ["mini-imagenet", "cub200"])
 def test_classes_of_the_paths(name: str) -> None:
     """Folders are classes: all of a base class's images, then five of each new one, in a row."""
+    if name == "mini-imagenet":  # of the others the test images are in no folder of their own
+        assert all(line.startswith("MINI-ImageNet/train/") for s in lines(name) for line in s)
     base, *later = [[line.split("/")[-2] for line in session] for session in lines(name)]
     assert {*Counter(base).values()} == {30 if name == "cub200" else 500}
     met = {*base}
@@ -192,6 +207,18 @@ def test_cub_by_the_names_of_its_images(tmp_path: Path) -> None:
         UserError, match="sessions must be 2 to 11 with the lists of cub200, got 12"
     ):
         FSCIL(lists="cub200", sessions=12).build([file], seed=0)
+
+
+def test_a_listed_image_that_is_tested_is_refused(tmp_path: Path) -> None:
+    file = birds(tmp_path)
+    row = file.sample_ids.tolist().index(f"images/{lines('cub200')[3][7].partition('/images/')[2]}")
+    split = file.split.copy()
+    split[row] = TEST
+    ids, labels = file.sample_ids.tolist(), file.labels.copy()
+    (tmp_path / "file.h5").unlink()
+    with pytest.raises(UserError, match="1 of them are not among the training") as error:
+        FSCIL(lists="cub200").build([write(tmp_path, ids, labels, split, 200)], seed=0)
+    assert lines("cub200")[3][7] in str(error.value)
 
 
 def test_a_missing_image_is_named(tmp_path: Path) -> None:

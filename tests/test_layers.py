@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -126,6 +127,53 @@ def test_the_features_digest_says_which_layers(file: EmbeddingFile) -> None:
     streams = [FSCIL(layers=o).build([file], seed=0) for o in options]
     assert [s.digests["features"] for s in streams] == [*digests.values()]
     assert len({s.digests["train"] for s in streams}) == 1
+
+
+# --- a layer in the place of the final embedding ---
+
+
+@pytest.mark.parametrize("layers", ["none", "all"])
+@pytest.mark.parametrize("embedding", LAYERS)
+def test_a_layer_takes_the_place_of_the_embedding(
+    embedding: str, layers: str, file: EmbeddingFile
+) -> None:
+    stream = FSCIL(embedding=embedding, layers=layers).build([file], seed=0)
+    table, width = shown(stream)[0].table.values, LAYERS[embedding]
+    np.testing.assert_array_equal(table[:, :width], file.read([embedding])[:, D:])
+    assert table.shape[1] == width + (0 if layers == "none" else 5)
+    for name, (first, end) in stream.spec.layers.items():
+        np.testing.assert_array_equal(table[:, first:end], file.read([name])[:, D:])
+    alone = Narrow()
+    run_stream(stream, alone, Seeds.of(0))
+    assert alone.seen == StreamSpec((width,), 6)
+    assert stream.notes == (f"the layer {embedding} stands in the place of the embedding",)
+
+
+def test_digests_keep_runs_on_other_embeddings_apart(file: EmbeddingFile) -> None:
+    options = ("final", "block-9", "block-10")
+    streams = [FSCIL(embedding=e, layers="none").build([file], seed=0) for e in options]
+    for key in ("recipe", "features"):
+        assert len({s.digests[key] for s in streams}) == 3
+    for key in ("train", "eval"):
+        assert len({s.digests[key] for s in streams}) == 1
+    assert streams[0].digests["features"] == load_table(file, "none", np.arange(9))[1]
+    other = FSCIL(embedding="final", layers="block-9").build([file], seed=0)
+    assert other.digests["features"] != streams[1].digests["features"]
+
+
+@pytest.mark.parametrize("scale", ["l2", "standard"])
+def test_a_layer_as_the_embedding_is_scaled_like_one(scale: str, file: EmbeddingFile) -> None:
+    own = load_table(file, scale, np.arange(40), embedding="block-9")
+    beside = load_table(file, scale, np.arange(40), ["block-9"])
+    np.testing.assert_array_equal(own[0].values, beside[0].values[:, D:])
+
+
+def test_an_embedding_that_is_not_there_is_refused(file: EmbeddingFile, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"unknown layer of .*vit.h5 'block-8'. .*: block-10, bl"):
+        FSCIL(embedding="block-8").build([file], seed=0)
+    plain = write_file(tmp_path / "plain.h5", file.samples, file.read(), {})
+    with pytest.raises(UserError, match=r"unknown layer of .*plain.h5 'block-9'. Known: none"):
+        FSCIL(embedding="block-9").build([plain], seed=0)
 
 
 # --- cut to the final embedding ---

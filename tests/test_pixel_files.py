@@ -52,7 +52,7 @@ def test_what_was_written_comes_back(tmp_path: Path, n: int, channels: int, comp
     write_file(tmp_path / "a.h5", samples, pixels, PROVENANCE, compress=compress)
     file = EmbeddingFile.open(tmp_path / "a.h5")
     assert (file.kind, file.shape, file.dtype) == ("pixels", (n, 4, 5, channels), np.uint8)
-    assert file.width == 20 * channels
+    assert file.width() == 20 * channels
     assert file.images().dtype == np.uint8
     np.testing.assert_array_equal(file.images(), pixels)
     assert verify(tmp_path / "a.h5") == []

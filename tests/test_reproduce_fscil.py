@@ -224,6 +224,7 @@ def test_equal_weights_are_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         learner: str
         seed: int
         learner_params: str
+        protocol_params: str = "{}"
 
     def cells(self: Runs, name: str, variant: str) -> Any:
         chosen = VARIANTS[variant]

@@ -17,7 +17,13 @@ from embedbench.learner import Seeds
 from embedbench.runner import run_stream
 from embedbench.scoring import score_matrix
 from embedbench.settings import parse_settings, plan
-from embedbench.tune import chosen_items, parse_grid, trial_stream, tune
+from embedbench.tune import (
+    average_incremental_accuracy,
+    chosen_items,
+    parse_grid,
+    trial_stream,
+    tune,
+)
 
 ITEMS = ["protocol.val_fraction=0.3", "mlp.stop.rule=epochs", "mlp.stop.epochs=20"]
 
@@ -54,6 +60,21 @@ def test_a_trial_refuses_test_data_and_sessions_without_validation_data() -> Non
         trial_stream(replace(stream, validation="test"), 1)
     with pytest.raises(UserError, match="session 0 has no validation data"):
         trial_stream(class_stream([[0, 1], [2]], n_val=0), 1)
+
+
+def test_of_a_few_shot_stream_the_base_session_alone_can_be_tuned_on(tmp_path: Path) -> None:
+    path = make_file(tmp_path, [20] * 6, [0] * 6, [5] * 6, apart=8.0).path
+    settings = parse_settings(["protocol.base=4", "protocol.way=1"], ["prototype"], None)
+    (cell,) = plan([str(path)], "fscil", ["prototype"], [0], settings=settings, device="cpu")
+    with pytest.raises(UserError) as error:
+        trial_stream(cell.stream(), 3)
+    assert str(error.value) == (
+        "session 1 has no validation data to tune on; few-shot sessions never have any: tune on "
+        "the sessions before it with --tune-sessions 1"
+    )
+    trial = trial_stream(cell.stream(), 1)
+    assert trial.eval_sets[0].y.tolist() == np.repeat(range(4), 2).tolist()
+    assert average_incremental_accuracy(cell, 1, 1) > 0.8
 
 
 def test_the_best_average_incremental_accuracy_on_validation_data_is_chosen_and_kept(

@@ -1,0 +1,174 @@
+"""C-FSCIL: prototypes that are almost orthogonal, and a projection retrained to point to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy, cosine_similarity, normalize, one_hot
+
+from embedbench.errors import UserError
+from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
+from embedbench.stream import Session, StreamSpec
+
+from ._prototypes import UNSEEN, Prototypes, cosines
+from ._sgd import Stop, check_training, fit, generator, mlp_net, optimiser_of
+
+DECAY = 5e-4  # of the weights while the projection is retrained
+
+
+@dataclass
+class CFSCIL(Learner):
+    """Constrained few-shot learning: cos(tanh f(x), tanh f(μ_c)) answers, f one linear layer.
+
+    The memory holds one mean μ_c for every class. The base session trains f. Then, and after every
+    later session, the prototypes k_c = f(μ_c) are pushed apart, and f is retrained on the memory
+    alone to maximise the mean of cos(tanh f(μ_c), tanh k_c). How they are pushed apart is the mode:
+    1, not at all, and f stays; 2, k_c becomes sign(k_c); 3, tanh k goes down the gradient of the
+    mean over pairs of exp(4 cos) + exp(-4 cos) - 2, and of the mean of 1 - cos to where each was.
+
+    **Source**: Hersche et al. (2022), "Constrained few-shot class-incremental learning", and their
+    code: d = 512; gradient steps with Nesterov's momentum .9, 100 of .1 for k, and for f 50 of .01
+    (10 in mode 2) with a weight decay of 5e-4. f learns the base session by episodes: a sample is
+    compared with the prototypes of all classes, σ(10 (cos - .5)) + σ(10 (-cos - .5)), brought to
+    sum 1, is the probability of a class, and the loss is binary cross-entropy; no gradient reaches
+    the prototypes.
+
+    **Departs**: the paper trains the backbone with f, by cross-entropy and then by episodes of five
+    shots a class; here it is frozen, and an episode is a batch beside the means of all samples. The
+    optimiser and the stopping rule of that are `mlp`'s, the initial weights PyTorch's. The answer
+    is the cosine, theirs its absolute value. Momentum does not last from session to session. A
+    class that comes again moves its mean.
+
+    Parameters
+    ----------
+    units : d, outputs of f
+    batch_size, lr, weight_decay, optimiser, stop : as in `mlp`, of the base session
+    mode : 1, 2 or 3
+    nudge_steps, nudge_lr : of k, in mode 3
+    retrain_steps, retrain_lr : of f, in modes 2 and 3; the rate is for features of a root mean
+        square about 1, smaller ones need a greater
+    """
+
+    units: int = 512
+    batch_size: int = 256
+    lr: float = 8e-4
+    weight_decay: float = 0.0
+    optimiser: str = "nadam"
+    stop: Stop = field(default_factory=Stop)
+    mode: int = 3
+    nudge_steps: int = 100
+    nudge_lr: float = 0.1
+    retrain_steps: int = 50
+    retrain_lr: float = 0.01
+
+    state: ClassVar[tuple[str, ...]] = ("net", "prototypes")
+
+    def __post_init__(self) -> None:
+        check_training(self)
+        if self.mode not in (1, 2, 3):
+            raise UserError(f"c-fscil.mode must be 1, 2 or 3, got {self.mode}")
+        for name in ("nudge_steps", "nudge_lr", "retrain_steps", "retrain_lr"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise UserError(f"c-fscil.{name} must be above 0, got {getattr(self, name)}")
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.seeds, self.device = seeds, device
+        width = spec.input_shape[0]
+        self.net = mlp_net(width, 0, 0, self.units, seeds.init).to(device)
+        self.prototypes = Prototypes(spec.n_classes, width, 0, device)  # the means
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        first = not self.prototypes.seen.any()
+        self.prototypes.add(session)
+        log = self._train(session) if first else {}
+        if self.mode > 1:
+            self._align()
+        return log
+
+    def _train(self, session: Session) -> dict[str, Any]:
+        return fit(
+            self.net,
+            optimiser_of(self, self.net),
+            session,
+            batch_size=self.batch_size,
+            stop=self.stop,
+            generator=generator(self.seeds.batches, 0),
+            device=self.device,
+            objective=self._episode,
+            first=True,
+        )
+
+    def _episode(self, x: Tensor, y: Tensor) -> Tensor:
+        """The loss of samples x (n, D) beside the prototypes of all classes seen."""
+        seen = self.prototypes.seen
+        with torch.no_grad():
+            keys = normalize(self.net(self.prototypes.means()[seen]).tanh())
+        near = cosines(self.net(x).tanh(), keys)  # (n, classes seen)
+        sharp = torch.sigmoid(10 * (near - 0.5)) + torch.sigmoid(10 * (-near - 0.5))
+        place = (seen.cumsum(0) - 1)[y]
+        wanted = one_hot(place, len(keys)).to(near.dtype)
+        return binary_cross_entropy(sharp / sharp.sum(1, keepdim=True), wanted)
+
+    def _align(self) -> None:
+        """Push the prototypes of all classes seen apart, and retrain the projection to follow."""
+        memory = self.prototypes.means()[self.prototypes.seen]
+        with torch.no_grad():
+            keys: Tensor = self.net(memory)
+        pushed = keys.sign() if self.mode == 2 else nudged(keys, self.nudge_steps, self.nudge_lr)
+        aims = pushed.tanh()
+        _descend(
+            self.net.parameters(),
+            lambda: -cosine_similarity(self.net(memory).tanh(), aims).mean(),
+            self.retrain_steps,
+            self.retrain_lr,
+            DECAY,
+        )
+
+    @torch.inference_mode()
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        keys = normalize(self.net(self.prototypes.means()).tanh())  # (C, d)
+        found = cosines(self.net(x).tanh(), keys)
+        return found.masked_fill(~self.prototypes.seen, UNSEEN)
+
+    def footprint(self) -> Footprint:
+        return Footprint(
+            parameters=tensor_bytes(*self.net.parameters()), means=self.prototypes.nbytes
+        )
+
+
+def nudged(keys: Tensor, steps: int, lr: float) -> Tensor:
+    """The prototypes keys (k, d), after `steps` steps down the gradient of `crowding`."""
+    moved, before = nn.Parameter(keys.clone()), keys.tanh()
+    _descend([moved], lambda: crowding(moved.tanh(), before), steps, lr)
+    return moved.detach()
+
+
+def crowding(keys: Tensor, before: Tensor) -> Tensor:
+    """Mean over pairs of exp(4 cos) + exp(-4 cos) - 2, and mean of 1 - cos to `before`; (k, d)."""
+    unit = normalize(keys)
+    first, second = torch.triu_indices(len(keys), len(keys), 1, device=keys.device)
+    pairs = (unit @ unit.T)[first, second]
+    apart = (2 * torch.cosh(4 * pairs) - 2).sum() / max(len(pairs), 1)
+    return apart + (1 - cosine_similarity(keys, before)).mean()
+
+
+def _descend(
+    parameters: Iterable[nn.Parameter],
+    loss: Callable[[], Tensor],
+    steps: int,
+    lr: float,
+    weight_decay: float = 0.0,
+) -> None:
+    """Take `steps` gradient steps on a loss of all prototypes at once."""
+    optimiser = torch.optim.SGD(
+        parameters, lr=lr, momentum=0.9, nesterov=True, weight_decay=weight_decay
+    )
+    for _ in range(steps):
+        optimiser.zero_grad(set_to_none=True)
+        loss().backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        optimiser.step()
