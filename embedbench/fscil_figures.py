@@ -88,7 +88,7 @@ def curves(runs: Runs) -> list[Table]:
 
 
 def _curves(runs: Runs, name: str) -> Table:
-    from embedbench.plots import Curve, curve_plot, glyph
+    from embedbench.plots import glyph
 
     label = runs.data[name].label
     title = f"Figures 5, 6, A3: accuracies by session and gAcc by α, {label}"
@@ -97,17 +97,10 @@ def _curves(runs: Runs, name: str) -> Table:
         "aAcc by session": (curve("aacc"), "after session i", 1),
         "gAcc by session": (curve("gacc"), "after session i", 1),
         "accuracy on novel classes by session": (_after_base, "after session i", 2),
-        "mean gAcc by α": (_along, AXIS, 0),
     }
     for told, (read, axis, first) in parts.items():
-        drawn = [
-            Curve(found, style)
-            for style, n in enumerate(LEARNERS)
-            if (found := runs.curve(name, n, read)) is not None
-        ]
-        if drawn:
-            picture = curve_plot(drawn, float("nan"), first, f"{label}: {told}", axis=axis)
-            table.figures.append((told, picture))
+        table.figures += _pictures(runs, name, tuple(LEARNERS), told, read, axis, first)
+    table.figures += by_alpha(runs, name, tuple(LEARNERS))
     run = [(i, v) for i, (n, v) in enumerate(LEARNERS.items()) if runs.of(name, n)]
     table.notes += [", ".join(f"{glyph(i)} {v.label}" for i, v in run), NOTE]
     return table
@@ -116,6 +109,32 @@ def _curves(runs: Runs, name: str) -> Table:
 def _after_base(record: Record) -> Floats:
     """(T - 1,) accuracy on novel classes, from the first session that has any."""
     return np.array(curve("novel_accuracy")(record)[1:], dtype=np.float64)
+
+
+def by_alpha(runs: Runs, name: str, variants: Sequence[str]) -> list[tuple[str, str]]:
+    """Figures 5, 7, A3: mean gAcc by α of several variants; nothing without runs."""
+    return _pictures(runs, name, variants, "mean gAcc by α", _along, AXIS, 0)
+
+
+def _pictures(
+    runs: Runs,
+    name: str,
+    variants: Sequence[str],
+    told: str,
+    read: Callable[[Record], Floats],
+    axis: str,
+    first: int,
+) -> list[tuple[str, str]]:
+    """A figure of one curve of each variant that was run; none where nothing was."""
+    from embedbench.plots import Curve, curve_plot
+
+    drawn = [
+        Curve(found, style)
+        for style, n in enumerate(variants)
+        if (found := runs.curve(name, n, read)) is not None
+    ]
+    label = f"{runs.data[name].label}: {told}"
+    return [(told, curve_plot(drawn, float("nan"), first, label, axis=axis))] if drawn else []
 
 
 def _along(record: Record) -> Floats:
@@ -129,21 +148,42 @@ def sweeps(runs: Runs) -> list[Table]:
 
 def _sweeps(runs: Runs, name: str) -> Table:
     """A row a weight of each loss, the others as they are in FR."""
+    from embedbench.plots import glyph
+
     label = runs.data[name].label
     title = f"Figure A4: FR by the weights of its losses, {label}, percent"
-    table = Table(f"Figure A4 · {name}", title, ("weight", "value"), ("aAcc", "gAcc"))
+    table = Table(f"Figure A4 · {name}", title, ("weight", "value"), ("aAcc", "gAcc"), across=3)
     for beta in BETAS:
         for weight in SWEPT:
             found = measured(runs, name, f"fr-{beta}-{weight:g}", ("aacc", "gacc"))
             if found is not None:
                 values = dict(zip(table.columns, found, strict=True))
                 table.rows.append(((beta, f"{weight:g}"), values))
+        table.figures += _swept(runs, name, beta)
+    table.notes += [f"{glyph(0)} aAcc, {glyph(1)} gAcc"] if table.figures else []
     table.notes.append(
         "the paper prints no numbers: gAcc first rises and then falls with each weight, aAcc "
         "hardly moves with β_cos and falls with β_IR on miniImageNet"
     )
     table.notes += [] if runs.possible(name, "fr") else [NO_LAYERS]
     return table
+
+
+def _swept(runs: Runs, name: str, beta: str) -> list[tuple[str, str]]:
+    """aAcc and gAcc by one weight; none where a weight was not run, or not with all seeds."""
+    from embedbench.plots import Curve, curve_plot
+
+    drawn = []
+    for style, what in enumerate(("aacc", "gacc")):
+        found = [runs.numbers(name, f"fr-{beta}-{weight:g}", what) for weight in SWEPT]
+        each = [f for f in found if f is not None]
+        if len(each) < len(SWEPT) or len({len(f) for f in each}) > 1:
+            return []
+        drawn.append(Curve(np.stack(each, axis=1), style))
+    places = [f"{w:g}" for w in SWEPT]
+    label = f"{runs.data[name].label}: aAcc and gAcc by {beta}"
+    picture = curve_plot(drawn, float("nan"), 0, label, axis=beta, tight=True, places=places)
+    return [(f"by {beta}", picture)]
 
 
 def measured(

@@ -11,7 +11,7 @@ from itertools import combinations
 
 import numpy as np
 
-from embedbench.fscil_figures import measured
+from embedbench.fscil_figures import by_alpha, measured
 from embedbench.fscil_runs import (
     LEARNERS,
     LOSSES,
@@ -171,19 +171,26 @@ def _further(runs: Runs, name: str) -> Table:
 
 
 def losses(runs: Runs) -> list[Table]:
-    """Tables 4, 5 and A8 in kind: FR with each loss added."""
+    """Tables 4, 5 and A8, Figure 7 in kind: FR with each loss added."""
     return [_losses(runs, name) for name in runs.data]
 
 
 def _losses(runs: Runs, name: str) -> Table:
+    from embedbench.plots import glyph
+
     title = f"Tables 4, 5, A8: losses added to the baseline, {runs.data[name].label}, percent"
     heads = {m: MAIN[m] for m in ("aacc", "gacc", "novel_accuracy")}
     table = Table(f"Losses · {name}", title, ("learner", *OFFICIAL.values()), list(heads.values()))
-    for step, n in enumerate(("prototype", *LOSSES, "fr")):
+    steps = ("prototype", *LOSSES, "fr")
+    for step, n in enumerate(steps):
         printed = [_pair(rows_of(PRINTED[o][1])[step]) for o in OFFICIAL]
         found = measured(runs, name, n, list(heads))
         values = dict(zip(table.columns, found, strict=True)) if found else {}
         table.rows.append(((VARIANTS[n].label, *printed), values))
+    table.figures += by_alpha(runs, name, steps)
+    if table.figures:
+        shown = ", ".join(f"{glyph(i)} {VARIANTS[n].label}" for i, n in enumerate(steps))
+        table.notes.append(f"Figure 7: {shown}")
     table.notes.append("of the paper's data sets aAcc and gAcc as printed")
     table.notes += [] if runs.possible(name, "fr") else [NO_LAYERS]
     return table

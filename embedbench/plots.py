@@ -21,8 +21,8 @@ from embedbench._svg import BLANK, HUES, INK, LINE, SOFT, STYLE, colour, svg
 from embedbench.report_rows import t_quantile
 from embedbench.scoring import Floats
 
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-GLYPHS = ("●", "■", "▲", "◆", "▼", "✚", "✖", "★")  # the same in text
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "p", "h")
+GLYPHS = ("●", "■", "▲", "◆", "▼", "✚", "✖", "★", "⬟", "⬢")  # the same in text
 COLOUR_MAP = "viridis"  # even to the eye, and to colour-blind ones
 NUMBERED = 11  # a matrix of up to so many sessions has its numbers written in the cells
 

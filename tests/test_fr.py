@@ -34,7 +34,10 @@ from embedbench.stream import StreamSpec
 
 GROUPS = [[0, 1, 2, 3], [4, 5], [6]]
 QUICK: dict[str, Any] = {"epochs": 10, "epoch_samples": 50}
-SHORT: dict[str, Any] = {"epochs": 25, "epoch_samples": 64, "batch_classes": 4, "batch_samples": 16}
+SHORT: dict[str, Any] = {
+    "epochs": 8, "epoch_samples": 64, "batch_classes": 4, "batch_samples": 16,
+    "optimiser": "adam", "lr": 3e-3,
+}  # fmt: skip
 CONTEXT = Context(validate=lambda _: math.nan)
 
 
@@ -484,7 +487,7 @@ def test_what_intermediate_layers_tell_is_used(seed: int) -> None:
         values[labels == c, :16] += (0.8 * (shared - own)).astype(np.float32)
     values[:, :16] += np.random.default_rng(0).normal(0, 0.5, (len(values), 16)).astype(np.float32)
     right = {}
-    longer = FR(**{**SHORT, "epochs": 75}, w_novel=2.0)
+    longer = FR(**{**SHORT, "epochs": 20}, w_novel=2.0)
     for told, learner in ((stream, longer), (_final_only(stream), Prototype())):
         found, _ = run_stream(told, learner, Seeds.of(seed))
         right[type(learner)] = float((found.answer[-1] == found.y)[found.y >= 4].mean())
@@ -534,6 +537,7 @@ def test_streams_that_fr_cannot_learn_are_refused() -> None:
         ({"hidden": 0}, "fr.hidden must be above 0, got 0"),
         ({"momentum": 1.0}, r"fr.momentum must be in \[0, 1\), got 1.0"),
         ({"ensemble": "cosin"}, "Did you mean 'cosine'"),
+        ({"optimiser": "nadam"}, "unknown fr.optimiser 'nadam'"),
     ],
 )
 def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:

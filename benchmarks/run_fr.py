@@ -1,0 +1,86 @@
+"""Minutes of a whole run of FR at the size of the paper's CIFAR-100, beside its arithmetic.
+
+    python benchmarks/run_fr.py [--device cuda] [--paper]
+
+Nine sessions (60 classes of 500 samples, then 8 × 5 classes of 5), the final embedding and three
+layers of 256 random columns, preset `fr-short`: Adam and some 150 steps a session of 64 drawn
+samples. `--paper` has the paper's schedule instead (SGD, 100 epochs of 600 samples a class in
+batches of 1,024: 41,400 steps), of which `--epochs` of the 100 are run and the time is scaled. The
+floor is that of the modules' products, forward and backward, at the rate of a large float32 product
+(CPU only).
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from run_kemker import rate
+
+from embedbench.api import build_stream
+from embedbench.file import TEST, TRAIN, Samples
+from embedbench.learner import Seeds
+from embedbench.registry import learner_class, make
+from embedbench.runner import run_stream
+from embedbench.settings import parse_settings
+from embedbench.writer import write_file
+
+WIDTH, LAYERS, EPOCHS = 256, 3, 100
+
+
+def cifar_like(path: Path) -> Path:
+    """100 classes of 500 training and 100 test samples around class means, in every table."""
+    draw = np.random.default_rng(0)
+    labels = np.concatenate([np.repeat(np.arange(100), n) for n in (500, 100)])
+    n = len(labels)
+    samples = Samples(
+        ids=np.array([str(i) for i in range(n)]),
+        labels=labels.astype(np.int64),
+        split=np.repeat([TRAIN, TEST], [50_000, 10_000]).astype(np.uint8),
+        classes=tuple(f"c{i}" for i in range(100)),
+        parents=np.full(100, -1),
+    )
+    tables = [
+        draw.standard_normal((n, WIDTH), dtype=np.float32)
+        + draw.standard_normal((100, WIDTH), dtype=np.float32)[labels]
+        for _ in range(1 + LAYERS)
+    ]
+    layers = {f"block-{7 + k}": x for k, x in enumerate(tables[1:])}
+    return write_file(
+        path, samples, tables[0], {"backbone": {"name": "random"}}, layers=layers
+    ).path
+
+
+def main() -> None:
+    """Print what it took."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--paper", action="store_true")
+    parser.add_argument("--epochs", type=int, default=1)
+    args = parser.parse_args()
+    preset = None if args.paper else "fr-short"
+    chosen = dict(parse_settings([], ["fr"], preset).learners["fr"])
+    if args.paper:
+        chosen["epochs"] = args.epochs
+    with tempfile.TemporaryDirectory() as folder:
+        file = cifar_like(Path(folder) / "cifar.h5")
+        stream = build_stream(file, "fscil", base=60, way=5)
+        learner = make(learner_class("fr"), chosen, name="fr")
+        _, logs = run_stream(stream, learner, Seeds.of(0), device=args.device)
+    times = EPOCHS / args.epochs if args.paper else 1
+    steps = sum(log.log["steps"] for log in logs) * times
+    each = [round(log.learn_seconds * times, 1) for log in logs]
+    drawn = learner.batch_classes * learner.batch_samples
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {args.device}")
+    print(f"{len(logs)} sessions, {steps:,.0f} steps of {drawn} draws: {sum(each) / 60:.1f} min")
+    print(f"seconds a session: {each}")
+    if args.device == "cpu":
+        floor = 6.0 * LAYERS * 10 * WIDTH**2 * drawn * steps / rate()
+        print(f"floor of the products: {floor / 60:.1f} min")
+
+
+if __name__ == "__main__":
+    main()
