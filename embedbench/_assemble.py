@@ -19,6 +19,7 @@ from embedbench.errors import UserError
 from embedbench.samples import SPLITS, Samples
 
 _LAYER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
+_LAYER = (_layout.TABLES[_layout.EMBEDDING],)  # what a layer is
 
 
 def assemble(
@@ -42,11 +43,11 @@ def assemble(
         with h5py.File(path, "w", libver=("v108", "v108")) as file:
             _layout.set_attribute(file, "format", _layout.FORMAT)
             _layout.set_attribute(file, "format_version", _layout.VERSION)
-            _layout.set_attribute(file, "kind", _layout.KIND)
             file.create_group("layers")
             sums = file.create_group("checksums")
             sums.create_group("layers")
-            tables = _write_features(file, samples, chunks, compress=compress)
+            kind, tables = _write_features(file, samples, chunks, compress=compress)
+            _layout.set_attribute(file, "kind", kind)
             _write_samples(file, samples)
             _write_column(file, "provenance", np.array(text))
             digests = file.create_group("digests")
@@ -61,7 +62,7 @@ def assemble(
 def check_rows(
     table: str, rows: NDArray[Any], first: int, ids: Sequence[str] | NDArray[np.str_]
 ) -> None:
-    """Raise UserError unless rows are (n, D) float32 or float16 and finite.
+    """Raise UserError unless rows are embeddings or images, as `_layout.TABLES` says, and finite.
 
     Parameters
     ----------
@@ -77,12 +78,13 @@ def check_rows(
     layer = table.removeprefix("layers/")
     if table != "features" and (layer == table or not _LAYER_NAME.fullmatch(layer)):
         raise UserError(f"layer name {layer!r} must be letters, digits, '.', '_' and '-' only.")
-    if rows.ndim != 2 or not rows.shape[1] or rows.dtype.name not in _layout.FEATURE_TYPES:
+    kind = _layout.kind_of(rows.dtype, rows.shape)
+    if kind is None or (table != "features" and kind != _layout.EMBEDDING):
+        either = ", or ".join(_layout.TABLES.values() if table == "features" else _LAYER)
         raise UserError(
-            f"{table} must be (N, D) of float32 or float16, not {rows.dtype} of shape "
-            f"{rows.shape}; convert it first."
+            f"{table} must be {either}, not {rows.dtype} of shape {rows.shape}; convert it first."
         )
-    if not np.isfinite(rows).all():
+    if kind == _layout.EMBEDDING and not np.isfinite(rows).all():
         bad = int(np.argmin(np.isfinite(rows).all(axis=1)))
         who = f" (sample {str(ids[first + bad])!r})" if first + bad < len(ids) else ""
         raise UserError(
@@ -97,8 +99,8 @@ class _Table:
     def __init__(self, file: h5py.File, name: str, rows: NDArray[Any], n: int, compress: bool):
         self.name = name
         self.dtype = _layout.FEATURE_TYPES[rows.dtype.name]
-        self.shape = (n, rows.shape[1])
-        storage = {"chunks": (min(n, _layout.BLOCK), rows.shape[1])} if compress else {}
+        self.shape = (n, *rows.shape[1:])
+        storage = {"chunks": (min(n, _layout.BLOCK), *rows.shape[1:])} if compress else {}
         filters = {"compression": "gzip", "compression_opts": 2, "shuffle": True}
         self.data = file.create_dataset(
             name, self.shape, self.dtype, **storage, **(filters if compress else {})
@@ -110,7 +112,7 @@ class _Table:
     def add(self, rows: NDArray[Any], ids: NDArray[np.str_]) -> None:
         check_rows(self.name, rows, self.filled, ids)
         room = self.shape[0] - self.filled
-        if rows.shape[1] != self.shape[1] or rows.dtype != self.dtype or len(rows) > room:
+        if rows.shape[1:] != self.shape[1:] or rows.dtype != self.dtype or len(rows) > room:
             raise UserError(
                 f"{self.name} began as {self.dtype} of shape {self.shape}; rows "
                 f"{self.filled} on came as {rows.dtype} of shape {rows.shape}."
@@ -133,8 +135,8 @@ def _write_features(
     chunks: Iterable[Mapping[str, NDArray[Any]]],
     *,
     compress: bool,
-) -> list[tuple[str, bytes]]:
-    """Write all feature tables; return the signature and the checksums of each."""
+) -> tuple[str, list[tuple[str, bytes]]]:
+    """Write all feature tables; return the kind of file, and each one's signature and checksums."""
     n = len(samples.ids)
     tables: dict[str, _Table] = {}
     for chunk in chunks:
@@ -151,7 +153,11 @@ def _write_features(
                 f"{table.name} has {table.filled} rows for {n} sample ids; give one row per sample."
             )
         _write_sums(file, table.name, bytes(table.sums))
-    return [
+    kind = _layout.kind_of(tables["features"].dtype, tables["features"].shape)
+    assert kind is not None
+    if kind == _layout.PIXELS and len(tables) > 1:
+        raise UserError("images have no layers beside them; leave the layers out.")
+    return kind, [
         (_layout.table_signature(table.name, table.dtype, table.shape), bytes(table.sums))
         for table in tables.values()
     ]

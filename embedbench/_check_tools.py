@@ -45,13 +45,14 @@ def learner_check(check: LearnerCheck) -> LearnerCheck:
     return on_one_thread
 
 
-def small(cls: type[Learner]) -> Learner:
-    """A new learner with default hyperparameters, but for those in `SMALL`."""
-    learner: Learner = registry.make(cls, _small_settings(cls), name=cls.__name__)
+def small(cls: type[Learner], **more: Any) -> Learner:
+    """A new learner with default hyperparameters, but for those in `SMALL` and `more`."""
+    settings = _small_settings(cls, {**SMALL, **more})
+    learner: Learner = registry.make(cls, settings, name=cls.__name__)
     return learner
 
 
-def _small_settings(cls: type) -> dict[str, Any]:
+def _small_settings(cls: type, small: Mapping[str, Any]) -> dict[str, Any]:
     demand(
         dataclasses.is_dataclass(cls),
         f"{cls.__name__} must be a dataclass: write @dataclass over it",
@@ -59,10 +60,10 @@ def _small_settings(cls: type) -> dict[str, Any]:
     hints = typing.get_type_hints(cls)
     found: dict[str, Any] = {}
     for f in dataclasses.fields(cls):
-        if f.name in SMALL:
-            found[f.name] = SMALL[f.name]
+        if f.name in small:
+            found[f.name] = small[f.name]
         elif dataclasses.is_dataclass(hints[f.name]) and isinstance(hints[f.name], type):
-            found[f.name] = _small_settings(hints[f.name])
+            found[f.name] = _small_settings(hints[f.name], small)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -95,13 +96,13 @@ def probe_accuracy(file: EmbeddingFile) -> float | None:
     Every block is verified on the way. None where the file has no train or no test samples.
     """
     labels, split = file.labels, file.split
-    sums = np.zeros((file.samples.n_leaves, file.shape[1]))
+    sums = np.zeros((file.samples.n_leaves, file.width()))
     counts = np.bincount(labels[split == TRAIN], minlength=len(sums))
     for first, rows in file.blocks("features"):
         part = slice(first, first + len(rows))
         train = split[part] == TRAIN
         one_hot = labels[part][train] == np.arange(len(sums))[:, None]  # (C, n)
-        sums += one_hot.astype(np.float32) @ rows[train].astype(np.float32)
+        sums += one_hot.astype(np.float32) @ _flat(rows[train]).astype(np.float32)
     if not counts.any() or not (split == TEST).any():
         return None
     known = np.flatnonzero(counts)
@@ -112,7 +113,7 @@ def probe_accuracy(file: EmbeddingFile) -> float | None:
         part = slice(first, first + len(rows))
         test = split[part] == TEST
         if test.any():
-            x = rows[test].astype(np.float32)
+            x = _flat(rows[test]).astype(np.float32)
             answer = known[(x @ means.T - offset).argmax(axis=1)]  # nearest in Euclidean distance
             correct += int((answer == labels[part][test]).sum())
     return correct / int((split == TEST).sum())
@@ -185,16 +186,21 @@ def _changes(a: Any, b: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
 
 
 def fetch(file: EmbeddingFile, rows: Rows) -> NDArray[np.float64]:
-    """Return rows of the features in the asked order, (n, D), not verified."""
+    """Return rows of the features in the asked order, (n, D) or (n, H·W·C), not verified."""
     order = np.argsort(rows)
     ordered = rows[order]
-    out = np.empty((len(rows), file.shape[1]))
+    out = np.empty((len(rows), file.width()))
     with _disk.opened(file.path) as stored:
         if len(rows) and ordered[-1] - ordered[0] == len(rows) - 1:
-            out[order] = stored["features"][int(ordered[0]) : int(ordered[-1]) + 1]
+            out[order] = _flat(stored["features"][int(ordered[0]) : int(ordered[-1]) + 1])
         else:
-            out[order] = stored["features"][ordered]
+            out[order] = _flat(stored["features"][ordered])
     return out
+
+
+def _flat(rows: NDArray[Any]) -> NDArray[Any]:
+    """Return a row a sample: images as H·W·C values."""
+    return rows.reshape(len(rows), math.prod(rows.shape[1:]))
 
 
 def _unit(x: NDArray[Any]) -> NDArray[Any]:

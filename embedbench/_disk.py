@@ -74,9 +74,9 @@ def check_format(path: Path, file: h5py.File) -> None:
             "install the embedbench that wrote it, or a newer one."
         )
     kind = _layout.attribute(file, "kind")
-    if kind != _layout.KIND:
+    if kind not in _layout.TABLES:
         raise UserError(
-            f"{path} is of kind {kind!r}, and only {_layout.KIND!r} can be read; "
+            f"{path} is of kind {kind!r}, and only {' and '.join(_layout.TABLES)} can be read; "
             "install a newer embedbench."
         )
 
@@ -90,14 +90,14 @@ def check_metadata(path: Path, file: h5py.File) -> None:
             f"{path} is damaged: its metadata does not match its checksum; copy or make it again."
         )
     tables = ["features", *(f"layers/{name}" for name in file["layers"])]
-    n = file["sample_ids"].shape[0]
+    n, kind = file["sample_ids"].shape[0], _layout.attribute(file, "kind")
     for table in tables:
         shape, dtype = file[table].shape, file[table].dtype
-        if len(shape) != 2 or shape[0] != n or dtype not in _layout.FEATURE_TYPES.values():
-            raise UserError(
-                f"{path}: {table} is {dtype} of shape {shape}; expected ({n}, D) of float32 or "
-                "float16."
-            )
+        if shape[0] != n or _layout.kind_of(dtype, shape) != kind:
+            expected = _layout.TABLES[kind].replace("N", str(n), 1)
+            raise UserError(f"{path}: {table} is {dtype} of shape {shape}; expected {expected}.")
+    if kind == _layout.PIXELS and len(tables) > 1:
+        raise UserError(f"{path} holds images, and layers beside them; images have none.")
     content = _layout.content_digest(
         (
             _layout.table_signature(table, file[table].dtype, file[table].shape),

@@ -18,10 +18,28 @@ from embedbench.errors import UserError
 
 FORMAT = "embedbench-embedding"
 VERSION = "1.0"
-KIND = "embedding"
+EMBEDDING, PIXELS = "embedding", "pixels"  # kinds of file
 BLOCK = 1024  # rows per checksum
 SAMPLE_TABLES = ("labels", "split", "sample_ids")  # per-row tables beside the features
-FEATURE_TYPES: dict[str, np.dtype[Any]] = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2")}
+FEATURE_TYPES: dict[str, np.dtype[Any]] = {
+    "float32": np.dtype("<f4"),
+    "float16": np.dtype("<f2"),
+    "uint8": np.dtype("|u1"),
+}
+TABLES = {
+    EMBEDDING: "(N, D) of float32 or float16",
+    PIXELS: "(N, H, W, C) of uint8 with 1 or 3 channels",
+}  # what a feature table of each kind of file is
+
+
+def kind_of(dtype: np.dtype[Any], shape: Sequence[int]) -> str | None:
+    """Return the kind of file that has feature tables of this type and shape; None: no kind."""
+    if not all(shape[1:]):
+        return None
+    if dtype == FEATURE_TYPES["uint8"]:
+        return PIXELS if len(shape) == 4 and shape[3] in (1, 3) else None
+    floats = FEATURE_TYPES["float32"], FEATURE_TYPES["float16"]
+    return EMBEDDING if len(shape) == 2 and dtype in floats else None
 
 
 def sha256_parts(parts: Iterable[tuple[str, bytes]]) -> str:

@@ -207,7 +207,7 @@ def _describe(cell: Cell, stream: Stream, learner: Learner, root: Path) -> dict[
         "session_id_at_test": learner.tags.needs_session_id or stream.spec.reveals_session_id,
         "seed": cell.seed,
         "seeds": dataclasses.asdict(cell.seeds),
-        "files": [{"name": f.path.name, "digests": f.digests} for f in files],
+        "files": [{"name": f.path.name, "kind": f.kind, "digests": f.digests} for f in files],
         "order": cell.make_protocol().order_record(),
         "digests": stream.digests,
         "validation": stream.validation,

@@ -3,7 +3,7 @@
 `embedbench check NAME` runs it, for what ships as for what lies outside the project; the tests run
 it over everything that ships. A check is one function whose docstring says what it demands; it
 raises `CheckFailed` where it is let down. They live in check_learners, check_promises,
-check_sessions, check_multilabel, check_protocols, check_label_sets and check_metrics.
+check_sessions, check_multilabel, check_images, check_protocols, check_label_sets and check_metrics.
 """
 
 from __future__ import annotations
@@ -92,6 +92,7 @@ def learner_checks() -> list[Callable[[type[Learner]], None]]:
     """Every check for learners."""
     # ruff thinks these unused; they add their checks to the suite when they are imported
     from embedbench import (  # noqa: F401  (see above)
+        check_images,
         check_learners,
         check_multilabel,
         check_promises,

@@ -10,7 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.learner import Tags
-from embedbench.stream import Bools, EvalSet, Ints, Session, Stream, StreamSpec, Table, View
+from embedbench.stream import (
+    Bools,
+    EvalSet,
+    Images,
+    Ints,
+    Session,
+    Stream,
+    StreamSpec,
+    Table,
+    View,
+)
 
 N_CLASSES = 4
 WIDTH = 12  # columns of the final embedding
@@ -91,6 +101,33 @@ def permuted_blobs(tags: Tags) -> Stream:
     sets = (test, replace(test, x=replace(test.x, columns=columns)))
     stream = replace(one, sessions=(session, again), eval_sets=sets)
     return stream.merged() if tags.offline else stream
+
+
+def as_images(stream: Stream) -> Stream:
+    """A stream of blobs as images of 3 x 8 x 8: each of the 12 columns is a square of one colour.
+
+    They are shown as the blobs are, but for a level of grey.
+    """
+    tables: dict[int, Images] = {}
+
+    def shown(view: View) -> View:
+        table = view.table
+        if id(table) not in tables:
+            small = np.clip(128 + 32 * table.values, 0, 255).astype(np.uint8).reshape(-1, 2, 2, 3)
+            values = small.repeat(4, axis=1).repeat(4, axis=2)
+            tables[id(table)] = Images(values, (1 / 32,) * 3, (-4.0,) * 3)
+        return View(tables[id(table)], view.rows, 64)
+
+    def session(s: Session) -> Session:
+        return replace(s, x=shown(s.x), val_x=shown(s.val_x))
+
+    return replace(
+        stream,
+        spec=replace(stream.spec, input_shape=(3, 8, 8)),
+        sessions=tuple(session(s) for s in stream.sessions),
+        eval_sets=tuple(replace(e, x=shown(e.x)) for e in stream.eval_sets),
+        features=f"{stream.features} as images",
+    )
 
 
 def multilabel_blobs(tags: Tags) -> Stream:

@@ -60,6 +60,7 @@ def run(
         list[str] | None, typer.Option("--set", help="ewc.lam=100, protocol.base=50, …")
     ] = None,
     order: Annotated[str | None, typer.Option(help="natural, random, size or a file.")] = None,
+    trunk: Annotated[str | None, typer.Option(help="mlp, linear; of images resnet32, …")] = None,
     preset: Annotated[str | None, typer.Option(help="Settings by name: kemker, league.")] = None,
     tune: Annotated[
         list[str] | None, typer.Option(help="Values to choose from: mlp.lr=0.1,0.01.")
@@ -81,13 +82,20 @@ def run(
     from embedbench.budget import budget_items, over_budget
     from embedbench.cores import cores
     from embedbench.progress import bar
-    from embedbench.settings import parse_seeds, parse_settings, plan, start_of_command
+    from embedbench.settings import (
+        parse_seeds,
+        parse_settings,
+        plan,
+        start_of_command,
+        trunk_items,
+    )
     from embedbench.tune import chosen_items, search, with_log
 
     if seed is not None and seeds is not None:
         raise UserError("give --seed or --seeds, not both")
     items = [*(settings or []), *([f"protocol.order={order}"] if order else [])]
     learners = [name.strip() for name in learner.split(",") if name.strip()]
+    items += trunk_items(trunk, learners)
     where = _device(device)
 
     def planned(more: list[str]) -> list[Cell]:

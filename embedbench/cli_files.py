@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from embedbench.cli_shared import Device, Json, Overwrite, Quiet, note, show
 from embedbench.errors import UserError
+
+if TYPE_CHECKING:
+    from embedbench.file import EmbeddingFile
 
 Split = Annotated[
     str | None, typer.Option(help="Test fraction (0.3) or a list file: sample_id,train|val|test.")
@@ -19,7 +22,11 @@ def extract(
     source: Annotated[str, typer.Argument(help="Folder, zip, data set name, or 'demo'.")],
     out: Annotated[Path, typer.Option(help="The embedding file to write.")],
     backbone: Annotated[
-        str | None, typer.Option(help="A timm model, 'pixels', or 'log-mel' for sounds.")
+        str | None,
+        typer.Option(
+            help="A timm model; 'none': a pixel file, of images for learners with a --trunk; "
+            "'pixels': the same images as rows of values; 'log-mel' for sounds."
+        ),
     ] = None,
     weights: Annotated[
         Path | None, typer.Option(help=".safetensors or .pth file, or 'shipped'.")
@@ -44,7 +51,7 @@ def extract(
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
-    """Cache the embeddings of images by a pretrained backbone, or log-mel frames of sounds."""
+    """Cache embeddings of images by a pretrained backbone, images, or log-mel frames of sounds."""
     from embedbench.extract import extract as run_extraction
     from embedbench.progress import bar
 
@@ -65,7 +72,7 @@ def extract(
             progress=advance,
             notify=note,
         )
-    print(f"{file.path}: {file.shape[0]} samples of {file.shape[1]} features")
+    print(_written(file))
 
 
 def import_command(
@@ -96,7 +103,15 @@ def import_command(
         )
     if "selection" in file.provenance:
         note(told(file.provenance["selection"]))
-    print(f"{file.path}: {file.shape[0]} samples of {file.shape[1]} features")
+    print(_written(file))
+
+
+def _written(file: EmbeddingFile) -> str:
+    """One line on a file that was written."""
+    n, *sample = file.shape
+    if len(sample) == 1:
+        return f"{file.path}: {n} samples of {sample[0]} features"
+    return f"{file.path}: {n} images of {' x '.join(map(str, sample))}"
 
 
 def export(

@@ -55,7 +55,9 @@ def _audit(runs: Path, as_json: bool) -> None:
 
 
 def report(
-    runs: Runs,
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUNS...", help="One directory; of --bridge also more.")
+    ],
     html: Annotated[Path | None, typer.Option(help="Also write one HTML file.")] = None,
     compare: Annotated[
         bool, typer.Option("--compare", help="Paired differences, ties and ranks instead.")
@@ -64,6 +66,9 @@ def report(
         str | None,
         typer.Option(help="order: spread over class orders, and rankings. seeds: over each seed."),
     ] = None,
+    bridge: Annotated[
+        bool, typer.Option("--bridge", help="Learners on embeddings beside them on images instead.")
+    ] = False,
     metric: Annotated[str, typer.Option(help="Of --compare and --by.")] = "final_accuracy",
     plot: Annotated[
         Path | None, typer.Option(metavar="SVG", help="Of --compare: average ranks and ties.")
@@ -75,21 +80,43 @@ def report(
     for path in (html, plot):
         if path is not None and path.exists() and not overwrite:
             raise UserError(f"{path} is there already; name another file or add --overwrite")
-    if by not in (None, *BY):
-        raise unknown("--by", str(by), BY)
     if plot and not compare:
         raise UserError("--plot draws what --compare finds; add --compare")
-    if compare or by:
-        _studies(runs, metric, None if compare else by, plot=plot, as_json=as_json)
+    if len(runs) > 1 and not bridge:
+        raise UserError(f"expected one directory of runs, got {len(runs)}; more go with --bridge")
+    _check_by(by, bridge, compare)
+    pairs = None
+    if bridge:
+        pairs = _bridge(runs, as_json)
+    elif compare or by:
+        _studies(runs[0], metric, None if compare else by, plot=plot, as_json=as_json)
     else:
         from embedbench.report import print_report
 
-        print_report(runs, as_json=as_json)
+        print_report(runs[0], as_json=as_json)
     if html is not None:
         from embedbench.report_html import write_html
 
-        write_html(runs, html)
+        write_html(runs[0], html, *runs[1:], bridge=pairs)
         note(f"wrote {html}")
+
+
+def _check_by(by: str | None, bridge: bool, compare: bool) -> None:
+    if by not in (None, *BY):
+        raise unknown("--by", str(by), BY)
+    if bridge and (compare or by):
+        raise UserError("--bridge makes a table of its own; leave --compare and --by out")
+
+
+def _bridge(runs: list[Path], as_json: bool) -> dict[str, Any]:
+    """Print the learners that ran on embeddings and on images; return what is printed."""
+    from embedbench.bridge import bridge
+    from embedbench.record import to_json
+    from embedbench.report_compare_text import bridge_text
+
+    found = bridge(runs)
+    show(to_json(found), lambda _: bridge_text(found), as_json)
+    return found
 
 
 def _studies(runs: Path, metric: str, by: str | None, *, plot: Path | None, as_json: bool) -> None:

@@ -63,7 +63,7 @@ def _norms(file: EmbeddingFile) -> dict[str, Any]:
         runs = [(start, start + length) for start in starts]
     with _disk.opened(file.path) as stored:
         rows = np.concatenate([stored["features"][a:b] for a, b in runs]).astype(np.float64)
-    norms = np.linalg.norm(rows, axis=1)
+    norms = np.linalg.norm(rows.reshape(len(rows), file.width()), axis=1)
     return {
         "rows": len(rows),
         "runs": len(runs),
@@ -75,13 +75,13 @@ def _norms(file: EmbeddingFile) -> dict[str, Any]:
 
 def card_text(found: Mapping[str, Any]) -> str:
     """Return a card as text."""
-    n, width = found["shape"]
+    n, *sample = found["shape"]
     classes, norms, made = found["classes"], found["norms"], found["provenance"]
     layers = ", ".join(f"{name} ({width})" for name, width in found["layers"].items()) or "none"
     lines = [
         ("file", f"{found['path']} ({_megabytes(found['bytes'])})"),
         ("format", f"{_layout.FORMAT} {found['format_version']}, kind {found['kind']}"),
-        ("features", f"{n:,} x {width:,} {found['dtype']}"),
+        ("features", f"{' x '.join(f'{size:,}' for size in (n, *sample))} {found['dtype']}"),
         ("layers", layers),
         ("samples", ", ".join(f"{count:,} {s}" for s, count in found["samples"].items() if count)),
         ("classes", f"{classes['leaves']} leaves, {classes['inner']} inner nodes"),
@@ -152,7 +152,7 @@ def verify(path: str | Path) -> list[str]:
         return sentences
     for table in file.tables(list(file.layers)):
         for first, rows in file.blocks(table):
-            bad = first + np.flatnonzero(~np.isfinite(rows).all(axis=1))
+            bad = first + np.flatnonzero(~np.isfinite(rows.reshape(len(rows), -1)).all(axis=1))
             sentences += [f"row {row} of {table} holds NaN or infinite values." for row in bad]
     return sentences
 

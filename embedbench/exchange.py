@@ -144,7 +144,7 @@ def _add_array(archive: zipfile.ZipFile, key: str, n: int, blocks: Iterable[NDAr
                 head = {
                     "descr": rows.dtype.str,
                     "fortran_order": False,
-                    "shape": (n, rows.shape[1]),
+                    "shape": (n, *rows.shape[1:]),
                 }
                 np.lib.format.write_array_header_1_0(target, head)
             target.write(rows.tobytes())

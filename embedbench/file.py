@@ -6,9 +6,10 @@ Needs NumPy and h5py only. ``embedbench.writer`` makes these files; docs/format.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench import _disk, _layout
+from embedbench._layout import PIXELS
 from embedbench.errors import DamagedFileError, UserError, unknown
 from embedbench.samples import SPLITS, TEST, TRAIN, VAL, Samples
 
-__all__ = ["FINAL", "EmbeddingFile", "Samples", "SPLITS", "TRAIN", "VAL", "TEST"]
+__all__ = ["FINAL", "EmbeddingFile", "Samples", "PIXELS", "SPLITS", "TRAIN", "VAL", "TEST"]
 
 FINAL = "final"  # what the embedding that is no intermediate layer is called
 
@@ -41,11 +43,11 @@ class EmbeddingFile:
     digests
         SHA-256 of ``samples``, of the ``recipe`` and of the ``content``.
     kind
-        ``embedding``.
+        ``embedding``, or ``pixels``: the features are images.
     shape
-        (N, D) of the features.
+        (N, D) of the features, or (N, H, W, C) of images.
     dtype
-        Stored type of the features: float32 or float16.
+        Stored type of the features: float32 or float16, of images uint8.
     layers
         Width of each intermediate embedding, by name.
     """
@@ -126,8 +128,8 @@ class EmbeddingFile:
         return self.samples.parents
 
     def width(self, embedding: str = FINAL) -> int:
-        """Return the columns of the final embedding, or of a layer."""
-        return self.shape[1] if embedding == FINAL else self.layers[embedding]
+        """Return the values of one sample: D, of a layer D_l, of an image H·W·C."""
+        return math.prod(self.shape[1:]) if embedding == FINAL else self.layers[embedding]
 
     def tables(self, layers: Sequence[str] = (), embedding: str = FINAL) -> list[str]:
         """Return the names of the feature tables: ``features``, then the named layers.
@@ -163,11 +165,41 @@ class EmbeddingFile:
         DamagedFileError
             Blocks do not match their checksums; the message names the rows.
         UserError
-            A layer is unknown, or a value is NaN or infinite.
+            The file holds images, a layer is unknown, or a value is NaN or infinite.
         """
+        if self.kind != _layout.EMBEDDING:
+            raise UserError(
+                f"{self.path} holds images, and this takes embeddings: make a file of them with "
+                "`embedbench extract SOURCE --backbone NAME --out FILE`."
+            )
         tables = self.tables(layers, embedding)
         widths = [self.width(embedding), *(self.layers[name] for name in layers)]
         out = np.empty((self.shape[0], sum(widths)), dtype=np.float32)
+        parts = np.split(out, np.cumsum(widths)[:-1], axis=1)  # views
+        self._fill(zip(tables, parts, strict=True))
+        return out
+
+    def images(self) -> NDArray[np.uint8]:
+        """Read and verify the images of a pixel file, (N, H, W, C).
+
+        Raises
+        ------
+        DamagedFileError
+            As of `read`.
+        UserError
+            The file holds embeddings.
+        """
+        if self.kind != _layout.PIXELS:
+            raise UserError(
+                f"{self.path} holds embeddings, and this takes images: make a file of them with "
+                "`embedbench extract SOURCE --backbone none --out FILE`."
+            )
+        out = np.empty(self.shape, dtype=np.uint8)
+        self._fill([("features", out)])
+        return out
+
+    def _fill(self, targets: Iterable[tuple[str, NDArray[Any]]]) -> None:
+        """Read tables, by name, each into its array, and verify them."""
         damage: list[tuple[str, int, int]] = []
         pending: deque[tuple[tuple[str, int, int], Future[str]]] = deque()
 
@@ -180,11 +212,8 @@ class EmbeddingFile:
                 raise UserError(f"{self.path}: {where[0]} {problem}; extract the file again.")
 
         with _disk.opened(self.path) as file, ThreadPoolExecutor(4) as pool:
-            left = 0
-            for table, width in zip(tables, widths, strict=True):
+            for table, target in targets:
                 sums = file[f"checksums/{table}"][()]
-                target = out[:, left : left + width]
-                left += width
                 for block, (first, end) in enumerate(_layout.block_ranges(self.shape[0])):
                     rows = _disk.read_rows(file, table, first, end)
                     job = pool.submit(_place, target, first, rows, sums[block].tobytes())
@@ -195,18 +224,19 @@ class EmbeddingFile:
                 settle()
         if damage:
             raise _disk.damaged_error(self.path, damage)
-        return out
 
     def damaged_rows(self) -> list[tuple[str, int, int]]:
         """Return (table, first row, row after the last) of every block with a wrong checksum."""
         return _disk.damaged_rows(self.path)
 
 
-def _place(target: NDArray[np.float32], first: int, rows: NDArray[Any] | None, sha: bytes) -> str:
+def _place(target: NDArray[Any], first: int, rows: NDArray[Any] | None, sha: bytes) -> str:
     """Copy a block into place; return what is wrong with it, or nothing."""
     if rows is None or _layout.block_digest(rows) != sha:
         return "damaged"
     target[first : first + len(rows)] = rows
+    if rows.dtype.kind != "f":
+        return ""
     finite = np.isfinite(rows)
     if not finite.all():
         return f"row {first + int(np.argmin(finite.all(axis=1)))} holds NaN or infinite values"

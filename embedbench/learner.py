@@ -33,6 +33,7 @@ class Tags:
     online : learns through `observe`, from batches that the runner cuts; where it has a `learn`
         too, streams that are not online give it whole sessions
     deterministic : same seed and threads, same predictions
+    images : can be given images (n, C, H, W) in place of embeddings (n, D)
     offline : a reference that is given the merged stream at once
     learns : False for references that ignore the data
     """
@@ -43,6 +44,7 @@ class Tags:
     needs_layers: bool = False
     online: bool = False
     deterministic: bool = True
+    images: bool = False
     offline: bool = False
     learns: bool = True
 
@@ -126,7 +128,10 @@ class Learner(ABC):
         raise TypeError(f"{type(self).__name__} has no learn(): give it one, or tag it online")
 
     def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        """Learn one batch, x (b, D) float32, y (b,) int64 or (b, C) bool, if tagged online."""
+        """Learn one batch, x (b, D) float32, y (b,) int64 or (b, C) bool, if tagged online.
+
+        On a stream of images x is (b, C, H, W), here and in `scores`, if tagged images.
+        """
         raise TypeError(f"{type(self).__name__} has no observe(): give it one, or untag online")
 
     def prepare(self) -> None:  # noqa: B027  (most learners have nothing to prepare)

@@ -85,6 +85,7 @@ def _backbones() -> list[dict[str, str]]:
     listed = [{"name": n, "summary": names[n]} for n in sorted(names)]
     return [
         {"name": "pixels", "summary": "flattened raw values, divided by 255"},
+        {"name": "none", "summary": "no backbone: the images themselves, a pixel file"},
         {
             "name": "log-mel",
             "summary": "of sounds: log-mel frames, one a second",

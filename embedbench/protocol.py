@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.errors import UserError, unknown
-from embedbench.file import FINAL, TEST, TRAIN, VAL, EmbeddingFile
+from embedbench.file import FINAL, PIXELS, TEST, TRAIN, VAL, EmbeddingFile
 from embedbench.layers import layer_columns
 from embedbench.stream import EvalSet, Ints, Session, Stream, StreamSpec, Table, View, digest
+from embedbench.table import Images, standardised
 
 ORDERS = ("natural", "random", "size")
 SCALES = ("auto", "none", "l2", "rms", "standard")
@@ -35,7 +36,8 @@ class Protocol(ABC):
     val_fraction : share of each class's training samples, in (0, 1)
     scale : "none"; "l2" (each vector to length 1); "rms" (each vector to root mean square 1, so
         to length √D); "standard" (mean 0, deviation 1 per column over session 0's training data,
-        clipped to ±5); "auto": none for pixels, standard otherwise
+        clipped to ±5); "auto": none for flat pixels, standard otherwise. Images: "none" (values
+        between 0 and 1), "standard" (per channel, not clipped) or "auto" (standard)
     observe_batch : samples in the batches that online learners are given; 0: the stream is not
         online, and learners get whole sessions
     evaluate_every : samples of the stream after which online learners are evaluated, besides the
@@ -139,22 +141,36 @@ def load_table(
     layers: Sequence[str] = (),
     embedding: str = FINAL,
 ) -> tuple[Table, str, str]:
-    """Read a file's embeddings once, followed by the named layers, each part scaled in place.
+    """Read a file's embeddings once, followed by the named layers, each part scaled in place; or
+    its images, scaled as they are shown.
 
     `base_rows`, (n,): training rows of session 0, the only data that "standard" may look at.
     A layer given as `embedding` takes the place of the final one, in the digest too.
     Returns the table, its features digest, and the digest of the rows the scaling was fitted to.
     """
-    x = file.read(layers, embedding)
+    file.tables(layers, embedding)  # refuses unknown ones
     if scale == "auto":
         pixels = file.provenance.get("backbone", {}).get("name") == "pixels"
         scale = "none" if pixels else "standard"
+    fitted = digest("fitted", base_rows) if scale == "standard" else ""
+    shown = [*([] if embedding == FINAL else [f"{embedding} is the embedding"]), *layers]
+    features = digest("features", file.digests["content"], scale, *shown)
+    if file.kind == PIXELS:
+        return _load_images(file, scale, base_rows), features, fitted
+    x = file.read(layers, embedding)
     columns = layer_columns(file, layers, embedding).values()
     for first, end in ((0, file.width(embedding)), *columns):
         _scale(x[:, first:end], scale, base_rows)
-    fitted = digest("fitted", base_rows) if scale == "standard" else ""
-    shown = [*([] if embedding == FINAL else [f"{embedding} is the embedding"]), *layers]
-    return Table(x), digest("features", file.digests["content"], scale, *shown), fitted
+    return Table(x), features, fitted
+
+
+def _load_images(file: EmbeddingFile, scale: str, base_rows: Ints) -> Images:
+    if scale not in ("none", "standard"):
+        raise UserError(
+            f"scale {scale!r} is for vectors, and {file.path.name} holds images; use --set "
+            "protocol.scale=standard or none"
+        )
+    return standardised(file.images(), base_rows) if scale == "standard" else Images(file.images())
 
 
 def _scale(x: NDArray[np.float32], scale: str, base_rows: Ints) -> None:
@@ -248,8 +264,8 @@ def view_session(
     introduces: Ints | None = None,
     columns: Ints | None = None,
 ) -> tuple[Session, EvalSet]:
-    """The session and eval set of `classes`, seen through a column permutation."""
-    width = table.values.shape[1]
+    """The session and eval set of `classes`, seen through a permutation of columns or pixels."""
+    width = table.width
     mask = np.zeros(file.samples.n_leaves, dtype=np.bool_)
     mask[classes] = True
 
@@ -274,7 +290,7 @@ def flat_spec(
 ) -> StreamSpec:
     """The spec of a single-label stream over one file's leaf classes."""
     return StreamSpec(
-        input_shape=(table.values.shape[1],),
+        input_shape=table.shape_of(table.width),
         n_classes=file.samples.n_leaves,
         layers=layer_columns(file, layers, embedding),
     )

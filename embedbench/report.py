@@ -250,13 +250,14 @@ def _row_json(row: Row) -> dict[str, Any]:
         "n": len(row.used),
         "runs": [r["run"] for r in row.used],
         "left_out": [r["run"] for r in row.left_out],
-        "metrics": {k: _stat_json(s) for k, s in row.metrics.items()},
-        "seconds": {k: _stat_json(s) for k, s in row.seconds.items()},
+        "metrics": {k: stat_json(s) for k, s in row.metrics.items()},
+        "seconds": {k: stat_json(s) for k, s in row.seconds.items()},
         "footprint": row.footprint,
         "flags": row.flags,
         "commands": row.commands,
     }
 
 
-def _stat_json(stat: Stat) -> dict[str, Any]:
+def stat_json(stat: Stat) -> dict[str, Any]:
+    """One number over runs as plain data."""
     return {"mean": stat.mean, "half_95": stat.half, "sd": stat.sd, "values": stat.values}

@@ -29,15 +29,19 @@ RESCALED = (("raa", "RAA: against guessing"), ("raf", "RAF: forgetting against g
 Data = dict[str, Any]
 
 
-def write_html(root: Path, out: Path) -> None:
-    """Write the report of all runs under `root` to `out`, over what is there.
+def write_html(root: Path, out: Path, *more: Path, bridge: Data | None = None) -> None:
+    """Write the report of all runs under `root`, and under `more`, to `out`, over what is there.
+
+    What `bridge` found comes first.
 
     Raises
     ------
     UserError
         There is nothing to report, the runs may not be averaged, or `out` cannot be written.
     """
-    text = render(collect(root), root.resolve().name)
+    roots = (root, *more)
+    name = ", ".join(r.resolve().name for r in roots)
+    text = render([row for r in roots for row in collect(r)], name, bridge)
     temporary = out.with_name(f".{out.name}.tmp")
     try:
         temporary.write_text(text, encoding="utf-8")
@@ -46,7 +50,7 @@ def write_html(root: Path, out: Path) -> None:
         raise UserError(f"cannot write {out} ({e.strerror}); name a file in a directory") from e
 
 
-def render(rows: Sequence[Row], name: str) -> str:
+def render(rows: Sequence[Row], name: str, bridge: Data | None = None) -> str:
     """The page as text; `name` is its heading."""
     from jinja2 import Environment, StrictUndefined
 
@@ -63,6 +67,7 @@ def render(rows: Sequence[Row], name: str) -> str:
     styles = {label: i for i, label in enumerate(labels)}
     return template.render(
         name=name,
+        bridge=_bridge(bridge) if bridge else None,
         version=__version__,
         css=(assets / "report.css").read_text(encoding="utf-8"),
         colours=COLOURS,
@@ -77,6 +82,18 @@ def render(rows: Sequence[Row], name: str) -> str:
         n_learners=len({r.learner for r in rows if r.learns}),
         metrics=[_formula(n, f) for n, f in all_metrics().items()],
     )
+
+
+def _bridge(found: Data) -> Data:
+    """What the template shows of the pairs that `bridge` found."""
+    from embedbench import report_compare_text as texts
+
+    tables = []
+    for stream in found["streams"]:
+        heads, lines = texts.bridge_table(stream)
+        facts = texts.bridge_facts(stream)
+        tables.append({"title": stream["title"], "facts": facts, "heads": heads, "lines": lines})
+    return {"tables": tables, "remarks": texts.BRIDGE_REMARKS, "alone": texts.bridge_alone(found)}
 
 
 def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> Data:

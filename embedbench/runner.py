@@ -94,6 +94,13 @@ def _check(stream: Stream, learner: Learner) -> None:
             "none: make a file that has them (embedbench extract SOURCE --layers last4 --out FILE) "
             "and run it under --protocol fscil, whose protocol.layers must not be 'none'"
         )
+    if len(stream.spec.input_shape) > 1 and not learner.tags.images:
+        raise UserError(
+            f"{name} takes vectors, and this stream shows images of shape "
+            f"{stream.spec.input_shape}: run it on a file of their embeddings (embedbench extract "
+            "SOURCE --backbone NAME --out FILE), or a learner with a trunk, as finetune or er, "
+            "with --trunk resnet32"
+        )
     if stream.spec.multilabel and not learner.tags.multilabel:
         raise UserError(f"{name} learns one label a sample, and this stream has several")
     if learner.tags.online and not stream.observe_batch and not learns_sessions(learner):
@@ -115,10 +122,11 @@ def _check(stream: Stream, learner: Learner) -> None:
 
 def _check_samples(x: View, y: Labels, spec: StreamSpec, where: str) -> None:
     """Refuse widths and labels that the spec does not announce, so that learners need not."""
-    n, width, n_classes = len(x), spec.input_shape[0], spec.n_classes
-    shown = x.width if x.columns is None else max(x.width, len(x.columns))
-    if shown != width:
-        raise UserError(f"{where} has samples of width {shown}, the stream's spec says {width}")
+    n, n_classes = len(x), spec.n_classes
+    if x.shape != spec.input_shape:
+        got = f"width {x.shape[0]}" if len(x.shape) == 1 else f"shape {x.shape}"
+        said = spec.input_shape[0] if len(spec.input_shape) == 1 else spec.input_shape
+        raise UserError(f"{where} has samples of {got}, the stream's spec says {said}")
     if y.shape != ((n, n_classes) if spec.multilabel else (n,)):
         raise UserError(f"{where} has {n} samples, but labels of shape {y.shape}")
     if spec.multilabel != (y.dtype == np.bool_):

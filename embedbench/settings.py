@@ -90,6 +90,26 @@ def parse_settings(items: Sequence[str], learners: Sequence[str], given: str | N
     return settings
 
 
+def trunk_items(trunk: str | None, learners: Sequence[str]) -> list[str]:
+    """`--set` items that give each learner, and the offline reference, a trunk; none without one.
+
+    Raises
+    ------
+    UserError
+        A learner has no trunk to choose.
+    """
+    if trunk is None:
+        return []
+    own = [name for name in learners if name not in _REFERENCES]
+    for name in own:
+        if "trunk" not in _fields(name):
+            raise UserError(
+                f"{name} has no trunk: it takes embeddings as they are. Run it on a file of them "
+                "(embedbench extract SOURCE --backbone NAME --out FILE), without --trunk"
+            )
+    return [*(f"{name}.trunk={trunk}" for name in own), f"offline.mlp.trunk={trunk}"]
+
+
 def _seed(name: str, value: str) -> int:
     known = [*(f.name for f in dataclasses.fields(Seeds)), "references"]
     if name not in known:

@@ -1,7 +1,6 @@
 """Streams: views of resident tables, cut into sessions, with digests that say what may be compared.
 
 Nothing here copies features: a session is a table, row numbers and (maybe) a column permutation.
-NumPy only; torch is imported when a tensor is asked for.
 """
 
 from __future__ import annotations
@@ -10,15 +9,28 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import torch
+from embedbench.table import Images, Ints, Table, View
 
-Ints = NDArray[np.int64]
+# What others take from here, wherever it is written.
+__all__ = [
+    "Bools",
+    "EvalSet",
+    "Images",
+    "Ints",
+    "Labels",
+    "Session",
+    "Stream",
+    "StreamSpec",
+    "Table",
+    "View",
+    "digest",
+]
+
 Bools = NDArray[np.bool_]
 Labels = NDArray[Any]  # (n,) int, or (n, C) bool in a multi-label stream
 
@@ -40,95 +52,14 @@ def digest(*parts: Any) -> str:
     return sha.hexdigest()
 
 
-class Table:
-    """One embedding table, read once, moved to a device once, and indexed there.
-
-    Parameters
-    ----------
-    values : (N, D) float32
-    """
-
-    def __init__(self, values: NDArray[np.float32]) -> None:
-        self.values = values
-        self._tensors: dict[str, torch.Tensor] = {}
-
-    def tensor(self, device: str) -> torch.Tensor:
-        """The whole table on `device`, (N, D) float32; on the CPU it shares memory with NumPy."""
-        if device not in self._tensors:
-            import torch
-
-            self._tensors[device] = torch.from_numpy(self.values).to(device)
-        return self._tensors[device]
-
-
-@dataclass(frozen=True)
-class View:
-    """Rows of a table, seen through a column permutation and cut or zero-padded on the right.
-
-    Parameters
-    ----------
-    rows : (n,) row numbers in the table
-    columns : (D,) or None; column k of the view is column `columns[k]` of the table
-    width : columns of the view; a narrower table is padded with zeros on the right, and of a wider
-        one that is not permuted the first columns are shown
-    """
-
-    table: Table
-    rows: Ints
-    width: int
-    columns: Ints | None = None
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def numpy(self) -> NDArray[np.float32]:
-        """Copy the view out, (n, width) float32."""
-        if self.columns is None:
-            x = self.table.values[self.rows, : self.width]
-        else:
-            x = self.table.values[self.rows][:, self.columns]
-        return np.pad(x, ((0, 0), (0, self.width - x.shape[1])))
-
-    def tensor(self, device: str = "cpu") -> torch.Tensor:
-        """Copy the view out as a tensor on `device`, (n, width) float32."""
-        return self.batch(None, device)
-
-    def batch(self, index: torch.Tensor | None, device: str = "cpu") -> torch.Tensor:
-        """The samples `index` (int64, on `device`; None: all) of the view, (b, width) float32."""
-        rows = self._index(device, "rows", self.rows)
-        table = self.table.tensor(device)
-        if self.columns is None and table.shape[1] > self.width:
-            table = table[:, : self.width]
-        x = table.index_select(0, rows if index is None else rows[index])
-        if self.columns is not None:
-            x = x.index_select(1, self._index(device, "columns", self.columns))
-        if x.shape[1] < self.width:
-            import torch
-
-            x = torch.nn.functional.pad(x, (0, self.width - x.shape[1]))
-        return x
-
-    @cached_property
-    def _indices(self) -> dict[tuple[str, str], torch.Tensor]:
-        return {}
-
-    def _index(self, device: str, name: str, values: Ints) -> torch.Tensor:
-        """The index array `name` on `device`, moved there once."""
-        key = (device, name)
-        if key not in self._indices:
-            import torch
-
-            self._indices[key] = torch.from_numpy(np.ascontiguousarray(values)).to(device)
-        return self._indices[key]
-
-
 @dataclass(frozen=True)
 class Session:
     """What a learner gets to learn from, once, in order.
 
     Parameters
     ----------
-    x, y : view (n, D) and labels (n,) int, or (n, C) bool in a multi-label stream
+    x, y : view (n, D), or (n, C, H, W) of images, and labels (n,) int, or (n, C) bool in a
+        multi-label stream
     val_x, val_y : in-session validation data, the same shapes; may be empty
     ids : (n,) opaque integer ids
     classes : classes introduced here, (k,) int
@@ -173,7 +104,7 @@ class StreamSpec:
 
     Parameters
     ----------
-    input_shape : shape of one sample, (D,)
+    input_shape : shape of one sample, (D,), or (C, H, W) of images
     n_classes : C, all classes of the stream; labels lie in [0, C)
     multilabel : labels are (n, C) bool
     layers : column slices of intermediate embeddings; the final embedding is columns [0, D)

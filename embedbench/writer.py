@@ -44,7 +44,7 @@ def write_file(
     samples
         Ids, labels, splits and hierarchy of the N rows.
     features
-        (N, D) float32 or float16.
+        (N, D) float32 or float16; or images, (N, H, W, C) uint8, for a pixel file.
     provenance
         What made the features, as plain JSON; ``date_utc`` and ``made_by`` are filled in.
     layers
@@ -173,7 +173,8 @@ class Partial:
         block
             Its number, from 0; blocks may come in any order.
         arrays
-            ``features`` and ``layers/NAME``: (n, D) float32 or float16, with the same n.
+            ``features`` and ``layers/NAME``: (n, D) float32 or float16, with the same n; or
+            ``features`` alone, images as in `write_file`.
         ids
             Ids of the n samples, to name one whose features are not finite.
         note

@@ -19,13 +19,18 @@ from timm.data.transforms_factory import create_transform
 from torch import nn
 
 from embedbench.errors import UserError
-from embedbench.idx import pixels, pixels_recipe
 
 from .fold import folded
 from .layers import Layers
 from .sources import Content, Source, open_image
 from .weights import hub_weights, load_weights
 
+# Backbones that are no models, and why weights, layers and half precision do not go with them.
+OURS = {
+    "pixels": "pixels are raw values",
+    "none": "none keeps the images as they are",
+    "log-mel": "log-mel is a formula",
+}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -55,46 +60,6 @@ class Backbone(ABC):
     def precision(self, batch: NDArray[Any]) -> float | None:
         """Return the smallest cosine to float32 over rows and tables; None for float32 itself."""
         return None
-
-
-class Pixels(Backbone):
-    """Raw values / 255, row by row, as Kemker used MNIST.
-
-    Parameters
-    ----------
-    first
-        An image of the source: greyscale images keep one channel, all others become RGB, and
-        without ``size`` every image must have this one's height and width.
-    size
-        Height and width to resize to (bicubic), or None.
-    """
-
-    def __init__(self, first: Image.Image, size: int | None) -> None:
-        self.mode = "L" if first.mode in ("1", "L") else "RGB"
-        self.size = (size, size) if size else first.size
-        self.resize = size is not None
-        recipe = pixels_recipe()
-        self.backbone, self.preprocessing = recipe["backbone"], recipe["preprocessing"]
-        if self.mode == "RGB":
-            self.preprocessing["channels"] = "RGB"
-        if self.resize:
-            self.preprocessing |= {"size": [size, size], "interpolation": "bicubic"}
-
-    def prepare(self, content: Content) -> NDArray[np.uint8]:
-        """Return the image as (H, W, C) bytes."""
-        image = open_image(content).convert(self.mode)
-        if self.resize:
-            image = image.resize(self.size, Image.Resampling.BICUBIC)
-        if image.size != self.size:
-            raise UserError(
-                f"expected an image of {self.size[0]}x{self.size[1]} as the first one, not "
-                f"{image.size[0]}x{image.size[1]}; bring all to one size with --size N"
-            )
-        return np.asarray(image).reshape(self.size[1], self.size[0], -1)
-
-    def forward(self, batch: NDArray[np.uint8]) -> dict[str, torch.Tensor]:
-        """Return (n, H·W·C) values between 0 and 1."""
-        return {"features": torch.from_numpy(pixels(batch))}
 
 
 class TimmBackbone(Backbone):
@@ -200,7 +165,7 @@ def create_model(name: str, size: int | None) -> Any:
     """Return a timm model without classifier, in eval mode, its weights not yet loaded."""
     known = timm.list_models() + timm.list_pretrained()
     if name not in known and not name.startswith(("hf-hub:", "hf_hub:", "local-dir:")):
-        near = difflib.get_close_matches(name, ["pixels", "log-mel", *known], n=1, cutoff=0.5)
+        near = difflib.get_close_matches(name, [*OURS, *known], n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise UserError(
             f"unknown backbone {name!r}.{hint} 'embedbench list backbones' names all of them."
@@ -244,21 +209,22 @@ def open_backbone(
     size: int | None,
     device: torch.device,
 ) -> Backbone:
-    """Return a backbone by its name: ``pixels``, ``log-mel``, or any model of timm."""
+    """Return a backbone by its name: ``pixels``, ``none``, ``log-mel``, or any model of timm."""
     if size is not None and size < 1:
         raise UserError(f"--size must be at least 1 pixel or second, not {size}.")
-    if name not in ("pixels", "log-mel"):
+    if name not in OURS:
         return TimmBackbone(
             name, weights=weights, layers=layers, dtype=dtype, size=size, device=device
         )
     if weights or layers or dtype != "float32":
-        what = "pixels are raw values" if name == "pixels" else "log-mel is a formula"
-        raise UserError(f"{what}: no --weights, --layers or --dtype goes with it.")
-    if name == "pixels":
-        return Pixels(first(), size)
-    from .audio import LogMel
+        raise UserError(f"{OURS[name]}: no --weights, --layers or --dtype goes with it.")
+    if name == "log-mel":
+        from .audio import LogMel
 
-    return LogMel(size or LogMel.SECONDS)
+        return LogMel(size or LogMel.SECONDS)
+    from .images import Images, Pixels
+
+    return (Pixels if name == "pixels" else Images)(first(), size)
 
 
 def choose_device(name: str) -> torch.device:

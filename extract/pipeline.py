@@ -61,7 +61,7 @@ def extract(
     workers: int | None = None,
     batch_size: int | None = None,
 ) -> EmbeddingFile:
-    """Write the embedding file of a source's images or sounds through a backbone.
+    """Write the embedding file of a source's images or sounds through a backbone, or a pixel file.
 
     Work that was interrupted is taken up at the last block that is whole.
 
@@ -72,8 +72,8 @@ def extract(
     out
         The file to write.
     backbone
-        ``pixels``, ``log-mel`` (for sounds) or a model of timm; may be left out for the source
-        ``demo``.
+        ``pixels`` (flat values), ``none`` (a pixel file), ``log-mel`` (for sounds) or a model of
+        timm; may be left out for the source ``demo``.
     weights
         File of weights, ``shipped`` for those in the package, or None for timm's own.
     layers
@@ -114,8 +114,8 @@ def extract(
         backbone, weights = DEMO_BACKBONE, "shipped"
     if backbone is None:
         raise UserError(
-            "--backbone is missing: 'pixels', a model of timm such as resnet50, or for sounds "
-            "'log-mel'."
+            "--backbone is missing: a model of timm such as resnet50, 'pixels' for flat values, "
+            "'none' for a pixel file, or for sounds 'log-mel'."
         )
     check_kind(backbone, opened)
     where = choose_device(device)
@@ -285,7 +285,7 @@ def _arithmetic(work: _Work, kept: NDArray[np.int64], notify: Notify) -> dict[st
     told: dict[str, Any] = {"dtype": backbone.dtype, "device_kind": device.type}
     if device.type == "cuda":
         told["device_name"] = torch.cuda.get_device_name(device)
-    if backbone.dtype == "float32":
+    if backbone.dtype in ("float32", "uint8"):
         return told
     places = np.linspace(0, len(kept) - 1, min(COMPARED, len(kept))).astype(np.int64)
     rows = kept[: len(places)] if work.source.in_order else kept[places]

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from ._net import mlp_net
+from embedbench.stream import StreamSpec
+
+from ._net import Net, in_parts, mlp_net
+from ._trunk import FLAT, image_trunk
 
 
 class CosineNet(nn.Module):
@@ -20,14 +26,23 @@ class CosineNet(nn.Module):
     units, layers : of the trunk, as in `mlp`; without a layer φ is x
     eta : where η begins
     seed : of the initial weights
+    trunk : for images: another trunk, with features (n, n_inputs); `layers` is 0
     """
 
     def __init__(
-        self, n_inputs: int, units: int, layers: int, n_classes: int, *, eta: float, seed: int
+        self,
+        n_inputs: int,
+        units: int,
+        layers: int,
+        n_classes: int,
+        *,
+        eta: float,
+        seed: int,
+        trunk: nn.Module | None = None,
     ) -> None:
         super().__init__()
         width = units if layers else n_inputs
-        self.trunk: nn.Module = nn.Identity()
+        self.trunk = nn.Flatten() if trunk is None else trunk  # of an image its values in a row
         if layers:
             self.trunk = mlp_net(n_inputs, units, layers - 1, width, seed)
         with torch.random.fork_rng(devices=[]):
@@ -37,7 +52,7 @@ class CosineNet(nn.Module):
 
     def features(self, x: Tensor) -> Tensor:
         """φ(x), (n, d)."""
-        phi: Tensor = self.trunk(x)
+        phi: Tensor = self.trunk(x.flatten(1) if isinstance(self.trunk, Net) else x)
         return phi
 
     def cosines(self, phi: Tensor) -> Tensor:
@@ -51,6 +66,18 @@ class CosineNet(nn.Module):
 
 @torch.inference_mode()
 def predict_cosines(net: CosineNet, x: Tensor) -> Tensor:
-    """Cosines of x (n, D) in evaluation mode, (n, C): above 0 where a sigmoid is above a half."""
+    """Cosines of x in evaluation mode, (n, C): above 0 where a sigmoid is above a half."""
     net.eval()
-    return net.cosines(net.features(x))
+    return in_parts(lambda part: net.cosines(net.features(part)), x)
+
+
+def cosine_net(learner: Any, spec: StreamSpec, seed: int, *, eta: float) -> CosineNet:
+    """A net with a cosine head, by a learner's `trunk`, `units` and `layers`."""
+    if learner.trunk in FLAT:
+        layers = learner.layers if learner.trunk == "mlp" else 0
+        n_inputs = math.prod(spec.input_shape)
+        return CosineNet(n_inputs, learner.units, layers, spec.n_classes, eta=eta, seed=seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        trunk, width = image_trunk(learner.trunk, spec.input_shape, relu=False)
+    return CosineNet(width, 0, 0, spec.n_classes, eta=eta, seed=seed, trunk=trunk)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -49,7 +50,7 @@ class Exemplars:
         self.n = self.seen = 0  # samples stored, and offered so far
         self.classes: set[int] = set()  # labels offered so far, where the choice depends on them
         self.multilabel, n_classes = spec.multilabel, spec.n_classes
-        self._x = torch.zeros(0, spec.input_shape[0], device=device)
+        self._x = torch.zeros(0, *spec.input_shape, device=device)
         self._lists = torch.zeros(0, dtype=torch.int64, device=device)
         n_labels = n_classes if spec.multilabel else 0
         self._sets = torch.zeros(0, n_labels, dtype=torch.bool, device=device)
@@ -60,7 +61,8 @@ class Exemplars:
 
     @property
     def x(self) -> Tensor:
-        """The exemplars, (m, D) float32; after `keep` class by class, each class best first."""
+        """The exemplars, (m, D) or (m, C, H, W) float32; after `keep` class by class, each class
+        best first."""
         return self._x[: self.n]
 
     @property
@@ -241,7 +243,7 @@ class Exemplars:
 
     def footprint(self) -> Footprint:
         """Bytes of samples and labels, and of the logits beside them."""
-        widths = (t.shape[1] for t in (self._x, self._logits, self._sets))
+        widths = (math.prod(t.shape[1:]) for t in (self._x, self._logits, self._sets))
         return Footprint(samples=self.n * exemplar_bytes(*widths))
 
     def state_dict(self) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from embedbench.errors import UserError
 from embedbench.stream import Session
 
+from ._net import PART, in_parts
+
 Objective = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -77,18 +79,26 @@ def validation_value(
     net.eval()
     x, y = session.val_x.tensor(device), torch.from_numpy(session.val_y).to(device)
     if monitor == "loss":
-        return float(loss_of(x, y))
+        return _mean_loss(loss_of, x, y)
     if (monitor == "pw_js") != (y.ndim == 2):
         raise UserError(
             "stop.monitor must be loss or accuracy where samples have one label, loss or pw_js "
             f"where they have sets of labels; got {monitor}"
         )
-    logits = net(x)
+    logits = in_parts(net, x)
     if monitor == "pw_js":
         return -pw_js(logits, y, loss_classes(session, device))
     mask = loss_mask(session, device)
     logits = logits if mask is None else logits + mask
     return -float((logits.argmax(1) == y).float().mean())
+
+
+def _mean_loss(loss_of: Objective, x: Tensor, y: Tensor) -> float:
+    """The loss of x; of images the mean of that of parts, each counting its samples."""
+    if x.ndim == 2:
+        return float(loss_of(x, y))
+    parts = zip(torch.split(x, PART), torch.split(y, PART), strict=True)
+    return sum(float(loss_of(a, b)) * len(a) for a, b in parts) / len(x)
 
 
 def pw_js(logits: Tensor, y: Tensor, classes: Tensor | None = None) -> float:

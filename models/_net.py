@@ -16,6 +16,7 @@ from embedbench.learner import Footprint, Seeds, tensor_bytes
 from embedbench.stream import StreamSpec
 
 from ._nadam import NAdam
+from ._trunk import FLAT, check_trunk, image_trunk
 
 OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "nadam": NAdam,
@@ -24,14 +25,52 @@ OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 }
 
 
+PART = 1024  # images that go through a net at once without a gradient
+
+
+class Net(nn.Sequential):
+    """A trunk, and a linear head for all classes as the last module."""
+
+    def features(self, x: Tensor) -> Tensor:
+        """φ(x), what the head is given, (n, d)."""
+        phi: Tensor = self[:-1](x)
+        return phi
+
+    @property
+    def head(self) -> nn.Linear:
+        """From φ (n, d) to logits (n, C)."""
+        head = self[-1]
+        assert isinstance(head, nn.Linear)
+        return head
+
+
 def new_net(
     learner: Any, spec: StreamSpec, seeds: Seeds, device: str
-) -> tuple[nn.Sequential, torch.optim.Optimizer]:
-    """A learner's MLP as a stream begins, by the settings that gradient learners share; its
+) -> tuple[Net, torch.optim.Optimizer]:
+    """A learner's net as a stream begins, by the settings that gradient learners share; its
     optimiser."""
-    n_inputs, n_classes = spec.input_shape[0], spec.n_classes
-    net = mlp_net(n_inputs, learner.units, learner.layers, n_classes, seeds.init).to(device)
+    net = trunk_and_head(learner, spec, seeds.init).to(device)
     return net, optimiser_of(learner, net)
+
+
+def trunk_and_head(learner: Any, spec: StreamSpec, seed: int) -> Net:
+    """A net by a learner's `trunk` and, where that is "mlp", its `units` and `layers`."""
+    if learner.trunk in FLAT:
+        layers = learner.layers if learner.trunk == "mlp" else 0
+        net = mlp_net(math.prod(spec.input_shape), learner.units, layers, spec.n_classes, seed)
+        return net if len(spec.input_shape) == 1 else Net(nn.Flatten(), *net)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        trunk, width = image_trunk(learner.trunk, spec.input_shape)
+        return Net(trunk, nn.Linear(width, spec.n_classes))
+
+
+def module_bytes(net: nn.Module) -> Footprint:
+    """Bytes of a net's parameters, and of its buffers (statistics of BatchNorm) if it has any."""
+    held = Footprint(parameters=tensor_bytes(*net.parameters()))
+    if buffers := tensor_bytes(*net.buffers()):
+        held["buffers"] = buffers
+    return held
 
 
 def net_bytes(learner: Any) -> Footprint:
@@ -39,7 +78,7 @@ def net_bytes(learner: Any) -> Footprint:
 
     An online learner keeps it from its first step (`steps`) on.
     """
-    held = Footprint(parameters=tensor_bytes(*learner.net.parameters()))
+    held = module_bytes(learner.net)
     online = getattr(learner, "steps", 0) > 0
     if online or getattr(learner, "optimiser_state", "kept") == "kept":
         held["optimiser"] = optimiser_bytes(learner.optimiser_)
@@ -48,13 +87,26 @@ def net_bytes(learner: Any) -> Footprint:
 
 @torch.inference_mode()
 def predict(net: nn.Module, x: Tensor) -> Tensor:
-    """Logits of x (n, D) in evaluation mode, (n, C)."""
+    """Logits of x (n, D) or (n, C, H, W) in evaluation mode, (n, C)."""
     net.eval()
-    out: Tensor = net(x)
-    return out
+    return in_parts(net, x)
 
 
-def mlp_net(n_inputs: int, units: int, layers: int, n_outputs: int, seed: int) -> nn.Sequential:
+@torch.no_grad()
+def features_of(net: Any, x: Tensor) -> Tensor:
+    """φ(x) of a net that has `features`, in evaluation mode, (n, d)."""
+    net.eval()
+    return in_parts(net.features, x)
+
+
+def in_parts(f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """f(x), a row a sample; of images part by part, since what a net makes of many fills memory."""
+    if x.ndim == 2:
+        return f(x)
+    return torch.cat([f(part) for part in torch.split(x, PART)])
+
+
+def mlp_net(n_inputs: int, units: int, layers: int, n_outputs: int, seed: int) -> Net:
     """`layers` hidden layers of `units` ReLUs and a linear head; PyTorch's default
     initialisation."""
     widths = [n_inputs, *[units] * layers]
@@ -63,7 +115,7 @@ def mlp_net(n_inputs: int, units: int, layers: int, n_outputs: int, seed: int) -
         parts: list[nn.Module] = []
         for a, b in pairwise(widths):
             parts += [nn.Linear(a, b), nn.ReLU()]
-        return nn.Sequential(*parts, nn.Linear(widths[-1], n_outputs))
+        return Net(*parts, nn.Linear(widths[-1], n_outputs))
 
 
 def make_optimiser(
@@ -81,9 +133,9 @@ def optimiser_of(learner: Any, net: nn.Module) -> torch.optim.Optimizer:
 def check_training(learner: Any) -> None:
     """Refuse values of the settings that gradient learners share which no training goes on with.
 
-    Raises `UserError` for the first of units, layers, batch_size, lr, weight_decay, optimiser and
-    optimiser_state that does not fit. A learner that knows no sessions has no optimiser_state: it
-    keeps its optimiser.
+    Raises `UserError` for the first of trunk, units, layers, batch_size, lr, weight_decay,
+    optimiser and optimiser_state that does not fit. A learner that knows no sessions has no
+    optimiser_state: it keeps its optimiser.
     """
     name = type(learner).__module__.rpartition(".")[2].replace("_", "-")
     state = getattr(learner, "optimiser_state", "kept")
@@ -93,6 +145,7 @@ def check_training(learner: Any) -> None:
     ):
         if value not in known:
             raise unknown(f"{name}.{setting}", value, known)
+    check_trunk(f"{name}.trunk", getattr(learner, "trunk", "mlp"))  # not every one has a choice
     layers = getattr(learner, "layers", 0)  # not every network has a number of them
     for setting, got, fits, expected in (
         ("units", learner.units, learner.units >= 1, "at least 1"),

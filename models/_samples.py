@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from embedbench.errors import UserError, unknown
 from embedbench.learner import Footprint
-from embedbench.stream import Ints, Labels, Table, View
+from embedbench.stream import Images, Ints, Labels, Table, View
 
 
 class Samples:
@@ -23,7 +23,7 @@ class Samples:
 
     Parameters
     ----------
-    width : columns of a sample
+    width : columns of a sample; of images positions, H·W
     n_labels : C, where labels are sets (n, C) bool; 0 where they are classes (n,)
     """
 
@@ -62,8 +62,8 @@ class Samples:
         self.y[order[np.searchsorted(self.ids, ids, sorter=order)]] |= y
 
     def take(self, index: Ints) -> torch.Tensor:
-        """Copy out the samples `index`, (n,), in that order, (n, D) float32 on the CPU."""
-        x = torch.empty(len(index), self.width)
+        """Copy out the samples `index`, (n,), in that order, (n, *shape) float32 on the CPU."""
+        x = torch.empty(len(index), *(self.views[0].shape if self.views else (self.width,)))
         start = 0
         for view in self.views:
             here = np.flatnonzero((index >= start) & (index < start + len(view)))
@@ -72,13 +72,13 @@ class Samples:
         return x
 
     def batch(self, index: torch.Tensor, device: str = "cpu") -> torch.Tensor:
-        """The samples `index`, (n,) int64 on `device`, as a `View` gives them, (n, D) float32."""
+        """The samples `index`, (n,) int64 on `device`, as a `View` gives them."""
         if len(self.views) == 1:
             return self.views[0].batch(index, device)
         return self.take(index.cpu().numpy()).to(device)
 
     def tensor(self, device: str = "cpu") -> torch.Tensor:
-        """Copy all samples out, (n, D) float32 on `device`."""
+        """Copy all samples out, (n, *shape) float32 on `device`."""
         return self.batch(torch.arange(len(self), device=device), device)
 
     def _tables(self) -> list[tuple[Table, Ints]]:
@@ -92,7 +92,7 @@ class Samples:
     def footprint(self) -> Footprint:
         """Values and labels as "samples"; where they lie and how they are permuted as "index"."""
         values = sum(
-            rows.size * min(t.values.shape[1], self.width) * 4 for t, rows in self._tables()
+            rows.size * t.part(rows[:1], self.width).values.nbytes for t, rows in self._tables()
         )
         index = sum(v.rows.nbytes for v in self.views) + self.ids.nbytes
         columns = sum(v.columns.nbytes for v in self.views if v.columns is not None)
@@ -105,7 +105,8 @@ class Samples:
         return {
             "y": self.y,
             "ids": self.ids,
-            "tables": [t.values[rows, : self.width] for t, rows in tables],
+            "tables": [t.part(rows, self.width).values for t, rows in tables],
+            "scaling": [(t.factor, t.offset) if isinstance(t, Images) else () for t, _ in tables],
             "views": [
                 {
                     "table": number[id(v.table)],
@@ -118,7 +119,10 @@ class Samples:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state`."""
-        tables = [Table(values) for values in state["tables"]]
+        tables = [
+            Images(values, *scaling) if scaling else Table(values)
+            for values, scaling in zip(state["tables"], state["scaling"], strict=True)
+        ]
         self.y, self.ids = state["y"], state["ids"]
         self.views = [
             View(tables[v["table"]], v["rows"], self.width, v["columns"]) for v in state["views"]

@@ -21,30 +21,37 @@ from ._loss import (
     validation_value,
 )
 from ._net import (
+    Net,
     check_training,
+    features_of,
     generator,
     make_optimiser,
     mlp_net,
+    module_bytes,
     net_bytes,
     new_net,
     optimiser_bytes,
     optimiser_of,
     predict,
+    trunk_and_head,
 )
 from ._stop import Best, Stop
 
 # What learners take from here, wherever it is written.
 __all__ = [
+    "Net",
     "Objective",
     "Stop",
     "batch_loss",
     "check_training",
+    "features_of",
     "fit",
     "generator",
     "loss_classes",
     "loss_mask",
     "make_optimiser",
     "mlp_net",
+    "module_bytes",
     "net_bytes",
     "new_net",
     "optimiser_bytes",
@@ -53,6 +60,7 @@ __all__ = [
     "predict",
     "set_loss",
     "train",
+    "trunk_and_head",
 ]
 
 

@@ -14,7 +14,7 @@ from embedbench.stream import View
 
 @dataclass(frozen=True)
 class Joined(View):
-    """A view followed by rows of its own, `extra` (m, width) float32; the view is not copied."""
+    """A view followed by rows of its own, `extra` (m, *shape) float32; the view is not copied."""
 
     extra: Tensor = field(kw_only=True)
 
@@ -22,16 +22,16 @@ class Joined(View):
         return len(self.rows) + len(self.extra)
 
     def numpy(self) -> np.ndarray[Any, np.dtype[np.float32]]:
-        """Copy the view and the rows out, (n + m, width) float32."""
+        """Copy the view and the rows out, (n + m, *shape) float32."""
         return self.batch(None).numpy()
 
     def batch(self, index: Tensor | None, device: str = "cpu") -> Tensor:
-        """The samples `index` (int64, on `device`; None: all), (b, width) float32."""
+        """The samples `index` (int64, on `device`; None: all), (b, *shape) float32."""
         extra, n = self.extra.to(device), len(self.rows)
         if index is None:
             return torch.cat([super().batch(None, device), extra])
         own = index < n
-        x = torch.empty(len(index), self.width, device=device)
+        x = torch.empty(len(index), *self.shape, device=device)
         x[own] = super().batch(index[own], device)
         x[~own] = extra[index[~own] - n]
         return x
@@ -48,5 +48,19 @@ class Part:
         return len(self.index)
 
     def batch(self, index: Tensor, device: str) -> Tensor:
-        """The samples `index` of the part, (b, width) float32."""
+        """The samples `index` of the part, (b, *shape) float32."""
         return self.view.batch(self.index[index], device)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Samples that a learner holds, x (n, *shape)."""
+
+    x: Tensor
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def batch(self, index: Tensor, device: str) -> Tensor:
+        """The samples `index`, (b, *shape) float32."""
+        return self.x[index].to(device)

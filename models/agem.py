@@ -45,11 +45,12 @@ class AGEM(Learner):
 
     Parameters
     ----------
-    units, layers, lr, weight_decay, optimiser, memory, optimiser_state, stop : as in `er`
+    trunk, units, layers, lr, weight_decay, optimiser, memory, optimiser_state, stop : as in `er`
     batch_size : samples drawn from memory for the reference gradient; of a whole session, also
         those of a step
     """
 
+    trunk: str = "mlp"
     units: int = 400
     layers: int = 2
     batch_size: int = 128
@@ -60,7 +61,7 @@ class AGEM(Learner):
     optimiser_state: str = "fresh"
     stop: Stop = field(default_factory=Stop)
 
-    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, multilabel=True)
+    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, multilabel=True, images=True)
     state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "exemplars", "steps", "learned")
 
     def __post_init__(self) -> None:

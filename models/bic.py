@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, cast
 
 import torch
@@ -23,6 +24,7 @@ from ._sgd import (
     Objective,
     Stop,
     check_training,
+    features_of,
     generator,
     net_bytes,
     new_net,
@@ -64,12 +66,14 @@ class BiC(Learner):
 
     Parameters
     ----------
-    units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in `mlp`
+    trunk, units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in
+        `mlp`
     temperature : T > 0
     hold_out : share of a class's exemplars, in (0, 1)
     memory : at least one exemplar a class, "herding", "random" or "all"
     """
 
+    trunk: str = "mlp"
     units: int = 400
     layers: int = 2
     batch_size: int = 256
@@ -82,7 +86,7 @@ class BiC(Learner):
     hold_out: float = 0.1
     memory: Memory = field(default_factory=Memory)
 
-    tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True)
+    tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True, images=True)
     state: ClassVar[tuple[str, ...]] = (
         "net", "optimiser_", "learned", "exemplars", "biases", "session_of",
     )  # fmt: skip
@@ -119,7 +123,7 @@ class BiC(Learner):
         log = train(self, joined, objective=self._objective(old, sorted(present | seen)))
         if held is not None and held_y is not None and len(held):
             self.biases[-1] = self._fitted(held, held_y, new, sorted(present | seen))
-        self.exemplars.keep(session, self.net[:-1])
+        self.exemplars.keep(session, partial(features_of, self.net))
         self.learned += 1
         alpha, beta = self.biases[-1].tolist()
         return log | {"alpha": alpha, "beta": beta, "held_out": 0 if held is None else len(held)}

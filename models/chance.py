@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,11 +20,11 @@ class Chance(Learner):
     depend on how a batch is cut. Where samples have sets of labels, a fair coin decides each.
     """
 
-    tags: ClassVar[Tags] = Tags(learns=False, multilabel=True)
+    tags: ClassVar[Tags] = Tags(learns=False, multilabel=True, images=True)
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         draw = torch.Generator().manual_seed(seeds.init)
-        n_inputs = spec.input_shape[0]
+        n_inputs = math.prod(spec.input_shape)
         odd = torch.randint(-(2**62), 2**62, (n_inputs + spec.n_classes,), generator=draw) * 2 + 1
         self.least = -0.5 if spec.multilabel else 0.0
         self.column, self.class_ = odd[:n_inputs].to(device), odd[n_inputs:].to(device)
@@ -32,7 +33,7 @@ class Chance(Learner):
         return {}
 
     def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
-        bits = x.contiguous().view(torch.int32).long()  # (n, D)
+        bits = x.flatten(1).contiguous().view(torch.int32).long()  # (n, D)
         key = (bits * self.column).sum(1, keepdim=True)  # wraps modulo 2^64
         mixed = _mix(_mix(key) + self.class_)  # (n, C)
         return (mixed >> 40).float() / 2**23 + self.least  # the upper bits, in [0, 1), moved

@@ -33,12 +33,13 @@ class DERpp(Learner):
 
     Parameters
     ----------
-    units, layers, lr, weight_decay, optimiser, memory : as in `er`
+    trunk, units, layers, lr, weight_decay, optimiser, memory : as in `er`
     batch_size : samples of each of the two draws
     alpha : α ≥ 0, weight of the stored logits
     beta : β ≥ 0, weight of the stored labels
     """
 
+    trunk: str = "mlp"
     units: int = 400
     layers: int = 2
     batch_size: int = 64
@@ -49,7 +50,7 @@ class DERpp(Learner):
     alpha: float = 0.2
     beta: float = 1.0
 
-    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True)
+    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
     state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "exemplars", "steps")
 
     def __post_init__(self) -> None:

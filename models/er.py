@@ -34,13 +34,14 @@ class ER(Learner):
 
     Parameters
     ----------
-    units, layers, lr, weight_decay, optimiser : as in `mlp`
+    trunk, units, layers, lr, weight_decay, optimiser : as in `mlp`
     batch_size : samples drawn from memory at each step; of a whole session, those of a step
     memory : which samples are kept, "reservoir", "balanced" (as in `gdumb`) or "all"; of whole
         sessions also "random"
     optimiser_state, stop : as in `mlp`, for whole sessions; online the optimiser is kept
     """
 
+    trunk: str = "mlp"
     units: int = 400
     layers: int = 2
     batch_size: int = 64
@@ -51,7 +52,7 @@ class ER(Learner):
     optimiser_state: str = "fresh"
     stop: Stop = field(default_factory=Stop)
 
-    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, multilabel=True)
+    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, multilabel=True, images=True)
     state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "exemplars", "steps", "learned")
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from embedbench.errors import UserError, unknown
-from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
+from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
 from embedbench.stream import Session, StreamSpec
 
 from ._fisher import fisher_diagonal
@@ -22,6 +22,7 @@ from ._sgd import (
     check_training,
     generator,
     loss_mask,
+    module_bytes,
     new_net,
     optimiser_bytes,
     predict,
@@ -54,7 +55,8 @@ class EWC(Learner):
 
     Parameters
     ----------
-    units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in `mlp`
+    trunk, units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in
+        `mlp`
     lam : λ ≥ 0, or None to search it
     fisher : "exact", "sampled" (a label drawn from the model) or "empirical" (the true label)
     fisher_samples : samples of the session that the Fisher information is estimated on
@@ -67,6 +69,7 @@ class EWC(Learner):
         over all sessions' instead of by the current one's
     """
 
+    trunk: str = "mlp"
     units: int = 400
     layers: int = 2
     batch_size: int = 250
@@ -86,6 +89,7 @@ class EWC(Learner):
     lam_sessions: int = 3
     past_validation: bool = False
 
+    tags: ClassVar[Tags] = Tags(images=True)
     state: ClassVar[tuple[str, ...]] = (
         "net", "optimiser_", "learned", "searched", "lam_", "weight", "anchor", "past",
     )  # fmt: skip
@@ -211,7 +215,7 @@ class EWC(Learner):
 
     def footprint(self) -> Footprint:
         held = Footprint(
-            parameters=tensor_bytes(*self.net.parameters()),
+            **module_bytes(self.net),
             fisher=tensor_bytes(*self.weight),
             anchor=tensor_bytes(*self.anchor),
         )

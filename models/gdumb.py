@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 import torch
 from torch.nn.utils import clip_grad_norm_
 
 from embedbench.errors import UserError
-from embedbench.learner import Footprint, Learner, Seeds, Tags, tensor_bytes
-from embedbench.stream import Session, StreamSpec, Table, View
+from embedbench.learner import Footprint, Learner, Seeds, Tags
+from embedbench.stream import Session, StreamSpec, View
 
 from ._exemplars import Exemplars
 from ._memory import BY_SAMPLE, Memory, check_memory
-from ._sgd import Stop, check_training, fit, generator, make_optimiser, mlp_net, predict
+from ._sgd import (
+    Net,
+    Stop,
+    check_training,
+    fit,
+    generator,
+    make_optimiser,
+    module_bytes,
+    predict,
+    trunk_and_head,
+)
+from ._views import Rows
 
 
 @dataclass
@@ -34,12 +45,13 @@ class GDumb(Learner):
 
     Parameters
     ----------
-    units, layers, batch_size, weight_decay, optimiser, stop : as in `mlp`
+    trunk, units, layers, batch_size, weight_decay, optimiser, stop : as in `mlp`
     lr, lr_min : the highest and the lowest learning rate
     clip : largest norm of a step's gradient
     memory : "balanced", "reservoir" or "all"
     """
 
+    trunk: str = "mlp"
     units: int = 400
     layers: int = 2
     batch_size: int = 64
@@ -51,7 +63,7 @@ class GDumb(Learner):
     stop: Stop = field(default_factory=lambda: Stop(rule="epochs", epochs=30))
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="balanced"))
 
-    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True)
+    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
     state: ClassVar[tuple[str, ...]] = ("net", "exemplars")
 
     def __post_init__(self) -> None:
@@ -67,10 +79,8 @@ class GDumb(Learner):
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
         self.net = self._new_net()
 
-    def _new_net(self) -> torch.nn.Sequential:
-        n_inputs, n_classes = self.spec.input_shape[0], self.spec.n_classes
-        net = mlp_net(n_inputs, self.units, self.layers, n_classes, self.seeds.init)
-        return net.to(self.device)
+    def _new_net(self) -> Net:
+        return trunk_and_head(self, self.spec, self.seeds.init).to(self.device)
 
     def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
         self.exemplars.add(x, y)
@@ -114,16 +124,14 @@ class GDumb(Learner):
 
     def _session(self) -> Session:
         """The memory as a session without validation data."""
-        table, y = Table(self.exemplars.x.cpu().numpy()), self.exemplars.y.cpu().numpy()
-        rows = np.arange(len(y))
-        view = View(table, rows, self.spec.input_shape[0])
-        none = View(table, rows[:0], self.spec.input_shape[0])
-        return Session(x=view, y=y, val_x=none, val_y=y[:0], ids=rows, classes=np.unique(y))
+        x, y = self.exemplars.x, self.exemplars.y.cpu().numpy()
+        view, none = cast(View, Rows(x)), cast(View, Rows(x[:0]))
+        return Session(
+            x=view, y=y, val_x=none, val_y=y[:0], ids=np.arange(len(y)), classes=np.unique(y)
+        )
 
     def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
         return predict(self.net, x)
 
     def footprint(self) -> Footprint:
-        return Footprint(
-            parameters=tensor_bytes(*self.net.parameters()), **self.exemplars.footprint()
-        )
+        return Footprint(**module_bytes(self.net), **self.exemplars.footprint())

@@ -7,26 +7,28 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize, one_hot
 
 from embedbench.errors import UserError, unknown
 from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
 from embedbench.stream import Session, StreamSpec
 
-from ._cosine import CosineNet, predict_cosines
+from ._cosine import CosineNet, cosine_net, predict_cosines
 from ._exemplars import Exemplars, taught
 from ._memory import BY_SESSION, Memory, check_memory
 from ._sgd import (
+    Net,
     Objective,
     Stop,
     check_training,
-    mlp_net,
+    features_of,
     net_bytes,
     optimiser_of,
     predict,
     set_loss,
     train,
+    trunk_and_head,
 )
 
 UNSEEN = -2.0  # score of a class without exemplars: below every cosine
@@ -58,12 +60,14 @@ class ICaRL(Learner):
 
     Parameters
     ----------
-    units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in `mlp`
+    trunk, units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in
+        `mlp`
     memory : at least one exemplar a class, "herding", "random" or "all"
     answer : "means" of exemplars, or "logits"
     head : "linear" or "cosine"
     """
 
+    trunk: str = "mlp"
     units: int = 400
     layers: int = 2
     batch_size: int = 256
@@ -76,7 +80,7 @@ class ICaRL(Learner):
     answer: str = "means"
     head: str = "linear"
 
-    tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True)
+    tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True, images=True)
     state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "learned", "exemplars", "means")
 
     def __post_init__(self) -> None:
@@ -100,14 +104,14 @@ class ICaRL(Learner):
         self.optimiser_ = optimiser_of(self, self.net)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
         self.by_means = self.answer == "means" and not spec.multilabel
-        width = self.units if self.layers else spec.input_shape[0]
+        head = self.net.theta if isinstance(self.net, CosineNet) else self.net.head.weight
+        width = head.shape[1]
         self.means = torch.zeros(spec.n_classes if self.by_means else 0, width, device=device)
 
-    def _new_net(self, spec: StreamSpec, seeds: Seeds) -> nn.Sequential | CosineNet:
-        shape = spec.input_shape[0], self.units, self.layers, spec.n_classes
+    def _new_net(self, spec: StreamSpec, seeds: Seeds) -> Net | CosineNet:
         if self.head == "cosine":
-            return CosineNet(*shape, eta=ETA, seed=seeds.init)
-        return mlp_net(*shape, seed=seeds.init)
+            return cosine_net(self, spec, seeds.init, eta=ETA)
+        return trunk_and_head(self, spec, seeds.init)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         new = taught(session)
@@ -146,9 +150,7 @@ class ICaRL(Learner):
     @torch.no_grad()
     def features(self, x: Tensor) -> Tensor:
         """φ(x), the last hidden activation brought to length 1, (n, d)."""
-        net = self.net
-        phi: Tensor = net.features(x) if isinstance(net, CosineNet) else net[:-1](x)
-        return normalize(phi)
+        return normalize(features_of(self.net, x))
 
     def _remember_means(self) -> None:
         phi = self.features(self.exemplars.x)

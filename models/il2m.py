@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from embedbench.stream import Session, StreamSpec
 
 from ._exemplars import Exemplars
 from ._memory import BY_SESSION, Memory, check_memory
-from ._sgd import Stop, check_training, net_bytes, new_net, predict, train
+from ._sgd import Stop, check_training, features_of, net_bytes, new_net, predict, train
 
 RECTIFIED = ("probabilities", "logits")
 
@@ -39,11 +40,13 @@ class IL2M(Learner):
 
     Parameters
     ----------
-    units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in `mlp`
+    trunk, units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in
+        `mlp`
     memory : "herding", "random" or "all"
     rectified : the scores that are rectified, "probabilities" or "logits"
     """
 
+    trunk: str = "mlp"
     units: int = 400
     layers: int = 2
     batch_size: int = 256
@@ -55,7 +58,7 @@ class IL2M(Learner):
     memory: Memory = field(default_factory=Memory)
     rectified: str = "probabilities"
 
-    tags: ClassVar[Tags] = Tags(stores_samples=True)
+    tags: ClassVar[Tags] = Tags(stores_samples=True, images=True)
     state: ClassVar[tuple[str, ...]] = (
         "net", "optimiser_", "learned", "exemplars", "first", "now", "confidence", "session_of",
     )  # fmt: skip
@@ -78,7 +81,7 @@ class IL2M(Learner):
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         log = train(self, self.exemplars.join(session))
-        self.exemplars.keep(session, self.net[:-1])
+        self.exemplars.keep(session, partial(features_of, self.net))
         self._remember(session)
         self.learned += 1
         return log

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, cast
 
@@ -33,11 +34,13 @@ class Joint(Learner):
 
     Parameters
     ----------
-    units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in `mlp`
+    trunk, units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in
+        `mlp`
     weights : "fresh": each session begins with the same initial weights; "kept": with those of the
         session before
     """
 
+    trunk: str = "mlp"
     units: int = 400
     layers: int = 2
     batch_size: int = 256
@@ -48,7 +51,7 @@ class Joint(Learner):
     stop: Stop = field(default_factory=Stop)
     weights: str = "fresh"
 
-    tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True)
+    tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True, images=True)
     state: ClassVar[tuple[str, ...]] = (
         "net", "optimiser_", "learned", "samples", "validation", "loss_classes",
     )  # fmt: skip
@@ -62,7 +65,8 @@ class Joint(Learner):
         self.spec, self.seeds, self.device = spec, seeds, device
         self.learned = 0
         n_labels = spec.n_classes if spec.multilabel else 0
-        self.samples, self.validation = (Samples(spec.input_shape[0], n_labels) for _ in range(2))
+        width = math.prod(spec.input_shape[-2:])  # D, or H·W
+        self.samples, self.validation = (Samples(width, n_labels) for _ in range(2))
         self.loss_classes: Bools | None = np.zeros(spec.n_classes, dtype=np.bool_)
         self._new_net()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -15,11 +16,21 @@ from embedbench.errors import UserError
 from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
 from embedbench.stream import Session, StreamSpec
 
-from ._cosine import CosineNet, predict_cosines
+from ._cosine import cosine_net, predict_cosines
 from ._distill import only
 from ._exemplars import Exemplars, taught
 from ._memory import BY_SESSION, Memory, check_memory
-from ._sgd import Objective, Stop, check_training, net_bytes, optimiser_of, predict, set_loss, train
+from ._sgd import (
+    Objective,
+    Stop,
+    check_training,
+    features_of,
+    net_bytes,
+    optimiser_of,
+    predict,
+    set_loss,
+    train,
+)
 
 
 @dataclass
@@ -45,7 +56,8 @@ class LUCIR(Learner):
 
     Parameters
     ----------
-    units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in `mlp`
+    trunk, units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in
+        `mlp`
     lam : λ_base ≥ 0
     margin : m ≥ 0, in cosines
     negatives : K ≥ 1
@@ -53,6 +65,7 @@ class LUCIR(Learner):
     memory : "herding", "random" or "all"
     """
 
+    trunk: str = "mlp"
     units: int = 400
     layers: int = 2
     batch_size: int = 256
@@ -67,7 +80,7 @@ class LUCIR(Learner):
     eta: float = 10.0
     memory: Memory = field(default_factory=Memory)
 
-    tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True)
+    tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True, images=True)
     state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "learned", "exemplars")
 
     def __post_init__(self) -> None:
@@ -84,10 +97,8 @@ class LUCIR(Learner):
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.learned = seeds, device, 0
-        self.multilabel, n_inputs = spec.multilabel, spec.input_shape[0]
-        self.net = CosineNet(
-            n_inputs, self.units, self.layers, spec.n_classes, eta=self.eta, seed=seeds.init
-        ).to(device)
+        self.multilabel = spec.multilabel
+        self.net = cosine_net(self, spec, seeds.init, eta=self.eta).to(device)
         self.optimiser_ = optimiser_of(self, self.net)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
 
@@ -108,7 +119,7 @@ class LUCIR(Learner):
             objective=self._objective(old, sorted(present), lam),
             stepped=stepped,
         )
-        self.exemplars.keep(session, self.net.features)
+        self.exemplars.keep(session, partial(features_of, self.net))
         self.learned += 1
         return log | {"lam": lam, "eta": self.net.eta.item()}
 
@@ -121,13 +132,13 @@ class LUCIR(Learner):
         for c in new:
             own = (y[:, c] if self.multilabel else y == c).nonzero().flatten()
             if len(own):
-                phi = normalize(self.net.features(session.x.batch(own, self.device)))
+                phi = normalize(features_of(self.net, session.x.batch(own, self.device)))
                 theta[c] = length * normalize(phi.mean(0), dim=0)
 
     def _objective(self, old: list[int], present: list[int], lam: float) -> Objective:
         seen = torch.tensor([*old, *present], device=self.device)
         mask = only({*old, *present}, len(self.net.theta), self.device)
-        teacher = copy.deepcopy(self.net)
+        teacher = copy.deepcopy(self.net).eval()
 
         def loss(x: Tensor, y: Tensor) -> Tensor:
             phi = self.net.features(x)

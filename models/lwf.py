@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -17,7 +18,16 @@ from embedbench.stream import Session, StreamSpec
 from ._distill import distillation, only
 from ._exemplars import Exemplars
 from ._memory import BY_SESSION, Memory, check_memory
-from ._sgd import Objective, Stop, check_training, net_bytes, new_net, predict, train
+from ._sgd import (
+    Objective,
+    Stop,
+    check_training,
+    features_of,
+    net_bytes,
+    new_net,
+    predict,
+    train,
+)
 
 
 @dataclass
@@ -38,12 +48,14 @@ class LwF(Learner):
 
     Parameters
     ----------
-    units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in `mlp`
+    trunk, units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in
+        `mlp`
     lam : λ ≥ 0
     temperature : T > 0
     memory : "herding", "random" or "all"; none by default
     """
 
+    trunk: str = "mlp"
     units: int = 400
     layers: int = 2
     batch_size: int = 256
@@ -56,7 +68,7 @@ class LwF(Learner):
     temperature: float = 2.0
     memory: Memory = field(default_factory=lambda: Memory(per_class=0))
 
-    tags: ClassVar[Tags] = Tags(stores_samples=True)
+    tags: ClassVar[Tags] = Tags(stores_samples=True, images=True)
     state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "learned", "exemplars")
 
     def __post_init__(self) -> None:
@@ -76,7 +88,7 @@ class LwF(Learner):
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         objective = self._objective(set(session.y.tolist()))
         log = train(self, self.exemplars.join(session), objective=objective)
-        self.exemplars.keep(session, self.net[:-1])
+        self.exemplars.keep(session, partial(features_of, self.net))
         self.learned += 1
         return log
 

@@ -10,10 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from embedbench.errors import UserError
-from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
+from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
 from embedbench.stream import Session, StreamSpec
 
 from ._penalty import pull
+from ._per_sample import BLOCK as SAMPLES
+from ._per_sample import gradients, is_mlp
 from ._sgd import Stop, check_training, net_bytes, new_net, predict, train
 
 BLOCK = 1024  # samples; larger ones fall out of a processor's caches
@@ -34,10 +36,12 @@ class MAS(Learner):
 
     Parameters
     ----------
-    units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in `mlp`
+    trunk, units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in
+        `mlp`
     lam : λ ≥ 0
     """
 
+    trunk: str = "mlp"
     units: int = 400
     layers: int = 2
     batch_size: int = 256
@@ -48,6 +52,7 @@ class MAS(Learner):
     stop: Stop = field(default_factory=Stop)
     lam: float = 1.0
 
+    tags: ClassVar[Tags] = Tags(images=True)
     state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "learned", "importance")
 
     def __post_init__(self) -> None:
@@ -87,13 +92,20 @@ class MAS(Learner):
 
 @torch.no_grad()
 def sensitivity(net: nn.Module, x: Tensor) -> list[Tensor]:
-    """Σ_x |∂‖f(x)‖²/∂θ| of a ReLU MLP at x (n, D): one tensor per parameter.
+    """Σ_x |∂‖f(x)‖²/∂θ| at x (n, D) or (n, C, H, W): one tensor per parameter.
 
-    In a layer a → a Wᵀ + b the gradient of one sample is the outer product of δ and a, and |δ aᵀ| =
-    |δ| |a|ᵀ, so the sum over samples is one matrix product.
+    In a layer a → a Wᵀ + b of a ReLU MLP the gradient of one sample is the outer product of δ and
+    a, and |δ aᵀ| = |δ| |a|ᵀ, so the sum over samples is one matrix product.
     """
+    if not is_mlp(net):
+        total = [torch.zeros_like(p) for p in net.parameters()]
+        for part in torch.split(x, SAMPLES):
+            each = gradients(net.eval(), lambda f: f.square().sum(), part)
+            for sum_, g in zip(total, each, strict=True):
+                sum_.add_(g.abs().sum(0))
+        return total
     linears = [m for m in net.modules() if isinstance(m, nn.Linear)]
-    inputs = [x]
+    inputs = [x.flatten(1)]
     for layer in linears[:-1]:
         inputs.append(torch.relu(layer(inputs[-1])))
     delta = 2 * linears[-1](inputs[-1])  # ∂‖f‖²/∂f, (n, C)

@@ -29,7 +29,10 @@ class MLP(Learner):
 
     Parameters
     ----------
-    units, layers : hidden units per layer, hidden layers
+    trunk : the network below the head: "mlp"; "linear", none at all; for images also "resnet8",
+        "resnet20", "resnet32" (He et al. 2016) or a model of timm, from scratch. The first two take
+        the values of an image in a row
+    units, layers : of the trunk "mlp": hidden units per layer, hidden layers
     batch_size : samples per step
     lr, weight_decay : of the optimiser
     optimiser : "nadam", "adam" or "sgd"
@@ -37,6 +40,7 @@ class MLP(Learner):
     stop : the stopping rule
     """
 
+    trunk: str = "mlp"
     units: int = 400
     layers: int = 2
     batch_size: int = 256
@@ -46,7 +50,7 @@ class MLP(Learner):
     optimiser_state: str = "fresh"
     stop: Stop = field(default_factory=Stop)
 
-    tags: ClassVar[Tags] = Tags(multilabel=True)
+    tags: ClassVar[Tags] = Tags(multilabel=True, images=True)
     state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "learned")
 
     def __post_init__(self) -> None:

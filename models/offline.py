@@ -26,7 +26,7 @@ class Offline(Learner):
 
     mlp: MLP = field(default_factory=MLP)
 
-    tags: ClassVar[Tags] = Tags(offline=True, multilabel=True)
+    tags: ClassVar[Tags] = Tags(offline=True, multilabel=True, images=True)
     state: ClassVar[tuple[str, ...]] = ("mlp",)
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:

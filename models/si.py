@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from embedbench.errors import UserError
-from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
+from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
 from embedbench.stream import Session, StreamSpec
 
 from ._penalty import pull
@@ -35,11 +35,13 @@ class SI(Learner):
 
     Parameters
     ----------
-    units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in `mlp`
+    trunk, units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in
+        `mlp`
     c : strength of the penalty, at least 0
     xi : ξ > 0, squared units of the weights
     """
 
+    trunk: str = "mlp"
     units: int = 400
     layers: int = 2
     batch_size: int = 256
@@ -51,6 +53,7 @@ class SI(Learner):
     c: float = 1.0
     xi: float = 0.1
 
+    tags: ClassVar[Tags] = Tags(images=True)
     state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "learned", "importance")
 
     def __post_init__(self) -> None:
@@ -71,7 +74,7 @@ class SI(Learner):
         # ω in buffers of the net: the training loop restores them with the best epoch's weights
         for i, p in enumerate(parameters):
             self.net.register_buffer(f"path_{i}", torch.zeros_like(p))
-        path = list(self.net.buffers())
+        path = [self.net.get_buffer(f"path_{i}") for i in range(len(parameters))]
 
         def regularise() -> None:
             for p, was, g in zip(parameters, before, gradient, strict=True):

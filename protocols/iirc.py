@@ -146,7 +146,7 @@ class IIRC(Protocol):
             ("val", union(roles.posttask)),
         )
         return Stream(
-            spec=StreamSpec((table.values.shape[1],), len(introduced), multilabel=True),
+            spec=StreamSpec(table.shape_of(table.width), len(introduced), multilabel=True),
             sessions=OnDemand([partial(teaching.session, t) for t in range(len(order))]),
             eval_sets=tuple(teaching.asked(split, own_rows) for split, own_rows in sets),
             recipe=self.recipe(),
@@ -256,7 +256,7 @@ class _Teaching:
         return mask
 
     def _view(self, rows: Ints) -> View:
-        return View(self.table, rows, self.table.values.shape[1])
+        return View(self.table, rows, self.table.width)
 
 
 def _notes(

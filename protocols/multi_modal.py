@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.errors import UserError, unknown
-from embedbench.file import EmbeddingFile
+from embedbench.file import PIXELS, EmbeddingFile
 from embedbench.protocol import Protocol, flat_spec, load_table, split_rows, view_session
 from embedbench.stream import Bools, EvalSet, Session, Stream, StreamSpec, Table, digest
 
@@ -95,6 +95,12 @@ class MultiModal(Protocol):
                 f"protocol {self.name!r} takes two embedding files or more, got {len(files)}; name "
                 f"them in the order in which they are to be learned"
             )
+        for file in files:
+            if file.kind == PIXELS:
+                raise UserError(
+                    f"protocol {self.name!r} joins vectors, and {file.path.name} holds images; "
+                    "name a file of their embeddings (embedbench extract SOURCE --backbone NAME)"
+                )
         for a, b in itertools.combinations(files, 2):
             if all(a.digests[key] == b.digests[key] for key in ("content", "samples")):
                 raise UserError(

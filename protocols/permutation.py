@@ -1,4 +1,7 @@
-"""Permutation: every session shows the same data through another permutation of its columns."""
+"""Permutation: every session shows the same data through another permutation of its columns.
+
+Images are permuted position by position, all channels of a pixel together.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ class Permutation(Protocol):
                 split,
                 classes=everything,
                 introduces=everything if t == 0 else everything[:0],
-                columns=None if t == 0 else rng.permutation(table.values.shape[1]),
+                columns=None if t == 0 else rng.permutation(table.width),
             )
             for t in range(self.sessions)
         ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
@@ -136,4 +137,24 @@ class SaysItIsNoisy(Good):
         return super().learn(session, ctx)
 
 
-HONEST = [Good, Neighbours, NeedsId, NeedsLayers, ManyLabels, SaysItIsNoisy]
+@dataclass
+class Looks(Good):
+    """Takes the values of an image in a row."""
+
+    tags: ClassVar[Tags] = Tags(images=True)
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        flat = replace(spec, input_shape=(math.prod(spec.input_shape),))
+        super().start(flat, seeds, device)
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        y = torch.from_numpy(session.y)
+        self.sums.index_add_(0, y, session.x.tensor().flatten(1))
+        self.counts.index_add_(0, y, torch.ones(len(y)))
+        return {}
+
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        return super().scores(x.flatten(1))
+
+
+HONEST = [Good, Neighbours, NeedsId, NeedsLayers, ManyLabels, SaysItIsNoisy, Looks]

@@ -333,7 +333,7 @@ OPTIONS = {
     "diff": "--json",
     "run": "--protocol --learner --seed --seeds --vary --set --order --jobs --device --out --json",
     "score": "--audit --json",
-    "report": "--html --compare --by --metric --plot --json",
+    "report": "--html --compare --by --bridge --metric --plot --json",
     "list": "--json",
     "check": "--json",
     "reproduce": "--table --data --out --seeds --set --jobs --json",

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-import faulty_learners  # noqa: F401  (fills MUTANTS)
+import faulty_images  # noqa: F401  (fills MUTANTS)
+import faulty_learners  # noqa: F401  (likewise)
 import faulty_promises  # noqa: F401  (likewise)
 import numpy as np
 import pytest

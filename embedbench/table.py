@@ -1,0 +1,218 @@
+"""Tables of embeddings or images, read once, and views of their rows.
+
+NumPy only; torch is imported when a tensor is asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
+
+Ints = NDArray[np.int64]
+BLOCK = 1024  # images whose values are counted at once
+
+
+class Table:
+    """One embedding table, read once, moved to a device once, and indexed there.
+
+    Parameters
+    ----------
+    values : (N, D) float32
+    """
+
+    def __init__(self, values: NDArray[Any]) -> None:
+        self.values = values
+        self._tensors: dict[str, torch.Tensor] = {}
+
+    @property
+    def width(self) -> int:
+        """Columns, D; of images positions, H·W: what a permutation permutes."""
+        return int(self.values.shape[1])
+
+    def shape_of(self, width: int) -> tuple[int, ...]:
+        """Shape of a sample that is shown with `width` columns, (width,)."""
+        return (width,)
+
+    def tensor(self, device: str) -> torch.Tensor:
+        """The whole table on `device`, as it is stored; on the CPU it shares memory with NumPy."""
+        if device not in self._tensors:
+            import torch
+
+            self._tensors[device] = torch.from_numpy(self.values).to(device)
+        return self._tensors[device]
+
+    def numpy(self, rows: Ints, width: int, columns: Ints | None) -> NDArray[np.float32]:
+        """Copy rows out as a `View` shows them."""
+        x = self.values[rows, :width] if columns is None else self.values[rows][:, columns]
+        return np.pad(x, ((0, 0), (0, width - x.shape[1])))
+
+    def take(
+        self, rows: torch.Tensor, width: int, columns: torch.Tensor | None, device: str
+    ) -> torch.Tensor:
+        """Copy rows out as a `View` shows them, as a tensor; indices lie on `device`."""
+        table = self.tensor(device)
+        if columns is None and table.shape[1] > width:
+            table = table[:, :width]
+        x = table.index_select(0, rows)
+        if columns is not None:
+            x = x.index_select(1, columns)
+        if x.shape[1] < width:
+            import torch
+
+            x = torch.nn.functional.pad(x, (0, width - x.shape[1]))
+        return x
+
+    def part(self, rows: Ints, width: int) -> Table:
+        """A table of these rows alone, (n, width)."""
+        return Table(self.values[rows, :width])
+
+
+class Images(Table):
+    """Images, kept as bytes; a sample is shown as (C, H, W) float32, value · factor + offset.
+
+    Parameters
+    ----------
+    values : (N, H, W, C) uint8
+    factor, offset : one number a channel; by default values between 0 and 1 are shown
+    """
+
+    def __init__(
+        self,
+        values: NDArray[np.uint8],
+        factor: tuple[float, ...] = (),
+        offset: tuple[float, ...] = (),
+    ) -> None:
+        super().__init__(values)
+        channels = values.shape[3]
+        self.factor = factor or (1 / 255,) * channels
+        self.offset = offset or (0.0,) * channels
+        self._scaling: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    @property
+    def width(self) -> int:
+        """Positions of an image, H·W, row by row."""
+        return int(self.values.shape[1] * self.values.shape[2])
+
+    def shape_of(self, width: int) -> tuple[int, ...]:
+        """(C, H, W); of another number of positions, which no image has, (C, width)."""
+        _, high, wide, channels = self.values.shape
+        return (channels, high, wide) if width == high * wide else (channels, width)
+
+    def numpy(self, rows: Ints, width: int, columns: Ints | None) -> NDArray[np.float32]:
+        """Copy rows out as a `View` shows them, (n, C, H, W)."""
+        x = self.values[rows]
+        if columns is not None:
+            x = x.reshape(len(x), self.width, -1)[:, columns].reshape(x.shape)
+        factor, offset = (
+            np.array(v, np.float32)[:, None, None] for v in (self.factor, self.offset)
+        )
+        shown: NDArray[np.float32] = x.transpose(0, 3, 1, 2).astype(np.float32) * factor + offset
+        return np.ascontiguousarray(shown)
+
+    def take(
+        self, rows: torch.Tensor, width: int, columns: torch.Tensor | None, device: str
+    ) -> torch.Tensor:
+        """Copy rows out as a `View` shows them, (n, C, H, W), as a tensor."""
+        import torch
+
+        x = self.tensor(device).index_select(0, rows)  # (n, H, W, C)
+        if columns is not None:
+            x = x.flatten(1, 2).index_select(1, columns).view_as(x)
+        if device not in self._scaling:
+            factor, offset = (
+                torch.tensor(v, device=device)[:, None, None] for v in (self.factor, self.offset)
+            )
+            self._scaling[device] = factor, offset
+        factor, offset = self._scaling[device]
+        shown = x.permute(0, 3, 1, 2).to(torch.float32, memory_format=torch.contiguous_format)
+        return shown.mul_(factor).add_(offset)
+
+    def part(self, rows: Ints, width: int) -> Images:
+        """A table of these images alone."""
+        return Images(self.values[rows], self.factor, self.offset)
+
+
+def standardised(values: NDArray[np.uint8], base_rows: Ints) -> Images:
+    """Images that are shown with mean 0 and deviation 1 in every channel.
+
+    Mean and deviation are those of all values of a channel in `base_rows`, (n,). A deviation below
+    one level of grey, as of a channel that is constant there, counts as one.
+    """
+    channels = values.shape[3]
+    counts = np.zeros((channels, 256), dtype=np.int64)
+    for first in range(0, len(base_rows), BLOCK):
+        block = values[base_rows[first : first + BLOCK]]
+        for c in range(channels):
+            counts[c] += np.bincount(block[..., c].ravel(), minlength=256)
+    share = counts / counts.sum(axis=1, keepdims=True)  # (C, 256)
+    levels = np.arange(256) / 255
+    mean = share @ levels
+    deviation = np.sqrt((share * (levels - mean[:, None]) ** 2).sum(axis=1))
+    deviation = np.maximum(deviation, 1 / 255)
+    factor, offset = 1 / (255 * deviation), -mean / deviation
+    return Images(values, tuple(factor.tolist()), tuple(offset.tolist()))
+
+
+@dataclass(frozen=True)
+class View:
+    """Rows of a table, seen through a permutation, and cut or zero-padded on the right.
+
+    Embeddings are shown as (n, width), images as (n, C, H, W); both are float32.
+
+    Parameters
+    ----------
+    rows : (n,) row numbers in the table
+    columns : (D,) or None; column k of the view is column `columns[k]` of the table. Of images
+        (H·W,): position k, in all channels, is position `columns[k]` of the image
+    width : columns of the view; a narrower table is padded with zeros on the right, and of a wider
+        one that is not permuted the first columns are shown. Of images H·W
+    """
+
+    table: Table
+    rows: Ints
+    width: int
+    columns: Ints | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of a sample, (width,) or (C, H, W)."""
+        columns = 0 if self.columns is None else len(self.columns)
+        return self.table.shape_of(max(self.width, columns))
+
+    def numpy(self) -> NDArray[np.float32]:
+        """Copy the view out, (n, *shape) float32."""
+        return self.table.numpy(self.rows, self.width, self.columns)
+
+    def tensor(self, device: str = "cpu") -> torch.Tensor:
+        """Copy the view out as a tensor on `device`, (n, *shape) float32."""
+        return self.batch(None, device)
+
+    def batch(self, index: torch.Tensor | None, device: str = "cpu") -> torch.Tensor:
+        """The samples `index` (int64, on `device`; None: all), (b, *shape) float32."""
+        rows = self._index(device, "rows", self.rows)
+        columns = None if self.columns is None else self._index(device, "columns", self.columns)
+        chosen = rows if index is None else rows[index]
+        return self.table.take(chosen, self.width, columns, device)
+
+    @cached_property
+    def _indices(self) -> dict[tuple[str, str], torch.Tensor]:
+        return {}
+
+    def _index(self, device: str, name: str, values: Ints) -> torch.Tensor:
+        """The index array `name` on `device`, moved there once."""
+        key = (device, name)
+        if key not in self._indices:
+            import torch
+
+            self._indices[key] = torch.from_numpy(np.ascontiguousarray(values)).to(device)
+        return self._indices[key]

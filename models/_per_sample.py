@@ -1,0 +1,40 @@
+"""Gradients of single samples, for networks of any kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+BLOCK = 32  # samples whose gradients are held at once
+
+
+def is_mlp(net: nn.Module) -> bool:
+    """Whether a net is a chain of linear layers and ReLUs, for which there are shorter ways."""
+    return all(
+        isinstance(m, nn.Linear | nn.ReLU | nn.Flatten | nn.Sequential) for m in net.modules()
+    )
+
+
+def gradients(
+    net: nn.Module, value: Callable[..., Tensor], x: Tensor, *beside: Tensor
+) -> list[Tensor]:
+    """Gradients by each parameter of `value` of every sample alone, (b, *shape) each.
+
+    Parameters
+    ----------
+    net : in evaluation mode
+    value : takes the logits (C,) of a sample and what stands beside it, returns a number
+    x : (b, D) or (b, C, H, W)
+    beside : (b, …) each
+    """
+    parameters = {name: p.detach() for name, p in net.named_parameters()}
+    buffers = dict(net.named_buffers())
+
+    def of_one(theta: dict[str, Tensor], one: Tensor, *own: Tensor) -> Tensor:
+        logits = functional_call(net, (theta, buffers), (one[None],))
+        return value(logits[0], *own)
+
+    found = vmap(grad(of_one), in_dims=(None, *[0] * (1 + len(beside))))(parameters, x, *beside)
+    return [found[name] for name, _ in net.named_parameters()]
