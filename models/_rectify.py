@@ -13,6 +13,9 @@ from torch.nn.functional import (
     smooth_l1_loss,
 )
 
+from embedbench.errors import UserError, unknown
+from embedbench.stream import StreamSpec
+
 
 class _Linear(nn.Module):
     """L linear maps at once, x (L, n, inputs) to (L, n, outputs); PyTorch's initialisation."""
@@ -125,3 +128,26 @@ def _distances(x: Tensor) -> Tensor:
     below = torch.baddbmm(squares[:, None], x, x.mT, alpha=-2) + squares[:, :, None]
     off = 1 - torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
     return (below * off).clamp(min=1e-12).sqrt()
+
+
+def slices(spec: StreamSpec, names: str) -> list[tuple[int, int]]:
+    """Columns of the final embedding, then of the layers called `names`; all of one width."""
+    if not spec.layers:
+        raise UserError(
+            "fr needs intermediate embeddings, and this stream has none: make a file that has them "
+            "with embedbench extract … --layers last4"
+        )
+    listed = spec.layers if names == "all" else names.replace(" ", "").split(",")
+    chosen = list(dict.fromkeys(listed))
+    for name in chosen:
+        if name not in spec.layers:
+            raise unknown("layer", name, spec.layers)
+    width = min(first for first, _ in spec.layers.values())
+    for name in chosen:
+        first, end = spec.layers[name]
+        if end - first != width:
+            raise UserError(
+                f"fr needs layers as wide as the final embedding, {width} columns, and {name} has "
+                f"{end - first}; choose others with --set fr.layers=…"
+            )
+    return [(0, width), *(spec.layers[name] for name in chosen)]

@@ -23,6 +23,7 @@ from ._rectify import (
     cosine_constraint,
     instance_relation,
     novel_entropy,
+    slices,
 )
 from ._sgd import generator
 
@@ -128,7 +129,7 @@ class FR(Learner):
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.learned = seeds, device, 0
-        self.slices = _slices(spec, self.layers)
+        self.slices = slices(spec, self.layers)
         n_classes, (all_columns,) = spec.n_classes, spec.input_shape
         n_layers, width = len(self.slices) - 1, self.slices[0][1]
         self.net = Rectifier(n_layers, width, self.hidden or width, seeds.init).to(device)
@@ -278,29 +279,6 @@ class FR(Learner):
             prototypes=self.prototypes.nbytes,
             covariances=tensor_bytes(self.factors, self.donors_, self.base),
         )
-
-
-def _slices(spec: StreamSpec, names: str) -> list[tuple[int, int]]:
-    """Columns of the final embedding, then of the layers called `names`; all of one width."""
-    if not spec.layers:
-        raise UserError(
-            "fr needs intermediate embeddings, and this stream has none: make a file that has them "
-            "with embedbench extract … --layers last4"
-        )
-    listed = spec.layers if names == "all" else names.replace(" ", "").split(",")
-    chosen = list(dict.fromkeys(listed))
-    for name in chosen:
-        if name not in spec.layers:
-            raise unknown("layer", name, spec.layers)
-    width = min(first for first, _ in spec.layers.values())
-    for name in chosen:
-        first, end = spec.layers[name]
-        if end - first != width:
-            raise UserError(
-                f"fr needs layers as wide as the final embedding, {width} columns, and {name} has "
-                f"{end - first}; choose others with --set fr.layers=…"
-            )
-    return [(0, width), *(spec.layers[name] for name in chosen)]
 
 
 def _permutation(n: int, draws: torch.Generator) -> Tensor:
