@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from embedbench.errors import UserError, unknown
-from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
+from embedbench.learner import Context, Footprint, Learner, Seeds
 from embedbench.stream import Session, StreamSpec
 
 from ._sgd import Stop, check_training, net_bytes, optimiser_of, predict, train
@@ -91,10 +91,9 @@ class FEL(Learner):
         return predict(self.net, x)
 
     def footprint(self) -> Footprint:
-        return Footprint(
-            **net_bytes(self),
-            fixed=tensor_bytes(*self.net.buffers()),
-        )
+        held = net_bytes(self)
+        held["fixed"] = held.pop("buffers")  # the weights that are not trained
+        return held
 
 
 class FELNet(nn.Module):

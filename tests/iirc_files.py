@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.file import TEST, TRAIN, VAL, EmbeddingFile, Samples
+from embedbench.file import FINAL, TEST, TRAIN, VAL, EmbeddingFile, Samples
 from embedbench.stream import Stream
 
 
 class LabelFile(EmbeddingFile):
     """A file of labels alone, in memory; every feature is 0."""
 
-    def read(self, layers: Sequence[str] = ()) -> NDArray[np.float32]:
+    def read(self, layers: Sequence[str] = (), embedding: str = FINAL) -> NDArray[np.float32]:
         return np.zeros(self.shape, dtype=np.float32)
 
 
