@@ -420,6 +420,7 @@ def test_without_data_the_shipped_layers_stand_in(tmp_path: Path) -> None:
     (found,) = find_data([], tmp_path).values()
     file = found.opened
     assert found.settings()[:2] == ["protocol.base=24", "protocol.way=2"]
-    assert file.shape == (600, 384) and list(file.layers.values()) == [384] * 4
+    assert file.shape == (600, 384)
+    assert list(file.layers.values()) == [384] * 4
     assert {file.samples.n_leaves, *np.bincount(file.labels)} == {40, 15}
     assert not file.damaged_rows()
