@@ -5,7 +5,7 @@
 The characters are drawn at random from the letters and symbols that every face has; one that looks
 like an earlier one is left out. Each face draws each of them twice, turned, sized and moved a
 little at random, dark on light. The files are FACE.K.png: with `embedbench extract OUT --group
-'([^/]+)[.]'` a face stands on one side of the split.
+'([^/.]+)[.]'` a face stands on one side of the split.
 """
 
 from __future__ import annotations
