@@ -54,6 +54,7 @@ _IIRC: dict[str, Any] = {
 }
 _IIRC_LAST = {**_IIRC, "stop": {**_IIRC_STOP, "restore": False}}  # the last epoch's weights stay
 _IIRC_ONCE = {**_IIRC, "stop": {**_IIRC_STOP, "epochs": 200, "first_epochs": None}}
+_IIRC_JOINT = {**_IIRC, "weights": "kept"}  # their code goes on with the network it has
 _IIRC_RANDOM = {"memory": {"total": None, "per_class": 20, "select": "random"}}
 _IIRC_ER = {**_IIRC, **_IIRC_RANDOM}
 
@@ -88,7 +89,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     "iirc": {
         "learners": {
-            **dict.fromkeys(("mlp", "finetune", "joint", "incremental-joint"), _IIRC),
+            **dict.fromkeys(("mlp", "finetune"), _IIRC),
+            **dict.fromkeys(("joint", "incremental-joint"), _IIRC_JOINT),
             **dict.fromkeys(("er", "er-infinite"), _IIRC_ER),
             "agem": {**_IIRC_LAST, **_IIRC_RANDOM},
             **dict.fromkeys(("icarl", "icarl-cnn", "icarl-norm", "bic"), _IIRC_LAST),

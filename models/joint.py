@@ -37,7 +37,7 @@ class Joint(Learner):
     trunk, units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in
         `mlp`
     weights : "fresh": each session begins with the same initial weights; "kept": with those of the
-        session before
+        session before, as the code of IIRC's authors does
     """
 
     trunk: str = "mlp"
