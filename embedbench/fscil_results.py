@@ -6,6 +6,7 @@ a backbone that never saw the data. So rows stand beside each other, and no diff
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 
@@ -231,7 +232,8 @@ def _statements(runs: Runs, name: str) -> Table:
     told = "gAcc orders methods otherwise than aAcc; pairs that change places"
     table.rows.append(((told, *shown), values))
     table.notes.append(
-        "differences of runs of one seed, means over the seeds. What counts as holding is ours"
+        "differences of runs of one seed, means over the seeds; open: the interval has both. What "
+        "counts as holding is ours"
     )
     return table
 
@@ -242,11 +244,15 @@ def _gain(runs: Runs, name: str, what: str, holds: Callable[[float], bool]) -> d
 
 
 def verdict(gaps: Sequence[float], holds: Callable[[float], bool]) -> dict[str, Value]:
-    """Differences, and whether a statement holds of their mean."""
+    """Differences, and whether a statement holds: of their mean, and of both ends of its interval
+    where there are several; where these do not agree, it is open."""
     if not gaps:
         return {"measured": Value(), "holds": _holds(None)}
     stat = Stat.of(gaps)
-    return {"measured": Value(None, stat, 2), "holds": _holds(holds(stat.mean))}
+    half = 0.0 if math.isnan(stat.half) else stat.half
+    told = {holds(stat.mean + d) for d in (-half, 0.0, half)}
+    held = _holds(told.pop()) if len(told) == 1 else Value(words=("–", "open"))
+    return {"measured": Value(None, stat, 2), "holds": held}
 
 
 def _holds(told: bool | None) -> Value:

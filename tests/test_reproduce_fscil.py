@@ -12,7 +12,7 @@ from reproduce_files import blob_file
 
 from embedbench.errors import UserError
 from embedbench.fscil_figures import curves, figure2, figure5, figure_a3, over_alpha, sweeps
-from embedbench.fscil_results import further, learners, losses, statements
+from embedbench.fscil_results import further, learners, losses, statements, verdict
 from embedbench.fscil_runs import LEARNERS, LOSSES, SWEEPS, VARIANTS, Data, Runs, find_data, shape
 from embedbench.fscil_tables import follows, matrix, row_name, rows_of, table
 from embedbench.generalised import CORNER_CASES, aacc, curves_of
@@ -332,6 +332,22 @@ def test_no_mean_takes_the_papers_rows(tmp_path: Path) -> None:
     for labels, own in found.rows:
         if labels[0] == "toy, a stand-in":
             assert all(v.published is None for v in own.values())
+
+
+@pytest.mark.parametrize(
+    ("gaps", "told"),
+    [((5.0,), "yes"), ((-5.0,), "no"), ((4.0, 6.0, 5.0), "yes"), ((-9.0, 9.0), "open"), ((), "–")],
+        ((5.0,), "yes"),
+        ((-5.0,), "no"),
+        ((4.0, 6.0, 5.0), "yes"),
+        ((-9.0, 9.0, 1.0), "open"),
+        ((), "–"),
+    ],
+)
+def test_a_verdict_is_open_where_the_interval_has_both(gaps: tuple[float, ...], told: str) -> None:
+    words = verdict(gaps, lambda gap: gap > 0)["holds"].words
+    assert words is not None
+    assert words[1] == told
 
 
 def holds(found: Table) -> list[str]:
