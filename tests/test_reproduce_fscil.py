@@ -336,13 +336,7 @@ def test_no_mean_takes_the_papers_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("gaps", "told"),
-    [((5.0,), "yes"), ((-5.0,), "no"), ((4.0, 6.0, 5.0), "yes"), ((-9.0, 9.0), "open"), ((), "–")],
-        ((5.0,), "yes"),
-        ((-5.0,), "no"),
-        ((4.0, 6.0, 5.0), "yes"),
-        ((-9.0, 9.0, 1.0), "open"),
-        ((), "–"),
-    ],
+    [((5.0,), "yes"), ((-5.0,), "no"), ((4.0, 4.1), "yes"), ((-9.0, 9.0), "open"), ((), "–")],
 )
 def test_a_verdict_is_open_where_the_interval_has_both(gaps: tuple[float, ...], told: str) -> None:
     words = verdict(gaps, lambda gap: gap > 0)["holds"].words
