@@ -127,6 +127,11 @@ def _check_samples(x: View, y: Labels, spec: StreamSpec, where: str) -> None:
         got = f"width {x.shape[0]}" if len(x.shape) == 1 else f"shape {x.shape}"
         said = spec.input_shape[0] if len(spec.input_shape) == 1 else spec.input_shape
         raise UserError(f"{where} has samples of {got}, the stream's spec says {said}")
+    if spec.scaling not in (None, x.table.scaling):
+        raise UserError(
+            f"{where} shows images by another scaling, {x.table.scaling}, than the stream's spec "
+            f"says, {spec.scaling}"
+        )
     if y.shape != ((n, n_classes) if spec.multilabel else (n,)):
         raise UserError(f"{where} has {n} samples, but labels of shape {y.shape}")
     if spec.multilabel != (y.dtype == np.bool_):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, cast
 
 import numpy as np
@@ -27,7 +27,6 @@ from ._sgd import (
     predict,
     trunk_and_head,
 )
-from ._views import Rows
 
 
 @dataclass
@@ -124,8 +123,8 @@ class GDumb(Learner):
 
     def _session(self) -> Session:
         """The memory as a session without validation data."""
-        x, y = self.exemplars.x, self.exemplars.y.cpu().numpy()
-        view, none = cast(View, Rows(x)), cast(View, Rows(x[:0]))
+        rows, y = self.exemplars.rows, self.exemplars.y.cpu().numpy()
+        view, none = cast(View, rows), cast(View, replace(rows, x=rows.x[:0]))
         return Session(
             x=view, y=y, val_x=none, val_y=y[:0], ids=np.arange(len(y)), classes=np.unique(y)
         )
