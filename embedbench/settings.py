@@ -66,6 +66,9 @@ def parse_settings(items: Sequence[str], learners: Sequence[str], given: str | N
         items=tuple(items),
     )
     for name in learners:
+        if name not in _REFERENCES:
+            shared = {k: v for k, v in start.get("every", {}).items() if k in _fields(name)}
+            settings.learners[name] = shared | settings.learners.get(name, {})
         if with_name := alias_settings(name):
             settings.learners[name] = {**settings.learners.get(name, {}), **with_name}
     for item in items:

@@ -135,7 +135,9 @@ def fit(
             value = loss_mean
         best.see(value, epoch, net)
         if decay is not None:
-            decay.step(value)
+            if best.lower(decay, value, net):
+                reason = "lr_min"
+                break
         elif best.waited > stop.patience:
             reason = "patience"
             break
