@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -36,6 +37,18 @@ def augment(name: str, x: Tensor, generator: torch.Generator) -> Tensor:
     generator : of the CPU; the same draws on every device, none for "none"
     """
     return AUGMENTS[name](x, generator)
+
+
+@dataclass(frozen=True)
+class Views:
+    """Views of images, batch after batch, as `augment` makes them from one generator."""
+
+    name: str
+    generator: torch.Generator
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Another view of each image of x (b, C, H, W); of "none" x itself, whatever its shape."""
+        return augment(self.name, x, self.generator)
 
 
 def crop_flip(x: Tensor, generator: torch.Generator) -> Tensor:
