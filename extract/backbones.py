@@ -19,11 +19,11 @@ from timm.data.transforms_factory import create_transform
 from torch import nn
 
 from embedbench.errors import UserError
+from embedbench.weights import hub_weights, load_weights
 
 from .fold import folded
 from .layers import Layers
 from .sources import Content, Source, open_image
-from .weights import hub_weights, load_weights
 
 # Backbones that are no models, and why weights, layers and half precision do not go with them.
 OURS = {

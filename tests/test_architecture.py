@@ -15,8 +15,10 @@ ROOMS = ("extract", "models", "protocols")
 
 # What a room may import from the core.
 CORE_FOR = {
-    "extract": {"cores", "errors", "exchange", "file", "idx", "samples", "split", "writer"},
-    "models": {"errors", "learner", "scoring", "stream"},
+    "extract": {
+        *{"cores", "errors", "exchange", "file", "idx", "samples", "split", "weights", "writer"},
+    },
+    "models": {"errors", "learner", "scoring", "stream", "weights"},
     "protocols": {
         *{"class_sessions", "errors", "file", "fscil_lists", "hierarchy", "layers", "on_demand"},
         *{"protocol", "samples", "shares", "stream"},
