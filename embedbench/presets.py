@@ -34,8 +34,8 @@ _LEAGUE_LEARNERS = (
     "mlp", "finetune", "joint", "ewc", "si", "mas", "lwf", "icarl", "bic", "lucir", "il2m",
 )  # fmt: skip
 
-# Abdelsalam et al. (2021, IIRC), Appendix A and their code. Their learning rate, 1 on CIFAR, is for a
-# residual network trained from scratch; on embeddings it is to be chosen: --tune
+# Abdelsalam et al. (2021, IIRC), Appendix A and their code. The learning rate, 1 on CIFAR, is for
+# a residual network trained from scratch; on embeddings it is to be chosen: --tune
 # lr=0.03,0.1,0.3,1. Learners that the paper does not have keep settings of their own.
 _IIRC = iirc({"lr": 1.0}, 140, 200)
 _IIRC_LEARNERS = (

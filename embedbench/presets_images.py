@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 # Abdelsalam et al. (2021, IIRC), Appendix A and their code. Epochs at most 140 and 100, twice as
-# many in the first session, of the joint reference 200 and 90. On ImageNet the images are cut from
-# larger ones, for which timm's augmentation stands here.
+# many in the first session, of the joint reference 200 and 90. On ImageNet, at 224 pixels, theirs
+# are cut from larger images; here timm's augmentation stands for that.
 _IIRC_STOP: dict[str, Any] = {
     "rule": "plateau",
     "monitor": "pw_js",
@@ -48,9 +48,10 @@ def with_rate(preset: dict[str, Any], learners: tuple[str, ...], lr: float) -> d
 
 # Masana et al. (2020), and for what the paper leaves open their code: a third of the learning rate
 # at the tenth epoch in a row without a gain, and on from the best one; a loss equal to the best is
-# no gain. λ and temperatures are tuned there: --tune lwf.lam=1,2,5,10.
+# no gain; crops and flips. λ and temperatures are tuned there: --tune lwf.lam=1,2,5,10.
 _ORDERINGS: dict[str, Any] = {
     "trunk": "resnet32",
+    "images": {"augment": "crop-flip"},
     "batch_size": 128,
     "lr": 0.1,
     "weight_decay": 2e-4,
@@ -72,8 +73,10 @@ _HERDED = {"memory": {"total": None, "per_class": 20, "select": "herding"}}
 
 # Michel et al. (2023) print neither network nor optimiser: these are of their later code, whose
 # residual network has 18 layers and no pooling before them. Every image is seen once, ten a step.
+# Its crops, flips, changes of colour and of scale are crops and flips here.
 _ONCE: dict[str, Any] = {
     "trunk": "resnet18_small_images",
+    "images": {"augment": "crop-flip"},
     "batch_size": 10,
     "lr": 0.01,
     "weight_decay": 1e-4,
@@ -86,12 +89,12 @@ _REPLAY = {"batch_size": 64, "memory": {"total": 2000, "select": "reservoir"}}
 IMAGES: dict[str, dict[str, Any]] = {
     "iirc-cifar-images": {
         "protocol": {"hierarchy": "iirc-cifar"},
-        **iirc({"trunk": "resnet32", "lr": 1.0}, 140, 200),
+        **iirc({"trunk": "resnet32", "images": {"augment": "crop-flip"}, "lr": 1.0}, 140, 200),
     },
     "iirc-imagenet-images": {
         "protocol": {"hierarchy": "iirc-imagenet-lite"},
         **with_rate(
-            iirc({"trunk": "resnet50", "lr": 0.1}, 100, 90),
+            iirc({"trunk": "resnet50", "images": {"augment": "timm"}, "lr": 0.1}, 100, 90),
             ("agem", "icarl", "icarl-cnn", "icarl-norm", "bic"),
             0.5,
         ),

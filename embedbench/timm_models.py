@@ -1,16 +1,19 @@
-"""Networks of the papers in timm's registry, so that all that knows timm's models knows them.
+"""Networks of the papers in timm's registry: `timm`, as `extract --backbone` and `--trunk` know it.
 
-Importing this module is what enters them; `extract --backbone` and `--trunk` both do.
+Importing this module is what enters them.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import timm
 from timm.models import build_model_with_cfg, generate_default_cfgs, register_model
 from timm.models.resnet import BasicBlock, ResNet
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
+
+__all__ = ["timm"]
 
 SMALL = 3, 1, 1  # kernel, stride and padding of the first convolution on small images
 

@@ -27,7 +27,7 @@ def check_trunk(setting: str, name: str) -> None:
     """Refuse a trunk that there is not."""
     if name in FLAT or name in RESNETS:
         return
-    import timm
+    from embedbench.timm_models import timm
 
     known = timm.list_models()
     if name.removeprefix("timm:").partition(".")[0] not in known:
@@ -80,7 +80,7 @@ def _config(name: str) -> dict[str, Any]:
     """What timm says of a model's weights, and the same of `RESNETS`."""
     if name in RESNETS:
         return {"architecture": name, "classifier": "head", "first_conv": "conv"}
-    import timm
+    from embedbench.timm_models import timm
 
     name = name.removeprefix("timm:")
     config = timm.get_pretrained_cfg(name)
@@ -89,7 +89,7 @@ def _config(name: str) -> dict[str, Any]:
 
 def _timm(name: str, shape: Sequence[int]) -> tuple[nn.Module, int]:
     """A model of timm without its classifier, for images of this shape, and its width."""
-    import timm
+    from embedbench.timm_models import timm
 
     channels, *size = shape
     options: dict[str, Any] = {"pretrained": False, "num_classes": 0, "in_chans": channels}
