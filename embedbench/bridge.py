@@ -54,7 +54,7 @@ def check_pair(frozen: Mapping[str, str], full: Mapping[str, str]) -> None:
 
 
 def bridge(roots: Sequence[Path]) -> dict[str, Any]:
-    """Pairs and what has no partner, as plain data; fractions, bytes, seconds, NaN.
+    """Pairs and what has no partner, as plain data; fractions, bytes, seconds, joules, NaN.
 
     Raises
     ------
@@ -158,8 +158,14 @@ def _entry(frozen: Row, full: Row) -> dict[str, Any]:
         "metrics": metrics,
         "bytes": _sides([(a["footprint"]["total"], b["footprint"]["total"]) for a, b in pairs]),
         "learn_seconds": seconds,
+        "learn_joules": _sides([(_joules(a), _joules(b)) for a, b in pairs]),
         "gap_per_hour": metrics[MAIN]["gap"]["mean"] / hours if hours else math.nan,
     }
+
+
+def _joules(record: Record) -> float:
+    """Joules of learning; NaN where the device did not tell them."""
+    return number(record.get("joules", {}).get("learn"))
 
 
 def _value(record: Record, name: str) -> float:

@@ -187,6 +187,10 @@ def run_cell(cell: Cell, root: Path, threads: int) -> Path:
         "learn": sum(s.learn_seconds for s in sessions),
         "evaluate": sum(s.evaluate_seconds for s in sessions),
     }
+    made["joules"] = {
+        "learn": sum(s.learn_joules for s in sessions),
+        "evaluate": sum(s.evaluate_joules for s in sessions),
+    }
     last = sessions[-1].footprint
     made["footprint"] = {**last, "total": sum(last.values())}
     made["environment"] |= {"torch": torch.__version__, "threads": threads}

@@ -24,6 +24,7 @@ from embedbench.learner import Learner
 from embedbench.runner import run_stream
 
 TINY = {"trunk": "resnet8", "epochs": 2}
+FULL = {**TINY, "augment": "crop-flip", "frozen": 1}  # where a fault of a learner would show
 FEW = ((0, 1), (2,))  # classes of each session, where what is learned does not matter
 
 
@@ -40,7 +41,10 @@ def images_are_learned(cls: type[Learner]) -> None:
 
 @learner_check
 def images_follow_the_seeds(cls: type[Learner]) -> None:
-    """On images, too, the four seeds decide everything, and scores ignore how batches are cut."""
+    """On images, too, the four seeds decide everything, and scores ignore how batches are cut.
+
+    Where the learner has a trunk, images are augmented, and a stage of it stands still.
+    """
     if not cls.tags.images:
         return
     stream = as_images(blobs(cls.tags, FEW, 17, n_val=4))
@@ -48,7 +52,7 @@ def images_follow_the_seeds(cls: type[Learner]) -> None:
     for other in (1, 2) if cls.tags.deterministic else (1,):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(other)
-            learner = small(cls, **TINY)
+            learner = small(cls, **FULL)
             teach(learner, stream)
         found.append(ask(learner, stream))
     demand(same(found[0], found[-1]), "expected the same scores from the same seeds, got others")
@@ -73,7 +77,7 @@ def images_go_on_from_a_state(cls: type[Learner]) -> None:
         return
     stream = as_images(blobs(cls.tags, FEW, 17, n_val=4))
     first, rest = (replace(stream, sessions=s) for s in (stream.sessions[:1], stream.sessions[1:]))
-    old, new = small(cls, **TINY), small(cls, **TINY)
+    old, new = small(cls, **FULL), small(cls, **FULL)
     run_stream(first, old, SEEDS)
     state = old.state_dict()
     held, total = state_bytes(state), old.footprint().total

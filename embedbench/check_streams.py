@@ -23,6 +23,7 @@ from embedbench.stream import (
 )
 
 N_CLASSES = 4
+LEVELS = (1 / 32,) * 3, (-4.0,) * 3  # how bytes are shown as blobs
 WIDTH = 12  # columns of the final embedding
 LAYER = WIDTH  # columns of an intermediate one, for learners that need them
 BATCH = 8  # samples in the batches of online learners
@@ -115,7 +116,7 @@ def as_images(stream: Stream) -> Stream:
         if id(table) not in tables:
             small = np.clip(128 + 32 * table.values, 0, 255).astype(np.uint8).reshape(-1, 2, 2, 3)
             values = small.repeat(4, axis=1).repeat(4, axis=2)
-            tables[id(table)] = Images(values, (1 / 32,) * 3, (-4.0,) * 3)
+            tables[id(table)] = Images(values, *LEVELS)
         return View(tables[id(table)], view.rows, 64)
 
     def session(s: Session) -> Session:
@@ -123,7 +124,7 @@ def as_images(stream: Stream) -> Stream:
 
     return replace(
         stream,
-        spec=replace(stream.spec, input_shape=(3, 8, 8)),
+        spec=replace(stream.spec, input_shape=(3, 8, 8), scaling=LEVELS),
         sessions=tuple(session(s) for s in stream.sessions),
         eval_sets=tuple(replace(e, x=shown(e.x)) for e in stream.eval_sets),
         features=f"{stream.features} as images",

@@ -61,6 +61,8 @@ def run(
     ] = None,
     order: Annotated[str | None, typer.Option(help="natural, random, size or a file.")] = None,
     trunk: Annotated[str | None, typer.Option(help="mlp, linear; of images resnet32, …")] = None,
+    weights: Annotated[str | None, typer.Option(help="Of the trunk: FILE, or hub.")] = None,
+    augment: Annotated[str | None, typer.Option(help="Of images: crop-flip or timm.")] = None,
     preset: Annotated[str | None, typer.Option(help="Settings by name: kemker, league.")] = None,
     tune: Annotated[
         list[str] | None, typer.Option(help="Values to choose from: mlp.lr=0.1,0.01.")
@@ -95,7 +97,7 @@ def run(
         raise UserError("give --seed or --seeds, not both")
     items = [*(settings or []), *([f"protocol.order={order}"] if order else [])]
     learners = [name.strip() for name in learner.split(",") if name.strip()]
-    items += trunk_items(trunk, learners)
+    items += trunk_items(learners, trunk=trunk, weights=weights, augment=augment)
     where = _device(device)
 
     def planned(more: list[str]) -> list[Cell]:

@@ -73,7 +73,7 @@ def _first_line(node: ast.ClassDef | ast.FunctionDef) -> str:
 
 
 def _backbones() -> list[dict[str, str]]:
-    """Ours, and every model that the installed timm registers, found in its source."""
+    """Ours, and every model that timm or we enter in timm's registry, found in the source."""
     spec = importlib.util.find_spec("timm")
     if spec is None or spec.origin is None:
         raise UserError("timm is not installed; install it with: pip install timm")
@@ -82,6 +82,8 @@ def _backbones() -> list[dict[str, str]]:
     for path in sorted((Path(spec.origin).parent / "models").glob("*.py")):
         for name in pattern.findall(path.read_text(encoding="utf-8")):
             names[name] = f"timm, {path.stem}"
+    for name in pattern.findall(Path(__file__).with_name("timm_models.py").read_text("utf-8")):
+        names[name] = "a network of the papers, to be pretrained"
     listed = [{"name": n, "summary": names[n]} for n in sorted(names)]
     return [
         {"name": "pixels", "summary": "flattened raw values, divided by 255"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from embedbench.errors import unknown
+from embedbench.presets_images import IMAGES, iirc
 
 # Early stopping on test accuracy is what Kemker et al. (2018) name in their text. Patience 0: the
 # first epoch that is no better ends the session, and the best epoch's weights stay. At least 20
@@ -33,30 +34,14 @@ _LEAGUE_LEARNERS = (
     "mlp", "finetune", "joint", "ewc", "si", "mas", "lwf", "icarl", "bic", "lucir", "il2m",
 )  # fmt: skip
 
-# Abdelsalam et al. (2021, IIRC), Appendix A and their code. Their learning rate, 1 on CIFAR (of
-# ImageNet .1 for finetune, er and lucir, .5 for the others), is that of a residual network trained
-# from scratch; on embeddings it is to be chosen: --tune lr=0.03,0.1,0.3,1.
-_IIRC_STOP: dict[str, Any] = {
-    "rule": "plateau",
-    "monitor": "pw_js",
-    "epochs": 140,
-    "first_epochs": 280,
-    "patience": 10,
-    "min_delta": 1e-3,
-    "min_steps": 0,
-}
-_IIRC: dict[str, Any] = {
-    "batch_size": 128,
-    "lr": 1.0,
-    "weight_decay": 1e-5,
-    "optimiser": "sgd",
-    "stop": _IIRC_STOP,
-}
-_IIRC_LAST = {**_IIRC, "stop": {**_IIRC_STOP, "restore": False}}  # the last epoch's weights stay
-_IIRC_ONCE = {**_IIRC, "stop": {**_IIRC_STOP, "epochs": 200, "first_epochs": None}}
-_IIRC_JOINT = {**_IIRC, "weights": "kept"}  # their code goes on with the network it has
-_IIRC_RANDOM = {"memory": {"total": None, "per_class": 20, "select": "random"}}
-_IIRC_ER = {**_IIRC, **_IIRC_RANDOM}
+# Abdelsalam et al. (2021, IIRC), Appendix A and their code. The learning rate, 1 on CIFAR, is for
+# a residual network trained from scratch; on embeddings it is to be chosen: --tune
+# lr=0.03,0.1,0.3,1. Learners that the paper does not have keep settings of their own.
+_IIRC = iirc({"lr": 1.0}, 140, 200)
+_IIRC_LEARNERS = (
+    "mlp", "finetune", "joint", "incremental-joint", "er", "er-infinite", "agem", "icarl",
+    "icarl-cnn", "icarl-norm", "bic", "lucir",
+)  # fmt: skip
 
 # Tang et al. (2024): FR's defaults are the paper's for CIFAR-100; these are its weights for
 # mini-ImageNet, and what the authors' scripts set instead.
@@ -79,6 +64,7 @@ _FR: dict[str, dict[str, Any]] = {
 }
 
 PRESETS: dict[str, dict[str, Any]] = {
+    **IMAGES,
     **{name: {"learners": {"fr": settings}} for name, settings in _FR.items()},
     "league": {
         "learners": {
@@ -89,13 +75,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     "iirc": {
         "learners": {
-            **dict.fromkeys(("mlp", "finetune"), _IIRC),
-            **dict.fromkeys(("joint", "incremental-joint"), _IIRC_JOINT),
-            **dict.fromkeys(("er", "er-infinite"), _IIRC_ER),
-            "agem": {**_IIRC_LAST, **_IIRC_RANDOM},
-            **dict.fromkeys(("icarl", "icarl-cnn", "icarl-norm", "bic"), _IIRC_LAST),
-            "lucir": {**_IIRC_LAST, "eta": 1.0},
-            "offline": {"mlp": _IIRC_ONCE},
+            "offline": _IIRC["learners"]["offline"],
+            **{n: _IIRC["every"] | _IIRC["learners"].get(n, {}) for n in _IIRC_LEARNERS},
         },
     },
     "kemker": {

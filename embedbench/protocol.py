@@ -293,4 +293,5 @@ def flat_spec(
         input_shape=table.shape_of(table.width),
         n_classes=file.samples.n_leaves,
         layers=layer_columns(file, layers, embedding),
+        scaling=table.scaling,
     )

@@ -166,15 +166,24 @@ HEADINGS = {
 def bridge_table(found: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     """Headings and cells of one table of `bridge`: a learner a line, both sides in a cell."""
     names = list(found["learners"][0]["metrics"])
-    heads = ["learner", "trunk", "n", *(HEADINGS[name] for name in names)]
+    costs = {"bytes": "MB", "learn_seconds": "learn s"}
+    if _has_joules(found):
+        costs["learn_joules"] = "learn J"
+    heads = ["learner", "trunk", "n", *(HEADINGS[name] for name in names), *costs.values()]
     lines = []
     for entry in found["learners"]:
         cells = [entry["learner"], entry["trunk"] or "–", str(entry["n"])]
         cells += [_both(entry["metrics"][name], name) for name in names]
-        for sides, text in ((entry["bytes"], megabytes), (entry["learn_seconds"], amount)):
-            cells.append(" → ".join(text(sides[side]["mean"]) for side in ("frozen", "full")))
+        for name in costs:
+            text = megabytes if name == "bytes" else amount
+            cells.append(" → ".join(text(entry[name][s]["mean"]) for s in ("frozen", "full")))
         lines.append([*cells, _number(entry["gap_per_hour"], "")])
-    return [*heads, "MB", "learn s", "points/h"], lines
+    return [*heads, "points/h"], lines
+
+
+def _has_joules(found: dict[str, Any]) -> bool:
+    """Whether both sides of a learner have them."""
+    return any(not math.isnan(e["learn_joules"]["gap"]["mean"]) for e in found["learners"])
 
 
 def _both(sides: dict[str, Any], metric: str) -> str:
@@ -193,7 +202,10 @@ def bridge_facts(found: dict[str, Any]) -> list[str]:
         frozen, full = (", ".join(_number(v, "") for v in values) for values in sides)
         facts.append(f"α_ideal {frozen} → {full} %")
     devices = [", ".join(found["devices"][side]) for side in ("frozen", "full")]
-    return [*facts, " → ".join(dict.fromkeys(devices))]
+    facts.append(" → ".join(dict.fromkeys(devices)))
+    if _has_joules(found):
+        facts.append("J: of the whole card, with all that ran there")
+    return facts
 
 
 BRIDGE_REMARKS = (

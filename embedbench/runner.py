@@ -6,7 +6,6 @@ The cutting of online batches and timing are here; what counts as an answer is i
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from embedbench.energy import Meter
 from embedbench.errors import UserError
 from embedbench.evaluators import Moment, evaluator_of
 from embedbench.label_sets import AnyPredictions, pw_js
@@ -27,12 +27,15 @@ GATHERED = 1024  # samples of an online stream that are gathered at once
 
 @dataclass
 class SessionLog:
-    """What one session cost: seconds, footprint (bytes by kind), and the learner's own log."""
+    """What one session cost: seconds, footprint (bytes by kind), the learner's own log, and joules;
+    NaN where the device does not tell them."""
 
     learn_seconds: float
     evaluate_seconds: float
     footprint: dict[str, int]
     log: dict[str, Any]
+    learn_joules: float = math.nan
+    evaluate_joules: float = math.nan
 
 
 def run_stream(
@@ -59,23 +62,26 @@ def run_stream(
     evaluator = evaluator_of(stream, device)
     seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)
     logs: list[SessionLog] = []
+    meter = Meter(device)
     before = 0  # samples of the sessions before
     for i, session in enumerate(stream.sessions):
         seen = seen.copy()
         seen[session.classes] = True
-        learning = evaluating = 0.0
+        learning, evaluating = np.zeros(2), np.zeros(2)  # seconds and joules
         log: dict[str, Any] = {}
-        began = time.perf_counter()
+        began = meter.read()
         for n, told in _teach(learner, session, seen, stream, seeds, i, before, device, progress):
             learner.prepare()
             _synchronise(device)
-            learned = time.perf_counter()
+            learned = meter.read()
             evaluator.ask(learner, Moment(i, before + n, seen))
-            done = time.perf_counter()
+            done = meter.read()
             learning, evaluating = learning + learned - began, evaluating + done - learned
             log, began = told, done
         before += len(session.x)
-        logs.append(SessionLog(learning, evaluating, dict(learner.footprint()), log))
+        (learn_s, learn_j), (evaluate_s, evaluate_j) = learning.tolist(), evaluating.tolist()
+        held = dict(learner.footprint())
+        logs.append(SessionLog(learn_s, evaluate_s, held, log, learn_j, evaluate_j))
         progress(f"session {i + 1}/{len(stream.sessions)}")
     return evaluator.predictions(), logs
 
@@ -127,6 +133,11 @@ def _check_samples(x: View, y: Labels, spec: StreamSpec, where: str) -> None:
         got = f"width {x.shape[0]}" if len(x.shape) == 1 else f"shape {x.shape}"
         said = spec.input_shape[0] if len(spec.input_shape) == 1 else spec.input_shape
         raise UserError(f"{where} has samples of {got}, the stream's spec says {said}")
+    if spec.scaling not in (None, x.table.scaling):
+        raise UserError(
+            f"{where} shows images by another scaling, {x.table.scaling}, than the stream's spec "
+            f"says, {spec.scaling}"
+        )
     if y.shape != ((n, n_classes) if spec.multilabel else (n,)):
         raise UserError(f"{where} has {n} samples, but labels of shape {y.shape}")
     if spec.multilabel != (y.dtype == np.bool_):

@@ -66,6 +66,9 @@ def parse_settings(items: Sequence[str], learners: Sequence[str], given: str | N
         items=tuple(items),
     )
     for name in learners:
+        if name not in _REFERENCES:
+            shared = {k: v for k, v in start.get("every", {}).items() if k in _fields(name)}
+            settings.learners[name] = shared | settings.learners.get(name, {})
         if with_name := alias_settings(name):
             settings.learners[name] = {**settings.learners.get(name, {}), **with_name}
     for item in items:
@@ -90,15 +93,20 @@ def parse_settings(items: Sequence[str], learners: Sequence[str], given: str | N
     return settings
 
 
-def trunk_items(trunk: str | None, learners: Sequence[str]) -> list[str]:
-    """`--set` items that give each learner, and the offline reference, a trunk; none without one.
+def trunk_items(learners: Sequence[str], **options: str | None) -> list[str]:
+    """`--set` items that give each learner, and the offline reference, a trunk and its training.
+
+    Parameters
+    ----------
+    options : `trunk` itself, and of its training `weights` and `augment`; None where not given
 
     Raises
     ------
     UserError
         A learner has no trunk to choose.
     """
-    if trunk is None:
+    given = {k: v for k, v in options.items() if v is not None}
+    if not given:
         return []
     own = [name for name in learners if name not in _REFERENCES]
     for name in own:
@@ -107,7 +115,11 @@ def trunk_items(trunk: str | None, learners: Sequence[str]) -> list[str]:
                 f"{name} has no trunk: it takes embeddings as they are. Run it on a file of them "
                 "(embedbench extract SOURCE --backbone NAME --out FILE), without --trunk"
             )
-    return [*(f"{name}.trunk={trunk}" for name in own), f"offline.mlp.trunk={trunk}"]
+    return [
+        f"{name}.{'trunk' if key == 'trunk' else f'images.{key}'}={value}"
+        for name in (*own, "offline.mlp")
+        for key, value in given.items()
+    ]
 
 
 def _seed(name: str, value: str) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.table import Images, Ints, Table, View
+from embedbench.table import Images, Ints, Scaling, Table, View
 
 # What others take from here, wherever it is written.
 __all__ = [
@@ -109,6 +109,8 @@ class StreamSpec:
     multilabel : labels are (n, C) bool
     layers : column slices of intermediate embeddings; the final embedding is columns [0, D)
     reveals_session_id : the session id is given in training and at test
+    scaling : of images, the factor and the offset of each channel by which bytes became the values
+        that are shown; None where that is not what they are
     """
 
     input_shape: tuple[int, ...]
@@ -116,6 +118,7 @@ class StreamSpec:
     multilabel: bool = False
     layers: dict[str, tuple[int, int]] = field(default_factory=dict)
     reveals_session_id: bool = False
+    scaling: Scaling | None = None
 
 
 @dataclass(frozen=True)

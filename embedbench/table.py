@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 Ints = NDArray[np.int64]
+Scaling = tuple[tuple[float, ...], tuple[float, ...]]  # factor and offset of each channel
 BLOCK = 1024  # images whose values are counted at once
 
 
@@ -30,6 +31,11 @@ class Table:
     def __init__(self, values: NDArray[Any]) -> None:
         self.values = values
         self._tensors: dict[str, torch.Tensor] = {}
+
+    @property
+    def scaling(self) -> Scaling | None:
+        """How bytes are shown; None where values are shown as they are."""
+        return None
 
     @property
     def width(self) -> int:
@@ -94,6 +100,11 @@ class Images(Table):
         self.factor = factor or (1 / 255,) * channels
         self.offset = offset or (0.0,) * channels
         self._scaling: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    @property
+    def scaling(self) -> Scaling:
+        """Factor and offset of each channel."""
+        return self.factor, self.offset
 
     @property
     def width(self) -> int:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import timm
 import torch
 from numpy.typing import NDArray
 from PIL import Image
@@ -19,11 +18,12 @@ from timm.data.transforms_factory import create_transform
 from torch import nn
 
 from embedbench.errors import UserError
+from embedbench.timm_models import timm
+from embedbench.weights import hub_weights, load_weights
 
 from .fold import folded
 from .layers import Layers
 from .sources import Content, Source, open_image
-from .weights import hub_weights, load_weights
 
 # Backbones that are no models, and why weights, layers and half precision do not go with them.
 OURS = {

@@ -79,5 +79,5 @@ def cosine_net(learner: Any, spec: StreamSpec, seed: int, *, eta: float) -> Cosi
         return CosineNet(n_inputs, learner.units, layers, spec.n_classes, eta=eta, seed=seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        trunk, width = image_trunk(learner.trunk, spec.input_shape, relu=False)
+        trunk, width = image_trunk(learner.trunk, spec.input_shape, learner.images, relu=False)
     return CosineNet(width, 0, 0, spec.n_classes, eta=eta, seed=seed, trunk=trunk)

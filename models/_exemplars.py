@@ -17,7 +17,7 @@ from embedbench.stream import Session, StreamSpec
 
 from ._herding import herding
 from ._memory import BY_SAMPLE, Memory, exemplar_bytes
-from ._views import Joined
+from ._views import Joined, Packing, Rows
 
 Features = Callable[[Tensor], Tensor]
 PARTS = ("x", "lists", "sets", "logits")  # what is held of every exemplar
@@ -31,7 +31,7 @@ def taught(session: Session) -> set[int]:
 
 
 class Exemplars:
-    """The exemplars of a learner, in tensors on its device.
+    """The exemplars of a learner, in tensors on its device; images as bytes (see `Packing`).
 
     `seed` decides what is kept; with `logits` the net's logits are stored beside each sample. In a
     multi-label stream a sample keeps the labels that its session gave it. It can be an exemplar of
@@ -50,7 +50,8 @@ class Exemplars:
         self.n = self.seen = 0  # samples stored, and offered so far
         self.classes: set[int] = set()  # labels offered so far, where the choice depends on them
         self.multilabel, n_classes = spec.multilabel, spec.n_classes
-        self._x = torch.zeros(0, *spec.input_shape, device=device)
+        self.packing = Packing(spec, device)
+        self._x = torch.zeros(0, *spec.input_shape, dtype=self.packing.dtype, device=device)
         self._lists = torch.zeros(0, dtype=torch.int64, device=device)
         n_labels = n_classes if spec.multilabel else 0
         self._sets = torch.zeros(0, n_labels, dtype=torch.bool, device=device)
@@ -63,7 +64,12 @@ class Exemplars:
     def x(self) -> Tensor:
         """The exemplars, (m, D) or (m, C, H, W) float32; after `keep` class by class, each class
         best first."""
-        return self._x[: self.n]
+        return self.packing.shown(self._x[: self.n])
+
+    @property
+    def rows(self) -> Rows:
+        """The same, read like a view; images are shown when they are asked for."""
+        return Rows(self._x[: self.n], self.packing)
 
     @property
     def y(self) -> Tensor:
@@ -101,10 +107,10 @@ class Exemplars:
         quota = self.memory.quota(len(self.classes))
         parts: list[tuple[Tensor, Tensor]] = []
         for c in sorted(self.classes):
-            x, sets = self.x[self.lists == c], self.sets[self.lists == c]
+            x, sets = self.rows.x[self.lists == c], self.sets[self.lists == c]
             if c in new:
                 own = (labels[:, c] if self.multilabel else labels == c).nonzero().flatten()
-                x = torch.cat([x, session.x.batch(own, self.device)])
+                x = torch.cat([x, self.packing.pack(session.x.batch(own, self.device))])
                 order = self._ranked(x, features, quota, draw)
                 x, sets = x[order], torch.cat([sets, self._sets_of(labels[own])])[order]
             parts.append((x[:quota], sets[:quota]))
@@ -122,8 +128,9 @@ class Exemplars:
     def _ranked(
         self, x: Tensor, features: Features, quota: int | None, draw: np.random.Generator
     ) -> Tensor:
-        """Rows of x, one class's samples (n, D), best first: `quota` of them at most."""
+        """Rows of x, one class's samples as they are held, best first: `quota` of them at most."""
         if self.memory.select == "herding":
+            x = self.packing.shown(x)
             return herding(features(x), min(len(x), len(x) if quota is None else quota))
         order = draw.permutation(len(x)) if self.memory.select == "random" else np.arange(len(x))
         return torch.from_numpy(order[:quota]).to(self.device)
@@ -140,7 +147,7 @@ class Exemplars:
         view = session.x
         return replace(
             session,
-            x=Joined(view.table, view.rows, view.width, view.columns, extra=self.x),
+            x=Joined(view.table, view.rows, view.width, view.columns, extra=self.rows),
             y=np.concatenate([session.y, y]),
             ids=np.concatenate([session.ids, np.full(self.n, -1)]),
             loss_classes=mask,
@@ -181,7 +188,7 @@ class Exemplars:
         self._reserve(max(self.n, max(places) + 1))
         to = torch.tensor(list(places), device=self.device)
         taken = torch.tensor(list(places.values()), device=self.device)
-        self._x[to], self._lists[to] = x[taken], labels[taken]
+        self._x[to], self._lists[to] = self.packing.pack(x[taken]), labels[taken]
         self._sets[to] = self._sets_of(y[taken])
         if logits is not None:
             self._logits[to] = logits[taken].detach()
@@ -239,16 +246,17 @@ class Exemplars:
         """Up to `k` different exemplars at random: x (k, D), y (k,), logits (k, C)."""
         chosen = draw.choice(self.n, min(k, self.n), replace=False, shuffle=False)
         index = torch.from_numpy(chosen).to(self.device)
-        return self._x[index], self.y[index], self._logits[index]
+        return self.packing.shown(self._x[index]), self.y[index], self._logits[index]
 
     def footprint(self) -> Footprint:
         """Bytes of samples and labels, and of the logits beside them."""
         widths = (math.prod(t.shape[1:]) for t in (self._x, self._logits, self._sets))
-        return Footprint(samples=self.n * exemplar_bytes(*widths))
+        each = self._x.element_size()
+        return Footprint(samples=self.n * exemplar_bytes(*widths, each=each))
 
     def state_dict(self) -> dict[str, Any]:
         """The exemplars, and what the choice of later ones depends on."""
-        state = {name: getattr(self, name).clone() for name in PARTS}
+        state = {name: getattr(self, f"_{name}")[: self.n].clone() for name in PARTS}
         return {**state, "seen": self.seen, "classes": sorted(self.classes)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

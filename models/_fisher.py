@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from ._net import trained
 from ._per_sample import BLOCK, gradients, is_mlp
 
 FISHER_BATCH = 1024  # samples; larger ones fall out of a processor's caches
@@ -21,7 +22,8 @@ def fisher_diagonal(
     most_classes: int = 50,
     mask: Tensor | None = None,
 ) -> list[Tensor]:
-    """Diagonal Fisher information at x (n, D) or (n, C, H, W), y (n,): one tensor per parameter.
+    """Diagonal Fisher information at x (n, D) or (n, C, H, W), y (n,): one tensor per trained
+    parameter.
 
     F_i = 1/n Σ_x E_c[(∂ log p(c|x) / ∂θ_i)²], c over all classes ("exact", up to `most_classes`),
     one draw from p ("sampled") or the true class ("empirical"). `mask`, (C,), is added to the
@@ -60,7 +62,7 @@ def _by_sample(
     net: nn.Module, x: Tensor, y: Tensor, u: Tensor, kind: str, mask: Tensor | None
 ) -> list[Tensor]:
     """The same by the gradient of every sample alone."""
-    total = [torch.zeros_like(p) for p in net.parameters()]
+    total = [torch.zeros_like(p) for p in trained(net)]
 
     def log_p(logits: Tensor, label: Tensor) -> Tensor:
         masked = logits if mask is None else logits + mask

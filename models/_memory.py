@@ -60,9 +60,10 @@ def check_memory(learner: Any, known: tuple[str, ...]) -> None:
         raise unknown(f"{name}.memory.select", learner.memory.select, known)
 
 
-def exemplar_bytes(width: int, n_logits: int = 0, n_labels: int = 0) -> int:
-    """Bytes of one exemplar: `width` float32, an int64 label, and logits where they are stored.
+def exemplar_bytes(width: int, n_logits: int = 0, n_labels: int = 0, *, each: int = 4) -> int:
+    """Bytes of one exemplar: `width` values of `each` bytes, 4, or of images held as bytes 1, an
+    int64 label, and logits where they are stored.
 
     In a multi-label stream the label is that whose exemplar it is, beside all of its `n_labels`.
     """
-    return 4 * width + 8 + 4 * n_logits + n_labels
+    return each * width + 8 + 4 * n_logits + n_labels

@@ -15,6 +15,8 @@ from embedbench.errors import UserError, unknown
 from embedbench.learner import Footprint, Seeds, tensor_bytes
 from embedbench.stream import StreamSpec
 
+from ._augment import Views
+from ._image_training import settle_images
 from ._nadam import NAdam
 from ._trunk import FLAT, check_trunk, image_trunk
 
@@ -26,6 +28,8 @@ OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 
 
 PART = 1024  # images that go through a net at once without a gradient
+VIEWS = 1  # of the uses of a seed in a session, the augmentation of images
+PLAIN = Views("none", torch.Generator())
 
 
 class Net(nn.Sequential):
@@ -61,7 +65,7 @@ def trunk_and_head(learner: Any, spec: StreamSpec, seed: int) -> Net:
         return net if len(spec.input_shape) == 1 else Net(nn.Flatten(), *net)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        trunk, width = image_trunk(learner.trunk, spec.input_shape)
+        trunk, width = image_trunk(learner.trunk, spec.input_shape, learner.images)
         return Net(trunk, nn.Linear(width, spec.n_classes))
 
 
@@ -122,7 +126,12 @@ def make_optimiser(
     name: str, net: nn.Module, *, lr: float, weight_decay: float
 ) -> torch.optim.Optimizer:
     """An optimiser by name: "nadam", "adam", "sgd" (momentum 0.9)."""
-    return OPTIMISERS[name](net.parameters(), lr=lr, weight_decay=weight_decay)
+    return OPTIMISERS[name](trained(net), lr=lr, weight_decay=weight_decay)
+
+
+def trained(net: nn.Module) -> list[nn.Parameter]:
+    """The parameters of a net that are trained, in its order."""
+    return [p for p in net.parameters() if p.requires_grad]
 
 
 def optimiser_of(learner: Any, net: nn.Module) -> torch.optim.Optimizer:
@@ -133,9 +142,9 @@ def optimiser_of(learner: Any, net: nn.Module) -> torch.optim.Optimizer:
 def check_training(learner: Any) -> None:
     """Refuse values of the settings that gradient learners share which no training goes on with.
 
-    Raises `UserError` for the first of trunk, units, layers, batch_size, lr, weight_decay,
-    optimiser and optimiser_state that does not fit. A learner that knows no sessions has no
-    optimiser_state: it keeps its optimiser.
+    Raises `UserError` for the first of trunk, images, units, layers, batch_size, lr, weight_decay,
+    optimiser and optimiser_state that does not fit; fills in the digest of the trunk's weights. A
+    learner that knows no sessions has no optimiser_state: it keeps its optimiser.
     """
     name = type(learner).__module__.rpartition(".")[2].replace("_", "-")
     state = getattr(learner, "optimiser_state", "kept")
@@ -146,6 +155,8 @@ def check_training(learner: Any) -> None:
         if value not in known:
             raise unknown(f"{name}.{setting}", value, known)
     check_trunk(f"{name}.trunk", getattr(learner, "trunk", "mlp"))  # not every one has a choice
+    if hasattr(learner, "images"):
+        settle_images(name, learner)
     layers = getattr(learner, "layers", 0)  # not every network has a number of them
     for setting, got, fits, expected in (
         ("units", learner.units, learner.units >= 1, "at least 1"),
@@ -169,7 +180,20 @@ def optimiser_bytes(optimiser: torch.optim.Optimizer) -> int:
     return tensor_bytes(*moments)
 
 
-def generator(seed: int, counter: int) -> torch.Generator:
-    """A generator for the `counter`-th use of `seed`, so that a resumed run draws the same."""
-    state = np.random.SeedSequence([seed, counter]).generate_state(1, dtype=np.uint64)
+def views_of(learner: Any, counter: int, draw: np.random.Generator | None = None) -> Views:
+    """How a learner is shown its images in the `counter`-th session, or online step.
+
+    `draw`, if given, tells the views of one session apart; only where there is something to draw.
+    """
+    images = getattr(learner, "images", None)
+    if images is None or images.augment == "none":
+        return PLAIN
+    more = [] if draw is None else [int(draw.integers(2**32))]
+    return Views(images.augment, generator(learner.seeds.batches, counter, VIEWS, *more))
+
+
+def generator(seed: int, *counters: int) -> torch.Generator:
+    """A generator for the use of `seed` that `counters` number, so that a resumed run draws the
+    same."""
+    state = np.random.SeedSequence([seed, *counters]).generate_state(1, dtype=np.uint64)
     return torch.Generator().manual_seed(int(state[0] >> np.uint64(1)))

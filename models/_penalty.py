@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from ._net import trained
+
 
 def pull(net: nn.Module, weight: Sequence[Tensor], anchor: Sequence[Tensor], by: float) -> None:
-    """Add the gradient of by/2 Σ_i weight_i (θ_i - anchor_i)² to the parameters' gradients."""
-    for p, w, a in zip(net.parameters(), weight, anchor, strict=True):
+    """Add the gradient of by/2 Σ_i weight_i (θ_i - anchor_i)² to that of all θ_i that are trained."""
+    for p, w, a in zip(trained(net), weight, anchor, strict=True):
         assert p.grad is not None
         p.grad.addcmul_(w, p.data - a, value=by)

@@ -20,7 +20,7 @@ def is_mlp(net: nn.Module) -> bool:
 def gradients(
     net: nn.Module, value: Callable[..., Tensor], x: Tensor, *beside: Tensor
 ) -> list[Tensor]:
-    """Gradients by each parameter of `value` of every sample alone, (b, *shape) each.
+    """Gradients by each trained parameter of `value` of every sample alone, (b, *shape) each.
 
     Parameters
     ----------
@@ -29,12 +29,13 @@ def gradients(
     x : (b, D) or (b, C, H, W)
     beside : (b, …) each
     """
-    parameters = {name: p.detach() for name, p in net.named_parameters()}
-    buffers = dict(net.named_buffers())
+    parameters = {name: p.detach() for name, p in net.named_parameters() if p.requires_grad}
+    others = {name: p for name, p in net.named_parameters() if not p.requires_grad}
+    others |= dict(net.named_buffers())
 
     def of_one(theta: dict[str, Tensor], one: Tensor, *own: Tensor) -> Tensor:
-        logits = functional_call(net, (theta, buffers), (one[None],))
+        logits = functional_call(net, (theta, others), (one[None],))
         return value(logits[0], *own)
 
     found = vmap(grad(of_one), in_dims=(None, *[0] * (1 + len(beside))))(parameters, x, *beside)
-    return [found[name] for name, _ in net.named_parameters()]
+    return [found[name] for name in parameters]

@@ -106,7 +106,7 @@ class Samples:
             "y": self.y,
             "ids": self.ids,
             "tables": [t.part(rows, self.width).values for t, rows in tables],
-            "scaling": [(t.factor, t.offset) if isinstance(t, Images) else () for t, _ in tables],
+            "scaling": [t.scaling for t, _ in tables],
             "views": [
                 {
                     "table": number[id(v.table)],

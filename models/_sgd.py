@@ -11,6 +11,7 @@ from torch import nn
 
 from embedbench.stream import Session
 
+from ._augment import Views
 from ._loss import (
     Objective,
     batch_loss,
@@ -21,6 +22,7 @@ from ._loss import (
     validation_value,
 )
 from ._net import (
+    PLAIN,
     Net,
     check_training,
     features_of,
@@ -33,7 +35,9 @@ from ._net import (
     optimiser_bytes,
     optimiser_of,
     predict,
+    trained,
     trunk_and_head,
+    views_of,
 )
 from ._stop import Best, Stop
 
@@ -60,7 +64,9 @@ __all__ = [
     "predict",
     "set_loss",
     "train",
+    "trained",
     "trunk_and_head",
+    "views_of",
 ]
 
 
@@ -78,6 +84,7 @@ def fit(
     stepped: Callable[[], None] | None = None,
     validate: Callable[[], float] | None = None,
     first: bool = False,
+    views: Views = PLAIN,
 ) -> dict[str, Any]:
     """Train `net` on a session until `stop` says so.
 
@@ -90,6 +97,7 @@ def fit(
     validate : the monitored value, lower is better, instead of the one on the session's validation
         data
     first : this is the first session
+    views : how the images of a batch are shown to `objective` in training
 
     Returns the log: epochs, steps, stop reason, the best epoch, last training loss, validation
     value, and the learning rate where it was lowered.
@@ -107,7 +115,7 @@ def fit(
         order = torch.randperm(n, generator=generator).to(device)
         for index in torch.split(order, batch_size):
             optimiser.zero_grad(set_to_none=True)
-            loss = loss_of(session.x.batch(index, device), y[index])
+            loss = loss_of(views(session.x.batch(index, device)), y[index])
             loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
             if regularise is not None:
                 regularise()
@@ -135,7 +143,9 @@ def fit(
             value = loss_mean
         best.see(value, epoch, net)
         if decay is not None:
-            decay.step(value)
+            if best.lower(decay, value, net):
+                reason = "lr_min"
+                break
         elif best.waited > stop.patience:
             reason = "patience"
             break
@@ -192,4 +202,5 @@ def train(
         stepped=stepped,
         validate=validate,
         first=learner.learned == 0,
+        views=views_of(learner, learner.learned),
     )

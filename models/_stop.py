@@ -15,7 +15,6 @@ from embedbench.errors import UserError, unknown
 
 RULES = ("patience", "plateau", "epochs", "trained")
 MONITORS = ("loss", "accuracy", "pw_js")
-DECAY = 0.1  # of the learning rate on a plateau
 
 
 @dataclass(frozen=True)
@@ -26,13 +25,14 @@ class Stop:
     does to sessions of forty samples: a rule that counts epochs stops before anything is learned.
     "patience" looks at the session's own validation data; exemplars of older ones are not in it.
     "plateau" is that of Abdelsalam et al. (2021, IIRC), Appendix A, with `patience` 10, `min_delta`
-    1e-3 and `monitor` "pw_js", as their code has it.
+    1e-3 and `monitor` "pw_js", as their code has it. `lr_min` and `rewind` are from
+    the code of Masana et al. (2020).
 
     Parameters
     ----------
     rule : "patience": once more than `patience` epochs in a row brought no better validation value;
         "plateau": after `epochs`; once more than `patience` epochs in a row brought no better
-        validation value, the learning rate falls to a tenth, and the count begins anew; "epochs":
+        validation value, the learning rate falls by `factor`, and the count begins anew; "epochs":
         after `epochs`; "trained": once an epoch's mean training loss is ≤ `target`
     epochs : the cap of every rule
     first_epochs : the cap in the first session; None: `epochs`
@@ -43,6 +43,9 @@ class Stop:
     restore : go back to the weights of the best epoch
     ties : which of several equally good epochs is best, "later" or "earlier"
     target : training loss, nats, of the rule "trained"
+    factor : of the learning rate on a plateau, in (0, 1)
+    lr_min : the rule "plateau" ends, too, once the learning rate has fallen below it
+    rewind : on a plateau go back to the weights of the best epoch so far, and on from there
     """
 
     rule: str = "patience"
@@ -55,6 +58,9 @@ class Stop:
     restore: bool = True
     ties: str = "later"
     target: float = 0.05
+    factor: float = 0.1
+    lr_min: float = 0.0
+    rewind: bool = False
 
     def __post_init__(self) -> None:
         for what, value, known in (
@@ -69,6 +75,10 @@ class Stop:
                 raise UserError(f"stop.{name} must be at least 1, got {epochs}")
         if self.patience < 0:
             raise UserError(f"stop.patience must be at least 0, got {self.patience}")
+        if not 0 < self.factor < 1:
+            raise UserError(f"stop.factor must be in (0, 1), got {self.factor}")
+        if self.rewind and not self.restore:
+            raise UserError("stop.rewind goes to the best weights: it needs stop.restore=true")
 
     def cap(self, *, first: bool) -> int:
         """Epochs at most, in the `first` session or a later one."""
@@ -80,7 +90,7 @@ class Stop:
             return None
         return ReduceLROnPlateau(
             optimiser,
-            factor=DECAY,
+            factor=self.factor,
             patience=self.patience,
             threshold=self.min_delta,
             threshold_mode="abs",
@@ -108,3 +118,13 @@ class Best:
             self.mark, self.waited = value, 0
         else:
             self.waited += 1
+
+    def lower(self, decay: ReduceLROnPlateau, value: float, net: nn.Module) -> bool:
+        """Lower the learning rate where the rule says so, once `value` was seen; whether training
+        ends with that."""
+        group = decay.optimizer.param_groups[0]
+        before = group["lr"]
+        decay.step(value)
+        if self.stop.rewind and group["lr"] < before and self.weights is not None:
+            net.load_state_dict(self.weights)
+        return bool(group["lr"] < self.stop.lr_min)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from itertools import pairwise
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from embedbench.errors import UserError, unknown
+from embedbench.weights import hub_weights, load_weights
+
+if TYPE_CHECKING:
+    from ._image_training import ImageTraining
 
 FLAT = ("mlp", "linear")  # take vectors, or the values of an image in a row
 RESNETS = {"resnet8": 1, "resnet20": 3, "resnet32": 5}  # blocks a stage
@@ -21,20 +27,32 @@ def check_trunk(setting: str, name: str) -> None:
     """Refuse a trunk that there is not."""
     if name in FLAT or name in RESNETS:
         return
-    import timm
+    from embedbench.timm_models import timm
 
     known = timm.list_models()
     if name.removeprefix("timm:").partition(".")[0] not in known:
         raise unknown(setting, name, [*FLAT, *RESNETS, *known])
 
 
-def image_trunk(name: str, shape: Sequence[int], *, relu: bool = True) -> tuple[nn.Module, int]:
-    """A trunk for images, from scratch by the global random state, and the width of its features.
+def weights_file(name: str, weights: str) -> Path:
+    """The file of a trunk's weights, "hub" or a path; from the hub it is fetched once."""
+    if weights != "hub":
+        return Path(weights)
+    if name in RESNETS:
+        raise UserError(f"nobody publishes weights of {name}; give a file with --weights FILE")
+    return hub_weights(name, _config(name))[0]
+
+
+def image_trunk(
+    name: str, shape: Sequence[int], images: ImageTraining, *, relu: bool = True
+) -> tuple[nn.Module, int]:
+    """A trunk for images and the width of its features; from scratch by the global random state.
 
     Parameters
     ----------
     name : in `RESNETS`, or a model of timm, with or without "timm:" before it
     shape : (C, H, W)
+    images : how it is trained
     relu : False: without the last ReLU, where the trunk is one of `RESNETS`
     """
     if len(shape) != 3:
@@ -44,22 +62,42 @@ def image_trunk(name: str, shape: Sequence[int], *, relu: bool = True) -> tuple[
             "or with --trunk mlp"
         )
     if name in RESNETS:
-        return Trunk(ResNet(shape[0], RESNETS[name], relu=relu)), STAGES[-1]
-    return _timm(name.removeprefix("timm:"), shape)
+        body: nn.Module = ResNet(shape[0], RESNETS[name], relu=relu)
+        width = STAGES[-1]
+    else:
+        body, width = _timm(name, shape)
+    if images.weights:
+        file = weights_file(name, images.weights)
+        load_weights(body, file, _config(name), channels=shape[0])
+    if images.frozen:
+        freeze(name, body, images.frozen)
+    if images.compile:
+        body.compile()
+    return Trunk(body, bf16=images.amp == "bf16", channels_last=images.channels_last), width
+
+
+def _config(name: str) -> dict[str, Any]:
+    """What timm says of a model's weights, and the same of `RESNETS`."""
+    if name in RESNETS:
+        return {"architecture": name, "classifier": "head", "first_conv": "conv"}
+    from embedbench.timm_models import timm
+
+    name = name.removeprefix("timm:")
+    config = timm.get_pretrained_cfg(name)
+    return {"architecture": name} if config is None else dict(config.to_dict())
 
 
 def _timm(name: str, shape: Sequence[int]) -> tuple[nn.Module, int]:
     """A model of timm without its classifier, for images of this shape, and its width."""
-    import timm
+    from embedbench.timm_models import timm
 
     channels, *size = shape
     options: dict[str, Any] = {"pretrained": False, "num_classes": 0, "in_chans": channels}
-    config = timm.get_pretrained_cfg(name)
-    if config is not None and config.fixed_input_size:
+    if _config(name).get("fixed_input_size"):
         options["img_size"] = tuple(size)
     build: Callable[..., nn.Module] = timm.create_model
     try:
-        body = build(name, **options)
+        body = build(name.removeprefix("timm:"), **options)
         with torch.no_grad():
             width = int(body.eval()(torch.zeros(2, *shape)).shape[1])
     except Exception as error:  # whatever a model asserts
@@ -67,29 +105,118 @@ def _timm(name: str, shape: Sequence[int]) -> tuple[nn.Module, int]:
             f"trunk {name!r} cannot be built for images of shape {tuple(shape)} "
             f"({type(error).__name__}: {error}); choose another, or images of another size"
         ) from error
-    return Trunk(body.train()), width
+    return body.train(), width
+
+
+def freeze(name: str, body: nn.Module, stages: int) -> None:
+    """Let the first stages of a trunk, or with -1 all of it, be as they are."""
+    if stages < 0:
+        body.requires_grad_(False)
+        return
+    groups = stages_of(body)
+    if stages > len(groups):
+        raise UserError(
+            f"images.frozen must be -1 or at most {len(groups)}, the stages that are known of "
+            f"trunk {name!r}; got {stages}"
+        )
+    parameters = dict(body.named_parameters())
+    for group in groups[:stages]:
+        for key in group:
+            parameters[key].requires_grad_(False)
+
+
+def stages_of(body: nn.Module) -> list[list[str]]:
+    """Names of the parameters of each stage, from the input on; those of the stem are with the
+    first. None of a model that does not tell."""
+    if isinstance(body, ResNet):
+        n = len(body.blocks) // len(STAGES)
+        place = {f"blocks.{i}.": i // n for i in range(len(body.blocks))}
+        groups: list[list[str]] = [[] for _ in STAGES]
+        for key, _ in body.named_parameters():
+            groups[next((k for start, k in place.items() if key.startswith(start)), 0)].append(key)
+        return groups
+    if not hasattr(body, "group_matcher"):
+        return []
+    from timm.models import group_parameters
+
+    matcher: Any = body.group_matcher
+    found: dict[int, list[str]] = group_parameters(body, matcher(coarse=True))
+    stem, *rest = (found[k] for k in sorted(found))
+    return [stem + rest[0], *rest[1:]] if rest else [stem]
 
 
 class Trunk(nn.Module):
     """An image network without its classifier: x (n, C, H, W) to features (n, width).
 
     A batch of one sample, which has no statistics for BatchNorm, goes by the running ones and
-    leaves them alone.
+    leaves them alone. Modules of which no parameter is trained are always in evaluation mode.
+
+    Parameters
+    ----------
+    body : the network; if it is compiled, it is so in training alone
+    bf16 : in training its arithmetic is bfloat16; features are float32
+    channels_last : so its weights lie in memory, and in training the images
     """
 
-    def __init__(self, body: nn.Module) -> None:
+    def __init__(self, body: nn.Module, *, bf16: bool = False, channels_last: bool = False) -> None:
         super().__init__()
-        self.body = body
+        self.body, self.bf16, self.channels_last = body, bf16, channels_last
+        if channels_last:
+            body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.still = _untrained(body)
+        self.train(body.training)
+
+    def train(self, mode: bool = True) -> Trunk:
+        """Begin training, but for what stands still; or, with False, evaluation."""
+        super().train(mode)
+        for module in self.still:
+            module.eval()
+        return self
 
     def forward(self, x: Tensor) -> Tensor:
         """Features of x, (n, width)."""
-        alone = self.training and len(x) == 1
-        if alone:
-            self.body.eval()
-        phi: Tensor = self.body(x)
-        if alone:
-            self.body.train()
+        if not self.training:
+            return self._plainly(x)
+        if self.channels_last:
+            x = x.contiguous(memory_format=torch.channels_last)
+        with torch.autocast(x.device.type, torch.bfloat16) if self.bf16 else nullcontext():
+            if len(x) > 1:
+                phi = self._stepping(x)
+            else:
+                self.body.eval()
+                phi = self._plainly(x)
+                self.train()
+        return phi.to(x.dtype)
+
+    def _plainly(self, x: Tensor) -> Tensor:
+        phi: Tensor = self.body.forward(x)  # which is never the compiled one
         return phi
+
+    def _stepping(self, x: Tensor) -> Tensor:
+        try:
+            phi: Tensor = self.body(x)
+        except RuntimeError as error:
+            from torch._dynamo.exc import TorchDynamoException
+
+            if not isinstance(error, TorchDynamoException):
+                raise
+            raise UserError(
+                f"torch.compile cannot compile the trunk here ({_first_line(error)}); it needs a "
+                "C++ compiler on a CPU, Triton on a GPU: install it, or leave images.compile out"
+            ) from error
+        return phi
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _untrained(module: nn.Module) -> tuple[nn.Module, ...]:
+    """The outermost modules that have parameters, none of which is trained."""
+    parameters = list(module.parameters())
+    if parameters and not any(p.requires_grad for p in parameters):
+        return (module,)
+    return tuple(m for child in module.children() for m in _untrained(child))
 
 
 class ResNet(nn.Module):

@@ -13,6 +13,7 @@ from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
 from embedbench.stream import Session, StreamSpec
 
 from ._exemplars import Exemplars, taught
+from ._image_training import ImageTraining
 from ._memory import BY_SAMPLE, Memory, check_memory
 from ._sgd import (
     Objective,
@@ -24,6 +25,8 @@ from ._sgd import (
     predict,
     set_loss,
     train,
+    trained,
+    views_of,
 )
 
 
@@ -46,6 +49,7 @@ class AGEM(Learner):
     Parameters
     ----------
     trunk, units, layers, lr, weight_decay, optimiser, memory, optimiser_state, stop : as in `er`
+    images : as in `er`
     batch_size : samples drawn from memory for the reference gradient; of a whole session, also
         those of a step
     """
@@ -60,6 +64,7 @@ class AGEM(Learner):
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
     optimiser_state: str = "fresh"
     stop: Stop = field(default_factory=Stop)
+    images: ImageTraining = field(default_factory=ImageTraining)
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, multilabel=True, images=True)
     state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "exemplars", "steps", "learned")
@@ -76,12 +81,13 @@ class AGEM(Learner):
 
     def observe(self, x: Tensor, y: Tensor) -> None:
         draw = np.random.default_rng([self.seeds.batches, self.steps])
+        view = views_of(self, self.steps)
         self.net.train()
         seen = self.exemplars.meet(y)
-        gradient = self._gradient(x, y, seen)
+        gradient = self._gradient(view(x), y, seen)
         if len(self.exemplars):
             old_x, old_y, _ = self.exemplars.sample(self.batch_size, draw)
-            gradient = project(gradient, self._gradient(old_x, old_y, seen))
+            gradient = project(gradient, self._gradient(view(old_x), old_y, seen))
         self._set_gradient(gradient)
         self.optimiser_.step()
         self.optimiser_.zero_grad(set_to_none=True)
@@ -94,8 +100,9 @@ class AGEM(Learner):
         draw = np.random.default_rng([self.seeds.batches, self.learned])
 
         def regularise() -> None:
-            gradient = torch.cat([_grad(p).flatten() for p in self.net.parameters()])
+            gradient = torch.cat([_grad(p).flatten() for p in trained(self.net)])
             old_x, old_y, _ = self.exemplars.sample(self.batch_size, draw)
+            old_x = views_of(self, self.learned, draw)(old_x)
             self._set_gradient(project(gradient, self._gradient(old_x, old_y, old)))
 
         log = train(
@@ -116,14 +123,14 @@ class AGEM(Learner):
     def _gradient(self, x: Tensor, y: Tensor, classes: Tensor | None) -> Tensor:
         """Gradient of the mean loss by all parameters, as one vector."""
         loss = batch_loss(self.net(x), y, classes)
-        parts = torch.autograd.grad(loss, list(self.net.parameters()))
+        parts = torch.autograd.grad(loss, trained(self.net))
         return torch.cat([g.flatten() for g in parts])
 
     def _set_gradient(self, gradient: Tensor) -> None:
-        parameters = list(self.net.parameters())
+        parameters = trained(self.net)
         parts = torch.split(gradient, [p.numel() for p in parameters])
         for p, part in zip(parameters, parts, strict=True):
-            p.grad = part.view_as(p)
+            p.grad = torch.empty_like(p).copy_(part.view_as(p))  # in memory as p lies there
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         return predict(self.net, x)

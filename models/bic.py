@@ -19,6 +19,7 @@ from embedbench.stream import Session, StreamSpec, View
 
 from ._distill import distillation, only
 from ._exemplars import Exemplars, taught
+from ._image_training import ImageTraining
 from ._memory import BY_SESSION, Memory, check_memory
 from ._sgd import (
     Objective,
@@ -68,6 +69,7 @@ class BiC(Learner):
     ----------
     trunk, units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in
         `mlp`
+    images : as in `mlp`
     temperature : T > 0
     hold_out : share of a class's exemplars, in (0, 1)
     memory : at least one exemplar a class, "herding", "random" or "all"
@@ -82,6 +84,7 @@ class BiC(Learner):
     optimiser: str = "nadam"
     optimiser_state: str = "fresh"
     stop: Stop = field(default_factory=Stop)
+    images: ImageTraining = field(default_factory=ImageTraining)
     temperature: float = 2.0
     hold_out: float = 0.1
     memory: Memory = field(default_factory=Memory)

@@ -14,8 +14,9 @@ from embedbench.learner import Footprint, Learner, Seeds, Tags
 from embedbench.stream import StreamSpec
 
 from ._exemplars import Exemplars
+from ._image_training import ImageTraining
 from ._memory import BY_SAMPLE, Memory, check_memory
-from ._sgd import check_training, net_bytes, new_net, predict
+from ._sgd import check_training, net_bytes, new_net, predict, views_of
 
 
 @dataclass
@@ -33,7 +34,7 @@ class DERpp(Learner):
 
     Parameters
     ----------
-    trunk, units, layers, lr, weight_decay, optimiser, memory : as in `er`
+    trunk, units, layers, lr, weight_decay, optimiser, images, memory : as in `er`
     batch_size : samples of each of the two draws
     alpha : α ≥ 0, weight of the stored logits
     beta : β ≥ 0, weight of the stored labels
@@ -46,6 +47,7 @@ class DERpp(Learner):
     lr: float = 0.02
     weight_decay: float = 1e-4
     optimiser: str = "sgd"
+    images: ImageTraining = field(default_factory=ImageTraining)
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
     alpha: float = 0.2
     beta: float = 1.0
@@ -67,15 +69,16 @@ class DERpp(Learner):
 
     def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
         draw = np.random.default_rng([self.seeds.batches, self.steps])
+        view = views_of(self, self.steps)
         self.net.train()
-        z = self.net(x)
+        z = self.net(view(x))
         loss = cross_entropy(z, y)
         if len(self.exemplars):
             old_x, _, old_z = self.exemplars.sample(self.batch_size, draw)
-            loss = loss + self.alpha * mse_loss(self.net(old_x), old_z)
+            loss = loss + self.alpha * mse_loss(self.net(view(old_x)), old_z)
             if self.beta:
                 old_x, old_y, _ = self.exemplars.sample(self.batch_size, draw)
-                loss = loss + self.beta * cross_entropy(self.net(old_x), old_y)
+                loss = loss + self.beta * cross_entropy(self.net(view(old_x)), old_y)
         self.optimiser_.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.optimiser_.step()

@@ -12,8 +12,9 @@ from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
 from embedbench.stream import Session, StreamSpec
 
 from ._exemplars import Exemplars
+from ._image_training import ImageTraining
 from ._memory import BY_SAMPLE, Memory, check_memory
-from ._sgd import Stop, batch_loss, check_training, net_bytes, new_net, predict, train
+from ._sgd import Stop, batch_loss, check_training, net_bytes, new_net, predict, train, views_of
 
 
 @dataclass
@@ -34,7 +35,7 @@ class ER(Learner):
 
     Parameters
     ----------
-    trunk, units, layers, lr, weight_decay, optimiser : as in `mlp`
+    trunk, units, layers, lr, weight_decay, optimiser, images : as in `mlp`
     batch_size : samples drawn from memory at each step; of a whole session, those of a step
     memory : which samples are kept, "reservoir", "balanced" (as in `gdumb`) or "all"; of whole
         sessions also "random"
@@ -51,6 +52,7 @@ class ER(Learner):
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
     optimiser_state: str = "fresh"
     stop: Stop = field(default_factory=Stop)
+    images: ImageTraining = field(default_factory=ImageTraining)
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, multilabel=True, images=True)
     state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "exemplars", "steps", "learned")
@@ -70,7 +72,8 @@ class ER(Learner):
         old_x, old_y, _ = self.exemplars.sample(self.batch_size, draw)
         self.net.train()
         seen = self.exemplars.meet(y)
-        loss = batch_loss(self.net(torch.cat([x, old_x])), torch.cat([y, old_y]), seen)
+        shown = views_of(self, self.steps)(torch.cat([x, old_x]))
+        loss = batch_loss(self.net(shown), torch.cat([y, old_y]), seen)
         self.optimiser_.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.optimiser_.step()

@@ -16,6 +16,7 @@ from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_
 from embedbench.stream import Session, StreamSpec
 
 from ._fisher import fisher_diagonal
+from ._image_training import ImageTraining
 from ._penalty import pull
 from ._sgd import (
     Stop,
@@ -27,6 +28,7 @@ from ._sgd import (
     optimiser_bytes,
     predict,
     train,
+    trained,
 )
 
 FISHERS = ("exact", "sampled", "empirical")
@@ -57,6 +59,7 @@ class EWC(Learner):
     ----------
     trunk, units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in
         `mlp`
+    images : as in `mlp`
     lam : λ ≥ 0, or None to search it
     fisher : "exact", "sampled" (a label drawn from the model) or "empirical" (the true label)
     fisher_samples : samples of the session that the Fisher information is estimated on
@@ -78,6 +81,7 @@ class EWC(Learner):
     optimiser: str = "adam"
     optimiser_state: str = "fresh"
     stop: Stop = field(default_factory=Stop)
+    images: ImageTraining = field(default_factory=ImageTraining)
     lam: float | None = None
     fisher: str = "exact"
     fisher_samples: int = 2000
@@ -117,8 +121,8 @@ class EWC(Learner):
         self.lam_ = 0.0 if self.lam is None else self.lam
         # One penalty λ/2 weight·(θ - anchor)² serves every way of merging, however many sessions: a
         # sum of quadratics Σ_k F_k (θ - θ*_k)² is one, centred on the F-weighted mean of the θ*_k.
-        self.weight = [torch.zeros_like(p) for p in self.net.parameters()]
-        self.anchor = [p.detach().clone() for p in self.net.parameters()]
+        self.weight = [torch.zeros_like(p) for p in trained(self.net)]
+        self.anchor = [p.detach().clone() for p in trained(self.net)]
         self.past: list[_Kept] = []  # validation data; the current session's is the last
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
@@ -201,7 +205,7 @@ class EWC(Learner):
         new = fisher_diagonal(self.net, x, y, self.fisher, draw, mask=mask)
         keep = self.gamma if self.merge == "online" else 1.0
         for p, f, weight, anchor in zip(
-            self.net.parameters(), new, self.weight, self.anchor, strict=True
+            trained(self.net), new, self.weight, self.anchor, strict=True
         ):
             weight.mul_(keep).add_(f)
             if self.merge == "per_session":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, cast
 
 import numpy as np
@@ -15,6 +15,7 @@ from embedbench.learner import Footprint, Learner, Seeds, Tags
 from embedbench.stream import Session, StreamSpec, View
 
 from ._exemplars import Exemplars
+from ._image_training import ImageTraining
 from ._memory import BY_SAMPLE, Memory, check_memory
 from ._sgd import (
     Net,
@@ -26,8 +27,8 @@ from ._sgd import (
     module_bytes,
     predict,
     trunk_and_head,
+    views_of,
 )
-from ._views import Rows
 
 
 @dataclass
@@ -45,7 +46,7 @@ class GDumb(Learner):
 
     Parameters
     ----------
-    trunk, units, layers, batch_size, weight_decay, optimiser, stop : as in `mlp`
+    trunk, units, layers, batch_size, weight_decay, optimiser, stop, images : as in `mlp`
     lr, lr_min : the highest and the lowest learning rate
     clip : largest norm of a step's gradient
     memory : "balanced", "reservoir" or "all"
@@ -61,6 +62,7 @@ class GDumb(Learner):
     optimiser: str = "sgd"
     clip: float = 10.0
     stop: Stop = field(default_factory=lambda: Stop(rule="epochs", epochs=30))
+    images: ImageTraining = field(default_factory=ImageTraining)
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="balanced"))
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
@@ -112,6 +114,7 @@ class GDumb(Learner):
             generator=generator(self.seeds.batches, self.exemplars.seen),
             device=self.device,
             regularise=clip_and_set_rate,
+            views=views_of(self, self.exemplars.seen),
         )
 
     def rate(self, epoch: int) -> float:
@@ -124,8 +127,8 @@ class GDumb(Learner):
 
     def _session(self) -> Session:
         """The memory as a session without validation data."""
-        x, y = self.exemplars.x, self.exemplars.y.cpu().numpy()
-        view, none = cast(View, Rows(x)), cast(View, Rows(x[:0]))
+        rows, y = self.exemplars.rows, self.exemplars.y.cpu().numpy()
+        view, none = cast(View, rows), cast(View, replace(rows, x=rows.x[:0]))
         return Session(
             x=view, y=y, val_x=none, val_y=y[:0], ids=np.arange(len(y)), classes=np.unique(y)
         )

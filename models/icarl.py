@@ -16,6 +16,7 @@ from embedbench.stream import Session, StreamSpec
 
 from ._cosine import CosineNet, cosine_net, predict_cosines
 from ._exemplars import Exemplars, taught
+from ._image_training import ImageTraining
 from ._memory import BY_SESSION, Memory, check_memory
 from ._sgd import (
     Net,
@@ -62,6 +63,7 @@ class ICaRL(Learner):
     ----------
     trunk, units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in
         `mlp`
+    images : as in `mlp`
     memory : at least one exemplar a class, "herding", "random" or "all"
     answer : "means" of exemplars, or "logits"
     head : "linear" or "cosine"
@@ -76,6 +78,7 @@ class ICaRL(Learner):
     optimiser: str = "nadam"
     optimiser_state: str = "fresh"
     stop: Stop = field(default_factory=Stop)
+    images: ImageTraining = field(default_factory=ImageTraining)
     memory: Memory = field(default_factory=Memory)
     answer: str = "means"
     head: str = "linear"

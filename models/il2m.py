@@ -15,6 +15,7 @@ from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_
 from embedbench.stream import Session, StreamSpec
 
 from ._exemplars import Exemplars
+from ._image_training import ImageTraining
 from ._memory import BY_SESSION, Memory, check_memory
 from ._sgd import Stop, check_training, features_of, net_bytes, new_net, predict, train
 
@@ -42,6 +43,7 @@ class IL2M(Learner):
     ----------
     trunk, units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in
         `mlp`
+    images : as in `mlp`
     memory : "herding", "random" or "all"
     rectified : the scores that are rectified, "probabilities" or "logits"
     """
@@ -55,6 +57,7 @@ class IL2M(Learner):
     optimiser: str = "nadam"
     optimiser_state: str = "fresh"
     stop: Stop = field(default_factory=Stop)
+    images: ImageTraining = field(default_factory=ImageTraining)
     memory: Memory = field(default_factory=Memory)
     rectified: str = "probabilities"
 

@@ -14,6 +14,7 @@ from embedbench.errors import unknown
 from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
 from embedbench.stream import Bools, Labels, Session, StreamSpec, View
 
+from ._image_training import ImageTraining
 from ._samples import Samples
 from ._sgd import Stop, check_training, net_bytes, new_net, predict, train
 
@@ -36,6 +37,7 @@ class Joint(Learner):
     ----------
     trunk, units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in
         `mlp`
+    images : as in `mlp`
     weights : "fresh": each session begins with the same initial weights; "kept": with those of the
         session before, as the code of IIRC's authors does
     """
@@ -49,6 +51,7 @@ class Joint(Learner):
     optimiser: str = "nadam"
     optimiser_state: str = "fresh"
     stop: Stop = field(default_factory=Stop)
+    images: ImageTraining = field(default_factory=ImageTraining)
     weights: str = "fresh"
 
     tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True, images=True)

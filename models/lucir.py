@@ -19,6 +19,7 @@ from embedbench.stream import Session, StreamSpec
 from ._cosine import cosine_net, predict_cosines
 from ._distill import only
 from ._exemplars import Exemplars, taught
+from ._image_training import ImageTraining
 from ._memory import BY_SESSION, Memory, check_memory
 from ._sgd import (
     Objective,
@@ -58,6 +59,7 @@ class LUCIR(Learner):
     ----------
     trunk, units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in
         `mlp`
+    images : as in `mlp`
     lam : λ_base ≥ 0
     margin : m ≥ 0, in cosines
     negatives : K ≥ 1
@@ -74,6 +76,7 @@ class LUCIR(Learner):
     optimiser: str = "nadam"
     optimiser_state: str = "fresh"
     stop: Stop = field(default_factory=Stop)
+    images: ImageTraining = field(default_factory=ImageTraining)
     lam: float = 5.0
     margin: float = 0.5
     negatives: int = 2

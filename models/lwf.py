@@ -17,6 +17,7 @@ from embedbench.stream import Session, StreamSpec
 
 from ._distill import distillation, only
 from ._exemplars import Exemplars
+from ._image_training import ImageTraining
 from ._memory import BY_SESSION, Memory, check_memory
 from ._sgd import (
     Objective,
@@ -50,6 +51,7 @@ class LwF(Learner):
     ----------
     trunk, units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in
         `mlp`
+    images : as in `mlp`
     lam : λ ≥ 0
     temperature : T > 0
     memory : "herding", "random" or "all"; none by default
@@ -64,6 +66,7 @@ class LwF(Learner):
     optimiser: str = "nadam"
     optimiser_state: str = "fresh"
     stop: Stop = field(default_factory=Stop)
+    images: ImageTraining = field(default_factory=ImageTraining)
     lam: float = 3.0
     temperature: float = 2.0
     memory: Memory = field(default_factory=lambda: Memory(per_class=0))

@@ -13,10 +13,11 @@ from embedbench.errors import UserError
 from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
 from embedbench.stream import Session, StreamSpec
 
+from ._image_training import ImageTraining
 from ._penalty import pull
 from ._per_sample import BLOCK as SAMPLES
 from ._per_sample import gradients, is_mlp
-from ._sgd import Stop, check_training, net_bytes, new_net, predict, train
+from ._sgd import Stop, check_training, net_bytes, new_net, predict, train, trained
 
 BLOCK = 1024  # samples; larger ones fall out of a processor's caches
 
@@ -38,6 +39,7 @@ class MAS(Learner):
     ----------
     trunk, units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in
         `mlp`
+    images : as in `mlp`
     lam : λ ≥ 0
     """
 
@@ -50,6 +52,7 @@ class MAS(Learner):
     optimiser: str = "nadam"
     optimiser_state: str = "fresh"
     stop: Stop = field(default_factory=Stop)
+    images: ImageTraining = field(default_factory=ImageTraining)
     lam: float = 1.0
 
     tags: ClassVar[Tags] = Tags(images=True)
@@ -63,10 +66,10 @@ class MAS(Learner):
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.learned = seeds, device, 0
         self.net, self.optimiser_ = new_net(self, spec, seeds, device)
-        self.importance = [torch.zeros_like(p) for p in self.net.parameters()]  # Ω
+        self.importance = [torch.zeros_like(p) for p in trained(self.net)]  # Ω
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        anchor = [p.detach().clone() for p in self.net.parameters()]  # θ*
+        anchor = [p.detach().clone() for p in trained(self.net)]  # θ*
 
         def regularise() -> None:
             pull(self.net, self.importance, anchor, 2 * self.lam)
@@ -92,13 +95,14 @@ class MAS(Learner):
 
 @torch.no_grad()
 def sensitivity(net: nn.Module, x: Tensor) -> list[Tensor]:
-    """Σ_x |∂‖f(x)‖²/∂θ| at x (n, D) or (n, C, H, W): one tensor per parameter.
+    """Σ_x |∂‖f(x)‖²/∂θ| at x (n, D) or (n, C, H, W): one tensor per trained
+    parameter.
 
     In a layer a → a Wᵀ + b of a ReLU MLP the gradient of one sample is the outer product of δ and
     a, and |δ aᵀ| = |δ| |a|ᵀ, so the sum over samples is one matrix product.
     """
     if not is_mlp(net):
-        total = [torch.zeros_like(p) for p in net.parameters()]
+        total = [torch.zeros_like(p) for p in trained(net)]
         for part in torch.split(x, SAMPLES):
             each = gradients(net.eval(), lambda f: f.square().sum(), part)
             for sum_, g in zip(total, each, strict=True):

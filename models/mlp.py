@@ -10,6 +10,7 @@ import torch
 from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
 from embedbench.stream import Session, StreamSpec
 
+from ._image_training import ImageTraining
 from ._sgd import Stop, check_training, net_bytes, new_net, predict, train
 
 
@@ -30,14 +31,16 @@ class MLP(Learner):
     Parameters
     ----------
     trunk : the network below the head: "mlp"; "linear", none at all; for images also "resnet8",
-        "resnet20", "resnet32" (He et al. 2016) or a model of timm, from scratch. The first two take
-        the values of an image in a row
+        "resnet20", "resnet32" (He et al. 2016) or a model of timm. The first two take the values of
+        an image in a row
     units, layers : of the trunk "mlp": hidden units per layer, hidden layers
     batch_size : samples per step
     lr, weight_decay : of the optimiser
     optimiser : "nadam", "adam" or "sgd"
     optimiser_state : "fresh" per session, or "kept" over all
     stop : the stopping rule
+    images : how a trunk for images is trained, see `ImageTraining`: from which weights, with how
+        many stages that stand still, on which augmentation, in which arithmetic
     """
 
     trunk: str = "mlp"
@@ -49,6 +52,7 @@ class MLP(Learner):
     optimiser: str = "nadam"
     optimiser_state: str = "fresh"
     stop: Stop = field(default_factory=Stop)
+    images: ImageTraining = field(default_factory=ImageTraining)
 
     tags: ClassVar[Tags] = Tags(multilabel=True, images=True)
     state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "learned")

@@ -25,7 +25,7 @@ from ._sgd import (
     predict,
     train,
 )
-from ._views import Joined
+from ._views import Joined, Rows
 
 
 @dataclass
@@ -97,7 +97,7 @@ class NCFSCIL(Learner):
         x, means = session.x, self.prototypes.means()[classes.to(self.device)]
         return replace(
             session,
-            x=Joined(x.table, x.rows, x.width, x.columns, extra=means),
+            x=Joined(x.table, x.rows, x.width, x.columns, extra=Rows(means)),
             y=np.concatenate([session.y, classes.numpy()]),
         )
 

@@ -13,8 +13,9 @@ from embedbench.errors import UserError
 from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
 from embedbench.stream import Session, StreamSpec
 
+from ._image_training import ImageTraining
 from ._penalty import pull
-from ._sgd import Stop, check_training, net_bytes, new_net, predict, train
+from ._sgd import Stop, check_training, net_bytes, new_net, predict, train, trained
 
 
 @dataclass
@@ -37,6 +38,7 @@ class SI(Learner):
     ----------
     trunk, units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in
         `mlp`
+    images : as in `mlp`
     c : strength of the penalty, at least 0
     xi : ξ > 0, squared units of the weights
     """
@@ -50,6 +52,7 @@ class SI(Learner):
     optimiser: str = "nadam"
     optimiser_state: str = "fresh"
     stop: Stop = field(default_factory=Stop)
+    images: ImageTraining = field(default_factory=ImageTraining)
     c: float = 1.0
     xi: float = 0.1
 
@@ -66,10 +69,10 @@ class SI(Learner):
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.learned = seeds, device, 0
         self.net, self.optimiser_ = new_net(self, spec, seeds, device)
-        self.importance = [torch.zeros_like(p) for p in self.net.parameters()]  # Ω
+        self.importance = [torch.zeros_like(p) for p in trained(self.net)]  # Ω
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        parameters = list(self.net.parameters())
+        parameters = trained(self.net)
         anchor, before, gradient = ([p.detach().clone() for p in parameters] for _ in range(3))
         # ω in buffers of the net: the training loop restores them with the best epoch's weights
         for i, p in enumerate(parameters):

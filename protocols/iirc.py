@@ -146,7 +146,12 @@ class IIRC(Protocol):
             ("val", union(roles.posttask)),
         )
         return Stream(
-            spec=StreamSpec(table.shape_of(table.width), len(introduced), multilabel=True),
+            spec=StreamSpec(
+                table.shape_of(table.width),
+                len(introduced),
+                multilabel=True,
+                scaling=table.scaling,
+            ),
             sessions=OnDemand([partial(teaching.session, t) for t in range(len(order))]),
             eval_sets=tuple(teaching.asked(split, own_rows) for split, own_rows in sets),
             recipe=self.recipe(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import replace
 from typing import Any
@@ -136,6 +137,47 @@ def test_the_learning_rate_falls_on_a_plateau_and_training_goes_on_to_the_cap() 
     assert log["stopped"] == "epochs"
     assert log["lr"] == pytest.approx(0.001)  # after the last epoch once more
     assert optimiser.param_groups[0]["lr"] == 1.0  # the next session begins where this one did
+
+
+def test_a_plateau_ends_training_once_the_rate_is_low_enough() -> None:
+    """A third at every second epoch without a gain: 1, 1/3, 1/9, and 1/27 is below 0.05."""
+    log, rates, _ = plateau([-0.5] * 20, patience=1, factor=1 / 3, lr_min=0.05)
+    assert rates == pytest.approx([1.0] * 3 + [1 / 3] * 2 + [1 / 9] * 2)
+    assert (log["epochs"], log["stopped"]) == (7, "lr_min")
+    assert log["lr"] == pytest.approx(1 / 27)
+    log, _, _ = plateau([-0.5] * 8, patience=1, factor=1 / 3, lr_min=1 / 28)
+    assert (log["epochs"], log["stopped"]) == (8, "epochs")
+    with pytest.raises(UserError, match=r"stop.factor must be in \(0, 1\), got 1"):
+        Stop(factor=1.0)
+    with pytest.raises(UserError, match=r"stop.rewind goes to .* needs stop.restore=true"):
+        Stop(rewind=True, restore=False)
+
+
+@pytest.mark.parametrize("rewind", [False, True])
+def test_training_goes_on_from_the_best_epoch_or_the_last(rewind: bool) -> None:
+    """Epoch 2 is the best; the rate falls after epoch 4, and epoch 5 begins where it is said."""
+    net = mlp_net(WIDTH, 4, 1, 8, seed=0)
+    ends: list[Any] = []
+    starts: list[Any] = []
+    left = iter([-0.1, -0.9, -0.2, -0.3, -0.4])
+
+    def looked() -> float:
+        ends.append(copy.deepcopy(net.state_dict()))
+        return next(left)
+
+    fit(
+        net,
+        make_optimiser("sgd", net, lr=0.5, weight_decay=0.0),
+        STREAM.sessions[0],
+        batch_size=1000,
+        stop=Stop(rule="plateau", epochs=5, min_steps=0, patience=1, rewind=rewind),
+        generator=generator(0, 0),
+        device="cpu",
+        regularise=lambda: starts.append(copy.deepcopy(net.state_dict())),
+        validate=looked,
+    )
+    same = [all(torch.equal(starts[4][k], end[k]) for k in end) for end in ends]
+    assert same == [False, rewind, False, not rewind, False]
 
 
 def test_the_best_epoch_is_kept_or_the_last() -> None:

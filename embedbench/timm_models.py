@@ -1,0 +1,82 @@
+"""Networks of the papers in timm's registry: `timm`, as `extract --backbone` and `--trunk` know it.
+
+Importing this module is what enters them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import timm
+from timm.models import build_model_with_cfg, generate_default_cfgs, register_model
+from timm.models.resnet import BasicBlock, ResNet
+from timm.models.vision_transformer import VisionTransformer
+from torch import nn
+
+__all__ = ["timm"]
+
+SMALL = 3, 1, 1  # kernel, stride and padding of the first convolution on small images
+
+
+def _cfg(size: int, **more: Any) -> dict[str, Any]:
+    """What timm says of a model that takes whole images of this size; no weights are published."""
+    return {
+        "input_size": (3, size, size),
+        "num_classes": 0,
+        "crop_pct": 1.0,
+        "interpolation": "bicubic",
+        "mean": (0.5, 0.5, 0.5),
+        "std": (0.5, 0.5, 0.5),
+        **more,
+    }
+
+
+_VIT = {"fixed_input_size": True, "first_conv": "patch_embed.proj", "classifier": "head"}
+
+default_cfgs = generate_default_cfgs(
+    {
+        "vit_fscil_patch3_36": _cfg(36, **_VIT),
+        "vit_fscil_patch8_96": _cfg(96, **_VIT),
+        "vit_fscil_patch16_224": _cfg(224, **_VIT),
+        "resnet18_small_images": _cfg(32, first_conv="conv1", classifier="fc"),
+    }
+)
+
+
+def _fscil(variant: str, patch: int, pretrained: bool, settings: dict[str, Any]) -> Any:
+    """The ViT of Tang et al. (2024), Appendix 5: width 256, 12 blocks of 8 heads."""
+    own = {"patch_size": patch, "embed_dim": 256, "depth": 12, "num_heads": 8}
+    build: Any = build_model_with_cfg
+    return build(VisionTransformer, variant, pretrained, **{**own, **settings})
+
+
+@register_model
+def vit_fscil_patch3_36(pretrained: bool = False, **settings: Any) -> Any:
+    """For CIFAR-100, enlarged to 36 pixels."""
+    return _fscil("vit_fscil_patch3_36", 3, pretrained, settings)
+
+
+@register_model
+def vit_fscil_patch8_96(pretrained: bool = False, **settings: Any) -> Any:
+    """For mini-ImageNet at 96 pixels."""
+    return _fscil("vit_fscil_patch8_96", 8, pretrained, settings)
+
+
+@register_model
+def vit_fscil_patch16_224(pretrained: bool = False, **settings: Any) -> Any:
+    """For CUB-200 at 224 pixels."""
+    return _fscil("vit_fscil_patch16_224", 16, pretrained, settings)
+
+
+@register_model
+def resnet18_small_images(pretrained: bool = False, **settings: Any) -> Any:
+    """A ResNet-18 that begins with a convolution of 3x3, stride 1, and no pooling, as the code of
+    online continual learning has it for CIFAR and Tiny ImageNet."""
+    build: Any = build_model_with_cfg
+    own = {"block": BasicBlock, "layers": (2, 2, 2, 2)}
+    model = build(ResNet, "resnet18_small_images", pretrained, **{**own, **settings})
+    first = model.conv1
+    model.conv1 = nn.Conv2d(first.in_channels, first.out_channels, *SMALL, bias=False)
+    nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")
+    model.maxpool = nn.Identity()
+    return model

@@ -1,0 +1,210 @@
+"""Weights of networks: found, loaded strictly, and named by their SHA-256."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from embedbench.errors import UserError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+# The name under which timm's model files keep their checkpoint filter differs between families.
+_FILTERS = ("checkpoint_filter_fn", "_filter_fn", "_filter_torchvision_pretrained")
+
+
+def hub_weights(name: str, cfg: dict[str, Any]) -> tuple[Path, str]:
+    """Return the file of the weights that timm publishes for a model, and their id.
+
+    The file is fetched into the hub's own cache where it is not yet there.
+
+    Raises
+    ------
+    UserError
+        There are none, or they can be had neither from the cache nor from the network.
+    """
+    hub, url = cfg.get("hf_hub_id"), cfg.get("url")
+    if not hub and not url:
+        raise UserError(f"timm publishes no weights for {name!r}; give some with --weights FILE.")
+    try:
+        if hub:
+            return _from_hub(str(hub), cfg.get("hf_hub_filename"))
+        from timm.models._hub import download_cached_file
+
+        return Path(download_cached_file(str(url), check_hash=False, progress=False)), str(url)
+    except Exception as error:  # offline shows in a dozen ways, none of them ours
+        where = f"https://huggingface.co/{hub} (model.safetensors)" if hub else url
+        raise UserError(
+            f"the weights of {name!r} are not on this machine and could not be fetched "
+            f"({type(error).__name__}); download them from {where} and pass --weights FILE."
+        ) from error
+
+
+def _from_hub(hub: str, filename: str | None) -> tuple[Path, str]:
+    from huggingface_hub import hf_hub_download, hf_hub_url, try_to_load_from_cache
+
+    names = [filename] if filename else ["model.safetensors", "pytorch_model.bin"]
+    for name in names:
+        cached = try_to_load_from_cache(hub, name)
+        if isinstance(cached, str):
+            return Path(cached), hub
+    for name in names:
+        # one short question first: offline, the hub's client tries for half a minute
+        question = urllib.request.Request(hf_hub_url(hub, name), method="HEAD")
+        try:
+            urllib.request.urlopen(question, timeout=10).close()
+        except urllib.error.HTTPError as error:
+            if error.code == 404 and name != names[-1]:
+                continue
+            raise
+        return Path(hf_hub_download(hub, name)), hub
+    raise FileNotFoundError(hub)
+
+
+def load_weights(model: nn.Module, path: Path, cfg: dict[str, Any], *, channels: int = 3) -> str:
+    """Load a file of weights into a model without its classifier, in float32.
+
+    Every parameter and buffer of the model must be in the file with its shape, after timm's own
+    renaming, resampling of position embeddings and, for images of another number of channels,
+    adaption of the first convolution; the file may hold a classifier besides.
+
+    Parameters
+    ----------
+    model
+        A model of timm, or another module.
+    cfg
+        As timm has it of its models: ``architecture``, and where they are ``classifier`` and
+        ``first_conv``, names of modules.
+    channels
+        Of the images that the model takes.
+
+    Returns
+    -------
+    The SHA-256 of the file.
+
+    Raises
+    ------
+    UserError
+        The file cannot be read, or does not fit the model.
+    """
+    if not path.is_file():
+        raise _missing(path)
+    load_jax: Any = getattr(model, "load_pretrained", None)  # some ViTs read such files
+    if path.suffix == ".npz" and load_jax is not None:
+        load_jax(str(path))
+        return sha256_of(path)
+    state = _read(path)
+    for name in _FILTERS:
+        convert = getattr(sys.modules[type(model).__module__], name, None)
+        if convert is not None:
+            try:
+                state = convert(state, model)
+            except Exception as error:  # a foreign file in somebody's renaming code
+                raise UserError(
+                    f"{path} does not fit {cfg['architecture']} ({type(error).__name__}: {error})."
+                ) from error
+            break
+    _adapt(state, model, path, cfg, channels)
+    _check(model, state, path, cfg)
+    model.load_state_dict(state, strict=False)
+    return sha256_of(path)
+
+
+def _read(path: Path) -> dict[str, torch.Tensor]:
+    import torch
+    from timm.models import load_state_dict
+
+    try:
+        state = load_state_dict(str(path), device="cpu", weights_only=True)
+        return {
+            key: value.float() if value.is_floating_point() else value
+            for key, value in state.items()
+            if isinstance(value, torch.Tensor)
+        }
+    except Exception as error:  # pickle, zip, safetensors: each has its own
+        raise UserError(
+            f"{path} cannot be read as weights; expected a .safetensors "
+            "file, or a .pth that holds tensors only."
+        ) from error
+
+
+def _adapt(
+    state: dict[str, torch.Tensor], model: nn.Module, path: Path, cfg: dict[str, Any], channels: int
+) -> None:
+    """Fit first convolutions of another number of channels to the model's, as timm does."""
+    from timm.models import adapt_input_conv
+
+    wanted = model.state_dict()
+    for name in _names(cfg.get("first_conv")):
+        key = f"{name}.weight"
+        if key not in state or key not in wanted or state[key].shape == wanted[key].shape:
+            continue
+        try:
+            state[key] = adapt_input_conv(channels, state[key])
+        except (NotImplementedError, AssertionError) as error:
+            raise UserError(
+                f"{path} does not fit {cfg['architecture']} for images of {channels} channels: its "
+                f"first convolution has shape {tuple(state[key].shape)}, and timm adapts those of "
+                "3 channels only; give other weights."
+            ) from error
+
+
+def _names(modules: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    """Names of modules as timm's configurations have them: one, several or none."""
+    return (modules,) if isinstance(modules, str) else tuple(modules or ())
+
+
+def _check(
+    model: nn.Module, state: dict[str, torch.Tensor], path: Path, cfg: dict[str, Any]
+) -> None:
+    """Raise UserError unless the file holds the model's parameters, all of them and no others."""
+    heads = _names(cfg.get("classifier"))
+    wanted = model.state_dict()
+    missing = [k for k in wanted if k not in state and not k.endswith("num_batches_tracked")]
+    extra = [k for k in state if k not in wanted and not k.startswith(heads)]
+    shapes = [k for k in wanted if k in state and state[k].shape != wanted[k].shape]
+    told = [
+        f"{len(keys)} {what} (first: {keys[0]})"
+        for keys, what in (
+            (missing, "missing"),
+            (extra, "unknown"),
+            (shapes, "of another shape"),
+        )
+        if keys
+    ]
+    if told:
+        raise UserError(
+            f"{path} does not fit {cfg['architecture']}: of its parameters {', '.join(told)}; "
+            "give the weights of this model, or choose the model that they belong to."
+        )
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file, hex; it is read again only once it has changed.
+
+    Raises
+    ------
+    UserError
+        There is no such file.
+    """
+    if not path.is_file():
+        raise _missing(path)
+    told = path.stat()
+    return _sha256(path, told.st_mtime_ns, told.st_size)
+
+
+@functools.lru_cache(maxsize=8)
+def _sha256(path: Path, changed: int, size: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _missing(path: Path) -> UserError:
+    return UserError(f"there is no file of weights {path}; check --weights.")

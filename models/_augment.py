@@ -1,0 +1,169 @@
+"""Augmentation of images: a whole batch at once, on its device, by numbers drawn on the CPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+PAD = 4  # pixels around an image, "crop-flip"
+FLIPPED = 0.5  # share of the images
+CROP_AREA, CROP_RATIO = (0.08, 1.0), (3 / 4, 4 / 3)  # of the image; width over height
+ERASED, ERASED_AREA, ERASED_RATIO = 0.25, (0.02, 1 / 3), (0.3, 1 / 0.3)
+TRIES = 10  # boxes drawn for an image until one fits
+
+
+def augment(name: str, x: Tensor, generator: torch.Generator) -> Tensor:
+    """Another view of every image of a batch; x itself is left as it is.
+
+    **Source**: "crop-flip": He et al. (2016), Section 4.2: four pixels of zeros on every side, a
+    crop of the old size, flipped with probability .5. "timm": the random resized crop of timm's
+    training transform (Szegedy et al. 2015: area .08 to 1, ratio 3/4 to 4/3, bilinear), flipped
+    with probability .5, then random erasing (Zhong et al. 2020; area .02 to 1/3, ratio .3 to 1/.3).
+
+    **Departs**: what is padded or erased is 0 in the values that the stream shows: the mean colour
+    where it standardises. An image is erased with probability .25, as in timm's recipes; its own
+    code draws from Python's generator, image by image. Of timm's transform the colour jitter is
+    left out, and what its recipes add: RandAugment, mixup, cutmix.
+
+    Parameters
+    ----------
+    name : in `AUGMENTS`: "none", "crop-flip" or "timm"
+    x : (b, C, H, W) float32
+    generator : of the CPU; the same draws on every device, none for "none"
+    """
+    return AUGMENTS[name](x, generator)
+
+
+@dataclass(frozen=True)
+class Views:
+    """Views of images, batch after batch, as `augment` makes them from one generator."""
+
+    name: str
+    generator: torch.Generator
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Another view of each image of x (b, C, H, W); of "none" x itself, whatever its shape."""
+        return augment(self.name, x, self.generator)
+
+
+def crop_flip(x: Tensor, generator: torch.Generator) -> Tensor:
+    """Pad, crop, flip; x (b, C, H, W)."""
+    return moved(x, *crops(len(x), generator))
+
+
+def crops(n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Top and left corners in the padded image, (n, 2), and which are flipped, (n,) bool."""
+    corners = torch.randint(0, 2 * PAD + 1, (n, 2), generator=generator)
+    return corners, torch.rand(n, generator=generator) < FLIPPED
+
+
+def moved(x: Tensor, corners: Tensor, flips: Tensor) -> Tensor:
+    """The crops of x (b, C, H, W) at `corners` of the padded images, then flipped."""
+    high, wide = x.shape[2:]
+    rows = corners[:, :1] + torch.arange(high)  # (b, H)
+    columns = _turned(corners[:, 1:] + torch.arange(wide), flips)
+    padded = pad(x, (PAD,) * 4)
+    return _picked(_picked(padded, 2, rows), 3, columns)
+
+
+def timm_like(x: Tensor, generator: torch.Generator) -> Tensor:
+    """Resized crop, flip, erasing; x (b, C, H, W)."""
+    n, size = len(x), (int(x.shape[2]), int(x.shape[3]))
+    boxes, fits = drawn_boxes(n, size, CROP_AREA, CROP_RATIO, generator)
+    boxes[~fits] = torch.tensor(centre_box(size))
+    flips = torch.rand(n, generator=generator) < FLIPPED
+    x = resized(x, boxes, flips)
+    boxes, fits = drawn_boxes(n, size, ERASED_AREA, ERASED_RATIO, generator)
+    return erased(x, boxes, fits & (torch.rand(n, generator=generator) < ERASED))
+
+
+def drawn_boxes(
+    n: int,
+    size: tuple[int, int],
+    area: tuple[float, float],
+    ratio: tuple[float, float],
+    generator: torch.Generator,
+) -> tuple[Tensor, Tensor]:
+    """Boxes in an image of `size` (H, W): top, left, height, width (n, 4); which fit, (n,) bool.
+
+    The share of the area is uniform, the ratio of width to height log-uniform. Of `TRIES` boxes the
+    first that fits into the image is taken; where none does, the box means nothing.
+    """
+    high, wide = size
+    share, shape = torch.rand(2, n, TRIES, generator=generator, dtype=torch.float64)
+    corner = torch.rand(n, 2, generator=generator, dtype=torch.float64)
+    pixels = (area[0] + (area[1] - area[0]) * share) * high * wide
+    low, top = (math.log(r) for r in ratio)
+    stretch = (low + (top - low) * shape).exp()
+    heights, widths = ((pixels * s).sqrt().round().clamp(min=1) for s in (1 / stretch, stretch))
+    fit = (heights <= high) & (widths <= wide)
+    first = fit.int().argmax(1, keepdim=True)
+    sides = torch.cat([heights.gather(1, first), widths.gather(1, first)], dim=1)  # (n, 2)
+    corners = (corner * (torch.tensor([high, wide]) - sides + 1)).floor()
+    return torch.cat([corners, sides], dim=1).long(), fit.any(1)
+
+
+def centre_box(size: tuple[int, int]) -> tuple[int, int, int, int]:
+    """The largest box of an allowed ratio in the middle of an image: top, left, height, width."""
+    high, wide = size
+    h = min(high, round(wide / CROP_RATIO[0]))
+    w = min(wide, round(high * CROP_RATIO[1]))
+    return (high - h) // 2, (wide - w) // 2, h, w
+
+
+def resized(x: Tensor, boxes: Tensor, flips: Tensor) -> Tensor:
+    """The boxes (b, 4) of x (b, C, H, W), each brought to H x W, bilinear, then flipped."""
+    for dim in (2, 3):
+        n = x.shape[dim]
+        start, length = boxes[:, dim - 2, None], boxes[:, dim, None]
+        at = ((torch.arange(n) + 0.5) * (length / n) - 0.5).clamp(min=0)  # (b, n), in the box
+        if dim == 3:
+            at = _turned(at, flips)
+        low = at.long()
+        high = torch.minimum(low + 1, length - 1)
+        a, b = (_picked(x, dim, start + place) for place in (low, high))
+        x = torch.lerp(a, b, _along(at - low, dim, x))
+    return x
+
+
+def erased(x: Tensor, boxes: Tensor, chosen: Tensor) -> Tensor:
+    """x (b, C, H, W) with zeros in the boxes (b, 4) of the images `chosen`, (b,) bool."""
+    inside = []
+    for dim in (2, 3):
+        start, length = boxes[:, dim - 2, None], boxes[:, dim, None]
+        at = torch.arange(x.shape[dim])
+        within = (at >= start) & (at < start + length) & chosen[:, None]
+        inside.append(_along(within, dim, x))
+    return x.masked_fill(inside[0] & inside[1], 0)
+
+
+def _turned(places: Tensor, flips: Tensor) -> Tensor:
+    """Places (b, n) from the last to the first where `flips`, (b,) bool."""
+    return torch.where(flips[:, None], places.flip(1), places)
+
+
+def _along(values: Tensor, dim: int, x: Tensor) -> Tensor:
+    """Values (b, n) as (b, 1, n, 1) for `dim` 2, as (b, 1, 1, n) for 3, where x is."""
+    shape = [len(values), 1, 1, 1]
+    shape[dim] = -1
+    return values.view(shape).to(x.device)
+
+
+def _picked(x: Tensor, dim: int, places: Tensor) -> Tensor:
+    """x (b, C, H, W) with the rows (`dim` 2) or columns (3) at `places` (b, n) of each image."""
+    index = _along(places, dim, x)
+    sizes = [*x.shape]
+    sizes[dim] = index.shape[dim]
+    return x.gather(dim, index.expand(sizes))
+
+
+AUGMENTS: dict[str, Callable[[Tensor, torch.Generator], Tensor]] = {
+    "none": lambda x, _: x,
+    "crop-flip": crop_flip,
+    "timm": timm_like,
+}
