@@ -130,6 +130,7 @@ def plan(
     command: str = "embedbench run",
     among: Sequence[str] = (),
     vary: Sequence[str] = (),
+    checkpoint: float = Cell.checkpoint,
 ) -> list[Cell]:
     """All cells of a run, learner by learner; wrong names and values are refused here.
 
@@ -163,6 +164,7 @@ def plan(
                 name,
                 seed,
             ),
+            checkpoint=checkpoint,
         )
         for name in learners
         for seed, other in _varied(seeds, list(dict.fromkeys(vary)), settings.seeds)

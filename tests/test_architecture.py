@@ -36,7 +36,10 @@ ENTRY_POINTS = {"cli_files", "demo", "reproduce_data"}
 # Slow to import: core modules do it inside functions, but for these, which are imported when work
 # begins. The check modules hold learners to their promises.
 SLOW = {"jinja2", "matplotlib", "numba", "scipy", "sklearn", "timm", "torch", "torchvision"}
-MAY_BE_SLOW = {"_anneal", "_svg", "evaluators", "plots", "report_html", "runner", "scatter"}
+MAY_BE_SLOW = {
+    *{"_anneal", "_svg", "checkpoint", "evaluators", "plots", "report_html", "resume"},
+    *{"runner", "scatter"},
+}
 
 
 @dataclass(frozen=True)
