@@ -23,7 +23,7 @@ def keeper_of(cell: Cell, directory: Path, threads: int, tell: Callable[[str], N
     """The keeper of a cell's checkpoint."""
     return Keeper(
         directory,
-        _decided(cell),
+        decided(cell),
         threads=threads,
         device=cell.device,
         seconds=cell.checkpoint,
@@ -31,7 +31,7 @@ def keeper_of(cell: Cell, directory: Path, threads: int, tell: Callable[[str], N
     )
 
 
-def _decided(cell: Cell) -> dict[str, Any]:
+def decided(cell: Cell) -> dict[str, Any]:
     """What must be the same for a run to go on from its checkpoint, by name."""
     try:
         code = Path(inspect.getfile(learner_class(cell.learner))).read_bytes()
