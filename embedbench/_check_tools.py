@@ -93,6 +93,21 @@ def going_on(learner: Learner, state: dict[str, Any] | None = None) -> AbstractC
     return mock.patch.object(learner, "start", resume)
 
 
+def goes_on_alike(
+    old: Learner, new: Learner, state: dict[str, Any], stream: Stream, rest: Stream
+) -> None:
+    """Teach `rest` of a stream to `old`, and to `new` from `state` on: they must answer alike."""
+    with going_on(new, state):
+        run_stream(rest, new, SEEDS)
+    with going_on(old):
+        run_stream(rest, old, SEEDS)
+    if old.tags.deterministic:
+        demand(
+            same(ask(old, stream), ask(new, stream)),
+            "expected the same learning to follow from the loaded state, it went another way",
+        )
+
+
 def probe(stream: Stream) -> torch.Tensor:
     """All test samples of the stream, (n, D)."""
     return torch.cat([e.x.tensor() for e in stream.eval_sets])

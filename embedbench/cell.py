@@ -7,6 +7,7 @@ import functools
 import json
 import platform
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ class Cell:
     references : number of offline reference runs behind an α_ideal
     part : of an offline run, which of the stream's references it learns
     tuning : JSON text of the search that chose settings, see `tune`; decides nothing
+    checkpoint : seconds between two checkpoints at least; decides nothing
     """
 
     files: tuple[str, ...]
@@ -49,6 +51,7 @@ class Cell:
     command: str = ""
     part: int = 0
     tuning: str = ""
+    checkpoint: float = 60.0
 
     @property
     def seeds(self) -> Seeds:
@@ -166,22 +169,32 @@ def _built(files: tuple[str, ...], protocol: str, params: str, order: int) -> St
     return made.build([_open(f) for f in files], seed=order)
 
 
-def run_cell(cell: Cell, root: Path, threads: int) -> Path:
-    """Run one cell and keep it in its place, over whatever lies there."""
+def partial_of(place: Path) -> Path:
+    """The directory of a cell's checkpoint, beside its place."""
+    return place.with_name(f".{place.name}.partial")
+
+
+def run_cell(
+    cell: Cell, root: Path, threads: int, tell: Callable[[str], None] = lambda _: None
+) -> Path:
+    """Run one cell and keep it in its place, over whatever lies there.
+
+    A cell that was cut off goes on from its checkpoint, with the threads that it was begun with.
+    `tell` takes a sentence.
+    """
     import torch
 
-    from embedbench.runner import run_stream
+    from embedbench.resume import keeper_of, taught
 
-    torch.set_num_threads(threads)
     place = cell.place(root)
     stream = cell.shown()
-    learner = cell.make_learner()
-    predictions, sessions = run_stream(stream, learner, cell.seeds, cell.device)
+    keeper = keeper_of(cell, partial_of(place), threads, tell)
+    predictions, sessions = taught(cell, keeper)
     if place.exists():
         shutil.rmtree(place)  # what an interrupted run left
     place.mkdir(parents=True)
     predictions.save(place / "predictions.h5")
-    made = _describe(cell, stream, learner, root)
+    made = _describe(cell, stream, cell.make_learner(), root)
     made["sessions"] = [dataclasses.asdict(s) for s in sessions]
     made["seconds"] = {
         "learn": sum(s.learn_seconds for s in sessions),
@@ -191,10 +204,12 @@ def run_cell(cell: Cell, root: Path, threads: int) -> Path:
         "learn": sum(s.learn_joules for s in sessions),
         "evaluate": sum(s.evaluate_joules for s in sessions),
     }
+    made["resumed"] = keeper.resumed
     last = sessions[-1].footprint
     made["footprint"] = {**last, "total": sum(last.values())}
-    made["environment"] |= {"torch": torch.__version__, "threads": threads}
+    made["environment"] |= {"torch": torch.__version__, "threads": keeper.threads}
     record.save(record.evaluate(made, place, root), place)
+    keeper.clear()
     return place
 
 

@@ -3,7 +3,8 @@
 `embedbench check NAME` runs it, for what ships as for what lies outside the project; the tests run
 it over everything that ships. A check is one function whose docstring says what it demands; it
 raises `CheckFailed` where it is let down. They live in check_learners, check_promises,
-check_sessions, check_multilabel, check_images, check_protocols, check_label_sets and check_metrics.
+check_sessions, check_multilabel, check_images, check_resume, check_protocols, check_label_sets and
+check_metrics.
 """
 
 from __future__ import annotations
@@ -96,6 +97,7 @@ def learner_checks() -> list[Callable[[type[Learner]], None]]:
         check_learners,
         check_multilabel,
         check_promises,
+        check_resume,
         check_sessions,
     )
     from embedbench._check_tools import LEARNER_CHECKS

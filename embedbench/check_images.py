@@ -11,7 +11,7 @@ import torch
 from embedbench._check_tools import (
     SEEDS,
     ask,
-    going_on,
+    goes_on_alike,
     learner_check,
     same,
     small,
@@ -87,12 +87,4 @@ def images_go_on_from_a_state(cls: type[Learner]) -> None:
     torch.save(state, file)
     file.seek(0)
     # our own bytes of a moment ago; NumPy arrays in a state need the full unpickler
-    with going_on(new, torch.load(file, weights_only=False)):
-        run_stream(rest, new, SEEDS)
-    with going_on(old):
-        run_stream(rest, old, SEEDS)
-    if cls.tags.deterministic:
-        demand(
-            same(ask(old, stream), ask(new, stream)),
-            "expected the same learning to follow from the loaded state, it went another way",
-        )
+    goes_on_alike(old, new, torch.load(file, weights_only=False), stream, rest)

@@ -8,8 +8,7 @@ import numpy as np
 
 from embedbench._check_tools import (
     SEEDS,
-    ask,
-    going_on,
+    goes_on_alike,
     learner_check,
     same,
     settings_of,
@@ -65,16 +64,7 @@ def label_sets_go_on_from_a_state(cls: type[Learner]) -> None:
         demand(total <= held, f"footprint of {total} bytes, more than the {held} of the state")
     else:
         demand(total == held, f"footprint of {total} bytes, the state holds {held}")
-    state = old.state_dict()
-    with going_on(new, state):
-        run_stream(rest, new, SEEDS)
-    with going_on(old):
-        run_stream(rest, old, SEEDS)
-    if cls.tags.deterministic:
-        demand(
-            same(ask(old, stream), ask(new, stream)),
-            "expected the same learning to follow from the loaded state, it went another way",
-        )
+    goes_on_alike(old, new, old.state_dict(), stream, rest)
     demand(settings_of(old) == before, "expected the hyperparameters as they were, they changed")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from embedbench import cli_files, cli_report
-from embedbench.cli_shared import Device, Json, Overwrite, Quiet, note, show
+from embedbench.cli_shared import Checkpoint, Device, Json, Overwrite, Quiet, note, show
 from embedbench.errors import UserError
 
 if TYPE_CHECKING:
@@ -75,11 +75,12 @@ def run(
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Processes (default: the cores).", min=1)] = None,
     device: Device = "auto",
+    checkpoint: Checkpoint = 60.0,
     overwrite: Overwrite = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Teach learners a stream and keep what they answered. Finished cells are skipped."""
+    """Teach learners a stream and keep what they answered. Run again, it goes on."""
     from embedbench import grid
     from embedbench.budget import budget_items, over_budget
     from embedbench.cores import cores
@@ -110,6 +111,7 @@ def run(
             device=where,
             command=start_of_command(files, protocol, out, preset),
             vary=[kind.strip() for kind in (vary or "").split(",") if kind.strip()],
+            checkpoint=checkpoint,
         )
 
     with bar("trials", quiet or not tune) as advance:
@@ -126,7 +128,9 @@ def run(
     cells = [with_log(cell, logs) for cell in planned(chosen)]
     wanted = jobs or min(len(cells), cores())
     with bar("cells", quiet) as advance:
-        outcome = grid.run_grid(cells, out, jobs=wanted, overwrite=overwrite, progress=advance)
+        outcome = grid.run_grid(
+            cells, out, jobs=wanted, overwrite=overwrite, progress=advance, tell=note
+        )
     for cell, reason in outcome.failed:
         print(f"failed: {cell.learner} seed {cell.seed}: {reason}", file=sys.stderr)
     for sentence in over_budget(outcome.places, budget_mb):

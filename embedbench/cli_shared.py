@@ -12,6 +12,9 @@ import typer
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+Checkpoint = Annotated[
+    float, typer.Option(metavar="SECONDS", help="Between two checkpoints at least.", min=0)
+]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
 
 

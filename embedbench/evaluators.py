@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -37,10 +37,21 @@ def evaluator_of(stream: Stream, device: str) -> ClassEvaluator | LabelEvaluator
 class _Evaluator:
     """Asks a learner at moments, and keeps these."""
 
+    asked: ClassVar[tuple[str, ...]]  # lists of one entry a moment
+
     def __init__(self, stream: Stream, device: str) -> None:
         self.stream, self.device = stream, device
         self.sets = stream.eval_sets
         self.moments: list[Moment] = []
+
+    def state_dict(self) -> dict[str, Any]:
+        """The moments and answers so far."""
+        return {name: list(getattr(self, name)) for name in self.asked}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from `state`."""
+        for name in self.asked:
+            setattr(self, name, list(state[name]))
 
     def _told(self) -> dict[str, Any]:
         """What predictions of both kinds say of the moments."""
@@ -64,6 +75,8 @@ class _Evaluator:
 
 class LabelEvaluator(_Evaluator):
     """The classes seen whose score is above 0; no label where a score is NaN."""
+
+    asked = ("moments", "answer", "undecided")
 
     def __init__(self, stream: Stream, device: str) -> None:
         super().__init__(stream, device)
@@ -109,6 +122,8 @@ class ClassEvaluator(_Evaluator):
 
     Samples go in large batches; sets that share a view are read together.
     """
+
+    asked = ("moments", "answer", "within")
 
     def __init__(self, stream: Stream, device: str) -> None:
         super().__init__(stream, device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from embedbench import record
-from embedbench.cell import Cell, run_cell
+from embedbench.cell import Cell, partial_of, run_cell
 from embedbench.cores import cores
 from embedbench.errors import UserError
 from embedbench.registry import learner_class
@@ -64,11 +65,14 @@ def run_grid(
     jobs: int = 1,
     overwrite: bool = False,
     progress: Callable[[str, int, int], None] = lambda *_: None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
     """Run cells and their references over `jobs` processes; each is kept as soon as it finishes.
 
-    A cell that fails does not stop the others. Metrics that had to wait for a reference are filled
-    in at the end. `overwrite` runs finished cells again, but not their references.
+    A cell that fails does not stop the others, and one that was cut off goes on from its
+    checkpoint. Metrics that had to wait for a reference are filled in at the end. `overwrite` runs
+    finished cells again, and those that were cut off from the beginning, but not their references.
+    `tell` takes a sentence, in the process of a cell: a function of a module.
     """
     if root.exists() and not root.is_dir():
         raise UserError(f"{root} is a file; --out takes a directory for the run records")
@@ -85,12 +89,14 @@ def run_grid(
         if not (place / "record.json").is_file() or (overwrite and place in asked)
     ]
     outcome.skipped = len(places) - len(todo)
+    for place in asked if overwrite else ():
+        shutil.rmtree(partial_of(place), ignore_errors=True)
     jobs = max(1, min(jobs, len(todo)))
     threads = max(1, cores() // jobs)
     if jobs == 1:
-        _run_here(todo, root, threads, outcome, progress)
+        _run_here(todo, root, threads, outcome, progress, tell)
     else:
-        _run_pool(todo, root, jobs, threads, outcome, progress)
+        _run_pool(todo, root, jobs, threads, outcome, progress, tell)
     finished = [p for p in places if (p / "record.json").is_file()]
     for place in finished:
         _refer(places[place], place, root)
@@ -122,11 +128,12 @@ def _run_here(
     threads: int,
     outcome: Outcome,
     progress: Callable[[str, int, int], None],
+    tell: Callable[[str], None],
 ) -> None:
     for i, cell in enumerate(todo):
         progress(f"{cell.learner} seed {cell.seed}", i, len(todo))
         try:
-            run_cell(cell, root, threads)
+            run_cell(cell, root, threads, tell)
         except Exception as e:
             outcome.fail(cell, e)
     progress("", len(todo), len(todo))
@@ -139,9 +146,10 @@ def _run_pool(
     threads: int,
     outcome: Outcome,
     progress: Callable[[str, int, int], None],
+    tell: Callable[[str], None],
 ) -> None:
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        pending = {pool.submit(run_cell, cell, root, threads): cell for cell in todo}
+        pending = {pool.submit(run_cell, cell, root, threads, tell): cell for cell in todo}
         try:
             for future in as_completed(list(pending)):
                 cell = pending.pop(future)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -21,6 +21,9 @@ from embedbench.label_sets import AnyPredictions, pw_js
 from embedbench.layers import without_layers
 from embedbench.learner import Context, Learner, Seeds, learns_sessions
 from embedbench.stream import Bools, Labels, Session, Stream, StreamSpec, View
+
+if TYPE_CHECKING:
+    from embedbench.checkpoint import Keeper
 
 GATHERED = 1024  # samples of an online stream that are gathered at once
 
@@ -44,12 +47,16 @@ def run_stream(
     seeds: Seeds,
     device: str = "cpu",
     progress: Callable[[str], None] = lambda _: None,
+    keeper: Keeper | None = None,
 ) -> tuple[AnyPredictions, list[SessionLog]]:
     """Teach `learner` the sessions in order; evaluate on every test sample after each.
 
     A learner tagged `offline` is given `stream.merged()` and evaluated once. One tagged
     `needs_session_id` is told the session ids where the protocol allows it; no other learner is.
     Only one tagged `needs_layers` is shown intermediate layers.
+
+    With a `keeper` checkpoints are taken at the ends of sessions, and within them by `fit`; a run
+    that was cut off goes on from the last one. Batches of online learners have none of their own.
     """
     if learner.tags.offline:
         stream = stream.merged()
@@ -61,12 +68,17 @@ def run_stream(
     learner.start(stream.spec, seeds, device)
     evaluator = evaluator_of(stream, device)
     seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)
-    logs: list[SessionLog] = []
+    logs: list[SessionLog] = keeper.restore(learner, evaluator) if keeper else []
+    kept = len(logs)  # sessions learned before the run was cut off
     meter = Meter(device)
     before = 0  # samples of the sessions before
     for i, session in enumerate(stream.sessions):
         seen = seen.copy()
         seen[session.classes] = True
+        if i < kept:
+            before += len(session.x)
+            continue
+        session = keeper.begin(i, session) if keeper else session
         learning, evaluating = np.zeros(2), np.zeros(2)  # seconds and joules
         log: dict[str, Any] = {}
         began = meter.read()
@@ -79,9 +91,13 @@ def run_stream(
             learning, evaluating = learning + learned - began, evaluating + done - learned
             log, began = told, done
         before += len(session.x)
+        if keeper and keeper.carried:  # nobody knows the joules of what was cut off
+            learning += (keeper.carried, math.nan)
         (learn_s, learn_j), (evaluate_s, evaluate_j) = learning.tolist(), evaluating.tolist()
         held = dict(learner.footprint())
         logs.append(SessionLog(learn_s, evaluate_s, held, log, learn_j, evaluate_j))
+        if keeper:
+            keeper.end(learner, evaluator, logs)
         progress(f"session {i + 1}/{len(stream.sessions)}")
     return evaluator.predictions(), logs
 

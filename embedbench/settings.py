@@ -142,6 +142,7 @@ def plan(
     command: str = "embedbench run",
     among: Sequence[str] = (),
     vary: Sequence[str] = (),
+    checkpoint: float = Cell.checkpoint,
 ) -> list[Cell]:
     """All cells of a run, learner by learner; wrong names and values are refused here.
 
@@ -175,6 +176,7 @@ def plan(
                 name,
                 seed,
             ),
+            checkpoint=checkpoint,
         )
         for name in learners
         for seed, other in _varied(seeds, list(dict.fromkeys(vary)), settings.seeds)

@@ -9,12 +9,15 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.table import Images, Ints, Scaling, Table, View
+
+if TYPE_CHECKING:
+    from embedbench.checkpoint import Keeper
 
 # What others take from here, wherever it is written.
 __all__ = [
@@ -65,6 +68,7 @@ class Session:
     classes : classes introduced here, (k,) int
     loss_classes : (C,) bool mask the protocol sets for training, or None
     session_id : number of the session, or None where the protocol hides it
+    keeper : takes checkpoints while the session is learned; None: none are taken
     """
 
     x: View
@@ -75,6 +79,7 @@ class Session:
     classes: Ints
     loss_classes: Bools | None = None
     session_id: int | None = None
+    keeper: Keeper | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

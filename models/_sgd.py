@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -85,6 +86,7 @@ def fit(
     validate: Callable[[], float] | None = None,
     first: bool = False,
     views: Views = PLAIN,
+    draws: np.random.Generator | None = None,
 ) -> dict[str, Any]:
     """Train `net` on a session until `stop` says so.
 
@@ -98,6 +100,11 @@ def fit(
         data
     first : this is the first session
     views : how the images of a batch are shown to `objective` in training
+    draws : what `objective`, `regularise` and the others draw from, if they do
+
+    Where the session has a keeper, a training that was cut off goes on after the last epoch that
+    was kept, and one that had ended ends at once. What the functions above remember from step to
+    step must lie in buffers of `net`, which are kept, or in `draws`.
 
     Returns the log: epochs, steps, stop reason, the best epoch, last training loss, validation
     value, and the learning rate where it was lowered.
@@ -107,9 +114,19 @@ def fit(
     loss_of = objective or plain_loss(net, session, device)
     best, decay = Best(stop), stop.decay(optimiser)
     rates = [group["lr"] for group in optimiser.param_groups]
-    steps, reason, value, loss_mean = 0, "epochs", math.nan, math.nan
-    epoch = 0
-    for epoch in range(1, stop.cap(first=first) + 1):
+    reason, value, loss_mean = "epochs", math.nan, math.nan
+    parts = {"net": net, "optimiser": optimiser, "generator": generator, "draws": draws}
+    parts["views"] = views.generator
+    unfinished = {**parts, "best": best, "decay": decay}
+    done, ended = session.keeper.take_up(unfinished) if session.keeper else (0, None)
+    if ended is not None:
+        net.eval()
+        return ended
+    steps = done * math.ceil(n / batch_size)
+    epoch = done
+    for epoch in range(done + 1, stop.cap(first=first) + 1):
+        if session.keeper and epoch > done + 1:
+            session.keeper.keep_epoch(epoch - 1, unfinished)
         net.train()
         total = torch.zeros((), device=device)
         order = torch.randperm(n, generator=generator).to(device)
@@ -169,6 +186,8 @@ def fit(
         log["lr"] = optimiser.param_groups[0]["lr"]
         for group, rate in zip(optimiser.param_groups, rates, strict=True):
             group["lr"] = rate  # or an optimiser that is kept would begin the next session with it
+    if session.keeper:
+        session.keeper.keep_fit(log, parts)
     return log
 
 
@@ -180,6 +199,7 @@ def train(
     regularise: Callable[[], None] | None = None,
     stepped: Callable[[], None] | None = None,
     validate: Callable[[], float] | None = None,
+    draws: np.random.Generator | None = None,
 ) -> dict[str, Any]:
     """`fit` a learner's net with the settings that gradient learners share (see `mlp`).
 
@@ -203,4 +223,5 @@ def train(
         validate=validate,
         first=learner.learned == 0,
         views=views_of(learner, learner.learned),
+        draws=draws,
     )

@@ -108,6 +108,14 @@ class Best:
         self.epoch = 0
         self.weights: dict[str, Any] | None = None
 
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint must hold; the rule is a setting."""
+        return {name: value for name, value in vars(self).items() if name != "stop"}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from `state`."""
+        vars(self).update(state)
+
     def see(self, value: float, epoch: int, net: nn.Module) -> None:
         better = value <= self.value if self.stop.ties == "later" else value < self.value
         if better:

@@ -110,6 +110,7 @@ class AGEM(Learner):
             session,
             objective=self._objective(sorted(own)) if sets and own else None,
             regularise=regularise if len(self.exemplars) and (len(old) or not sets) else None,
+            draws=draw,
         )
         self.exemplars.take(session)
         self.learned += 1

@@ -101,6 +101,7 @@ class ALICE(Learner):
         base = torch.from_numpy(np.unique(session.y)).to(self.device)
         mixtures = len(base) * (len(base) - 1) // 2 if self.mixes else 0
         whole = self._whole(mixtures)
+        draws = np.random.default_rng([self.seeds.batches, 1])
         log = fit(
             whole,
             optimiser_of(self, whole),
@@ -109,16 +110,16 @@ class ALICE(Learner):
             stop=self.stop,
             generator=generator(self.seeds.batches, 0),
             device=self.device,
-            objective=self._objective(whole, base),
+            objective=self._objective(whole, base, draws),
             first=True,
+            draws=draws,
         )
         self.net = whole.trunk
         return log
 
-    def _objective(self, whole: CosineNet, base: Tensor) -> Objective:
+    def _objective(self, whole: CosineNet, base: Tensor, draws: np.random.Generator) -> Objective:
         n, n_all = self.spec.n_classes, len(whole.theta)
         mask = only({*base.tolist(), *range(n, n_all)}, n_all, self.device)
-        draws = np.random.default_rng([self.seeds.batches, 1])
 
         def loss(x: Tensor, y: Tensor) -> Tensor:
             if whole.training:

@@ -10,10 +10,31 @@ import torch
 from faults import caught_by
 from honest_learners import Good, ManyLabels, Neighbours
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from embedbench.check import CheckFailed
 from embedbench.learner import Context, Footprint, Seeds, Tags, tensor_bytes
+from embedbench.models._sgd import train
+from embedbench.models.mlp import MLP
 from embedbench.stream import Session, StreamSpec
+
+
+@caught_by("goes on inside a session")
+class DrawsBetweenSteps(MLP):
+    """A generator of its own, which no checkpoint knows."""
+
+    tags: ClassVar[Tags] = Tags()
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        draw = torch.Generator().manual_seed(self.learned)
+
+        def objective(x: Tensor, y: Tensor) -> Tensor:
+            noise = 0.01 * torch.randn(x.shape, generator=draw) if self.net.training else 0
+            return cross_entropy(self.net(x + noise), y)
+
+        log = train(self, session, objective=objective)
+        self.learned += 1
+        return log
 
 
 @caught_by("no sample is kept in secret")

@@ -40,8 +40,8 @@ ENTRY_POINTS = {"cli_files", "demo", "reproduce_data"}
 # begins. The check modules hold learners to their promises.
 SLOW = {"jinja2", "matplotlib", "numba", "scipy", "sklearn", "timm", "torch", "torchvision"}
 MAY_BE_SLOW = {
-    *{"_anneal", "_svg", "evaluators", "plots", "report_html", "runner", "scatter"},
-    "timm_models",
+    *{"_anneal", "_svg", "checkpoint", "evaluators", "plots", "report_html", "resume"},
+    *{"runner", "scatter", "timm_models"},
 }
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,6 +11,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from commands import start
 
 from embedbench import record
 from embedbench.file import TEST, TRAIN, Samples
@@ -156,25 +155,34 @@ def test_scoring_again_changes_nothing_and_mends_what_was_changed(blobs, tmp_pat
             assert (place / "record.json").read_text() == text
 
 
+def records(root: Path) -> set[Path]:
+    """Directories of the cells that are finished."""
+    return {p.parent for p in root.rglob("record.json")}
+
+
 def test_kill_9_loses_no_finished_cell(blobs, tmp_path):
     """Killed again and again, the grid ends with the answers of one that was left alone."""
-    words = [sys.executable, "-m", "embedbench", "run", blobs, "--protocol", "permutation"]
-    words += ["--learner", "mlp,ncm", "--seeds", "0-2", "--jobs", "1", "--out", str(tmp_path / "a")]
+    words = ["run", blobs, "--protocol", "permutation", "--learner", "mlp,ncm", "--seeds", "0-2"]
+    words += ["--jobs", "1", "--out", str(tmp_path / "a")]
     words += [w for item in FAST for w in ("--set", item)]
     rng = np.random.default_rng(0)
     finished: set[Path] = set()
     for _ in range(3):
-        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(rng.uniform(1.5, 3.5))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        now = {p.parent for p in (tmp_path / "a").rglob("record.json")}
+        process = start(words, tmp_path / "told")
+        while process.is_alive() and records(tmp_path / "a") == finished:
+            time.sleep(0.005)
+        time.sleep(rng.uniform(0, 0.1))
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        now = records(tmp_path / "a")
         assert now >= finished
         for place in now:
             record.load(place)
         finished = now
-    done = subprocess.run(words, capture_output=True, text=True, env=os.environ, check=False)
-    assert done.returncode == 0, done.stderr
+    process = start(words, tmp_path / "told")
+    process.join()
+    assert process.exitcode == 0, (tmp_path / "told").read_text()
     whole = run_grid(cells(blobs, seeds="0-2", protocol="permutation"), tmp_path / "b")
     assert len(whole.places) == 6
     for place in whole.places:

@@ -1,0 +1,283 @@
+"""Checkpoints: what a run needs to go on where it was cut off, in a directory beside its place.
+
+In it lie `begun.json`, what decides the run; `sessions`, the learner after a session with its
+answers and logs so far; and `fit-I-N`, the N-th training within session I, after an epoch of it or
+at its end. What is not kept is learned again, from the same seeds: sessions since the last one that
+is kept, and what a session does beside its trainings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from embedbench._disk import write_safely
+from embedbench.errors import UserError
+from embedbench.evaluators import ClassEvaluator, LabelEvaluator
+from embedbench.learner import Learner
+from embedbench.stream import Session
+
+BEGUN, SESSIONS = "begun.json", "sessions"
+CHECKSUM = 32  # bytes before the contents of a file
+
+
+class UnusableError(Exception):
+    """A run cannot go on from its checkpoint; says why in one clause."""
+
+
+class Keeper:
+    """Keeps what a run needs to go on, and gives it back to the run that goes on.
+
+    A file is written under another name and renamed, and begins with a checksum over its contents
+    and over what decides the run, so that nothing damaged and nothing of another run is read.
+
+    Parameters
+    ----------
+    directory : of the checkpoint; made when the first one is due
+    decided : what the run's result depends on, JSON values by name
+    seconds : from one checkpoint to the next at least, and before the first; 0: every one is kept
+    threads : of the run; one that goes on has those that it was begun with
+    device : of the run
+    tell : takes a sentence
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        decided: dict[str, Any],
+        *,
+        seconds: float,
+        threads: int = 1,
+        device: str = "cpu",
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.directory, self.decided, self.threads = directory, decided, threads
+        self.device, self.seconds, self.tell = device, seconds, tell
+        self.resumed = 0  # how often the run went on
+        self.carried = 0.0  # seconds of the session at work that were spent before it was cut off
+        self._mark = json.dumps(decided, sort_keys=True).encode()
+        self._kept: dict[str, Any] | None = None
+        self._named = False  # this process has written `begun.json`
+        self._waiting: dict[str, bytes] = {}  # trainings that have ended since the last checkpoint
+        self._session = self._fits = 0  # the session at work, and the trainings begun in it
+        self._began = self._saved = self._ended = time.perf_counter()
+        nothing = {"learner": None, "evaluator": None, "logs": [], "random": self._random()}
+        self._start = _packed(nothing)
+
+    def open(self) -> bool:
+        """Whether there is a checkpoint of the run to go on from.
+
+        Raises
+        ------
+        UnusableError
+            There is one that is damaged, or was made under other conditions.
+        """
+        if not (self.directory / BEGUN).exists():
+            self.clear()
+            return False
+        try:
+            begun = json.loads((self.directory / BEGUN).read_text(encoding="utf-8"))
+            there, threads, resumed = begun["decided"], int(begun["threads"]), int(begun["resumed"])
+            other = [name for name, value in self.decided.items() if there.get(name) != value]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UnusableError(f"{BEGUN} is damaged") from error
+        if other:
+            was, now = there.get(other[0]), self.decided[other[0]]
+            short = all(isinstance(v, str) and len(v) <= 40 for v in (was, now))
+            both = f": {was} there, {now} here" if short else ""
+            raise UnusableError(f"it was made with another {other[0]}{both}")
+        self._kept = self._read(SESSIONS)
+        if self._kept is None:
+            raise UnusableError(f"{SESSIONS} is missing")
+        self.threads, self.resumed = threads, resumed + 1
+        self._save({})
+        return True
+
+    @property
+    def sessions(self) -> int:
+        """Sessions that are kept, before `restore` hands them out."""
+        return len(self._kept["logs"]) if self._kept else 0
+
+    def clear(self) -> None:
+        """Forget the checkpoint."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self._kept, self._named, self.resumed = None, False, 0
+
+    def restore(self, learner: Learner, evaluator: ClassEvaluator | LabelEvaluator) -> list[Any]:
+        """Bring a learner that has started, and an evaluator, to where the last kept session ended.
+
+        Returns the logs of the sessions so far, none if the run begins.
+        """
+        if self._kept is None:
+            return []
+        kept, self._kept = self._kept, None
+        try:
+            if kept["logs"]:
+                learner.load_state_dict(kept["learner"])
+                evaluator.load_state_dict(kept["evaluator"])
+            self._set_random(kept["random"])
+        except Exception as error:  # whatever a learner makes of a state that is not its own
+            raise UnusableError(f"{SESSIONS} does not fit ({type(error).__name__})") from error
+        return cast(list[Any], kept["logs"])
+
+    def begin(self, number: int, session: Session) -> Session:
+        """The session that is to be learned now; its trainings find the keeper there."""
+        self._session, self._fits, self.carried = number, 0, 0.0
+        self._waiting.clear()
+        self._began = time.perf_counter()
+        return replace(session, keeper=self)
+
+    def end(
+        self, learner: Learner, evaluator: ClassEvaluator | LabelEvaluator, logs: list[Any]
+    ) -> None:
+        """Keep the learner, the answers and the logs after a session, if a checkpoint is due."""
+        if time.perf_counter() - self._ended < self.seconds:
+            return
+        state = {
+            "learner": learner.state_dict(),
+            "evaluator": evaluator.state_dict(),
+            "logs": logs,
+            "random": self._random(),
+        }
+        self._save({SESSIONS: _packed(state)})
+        for path in self.directory.glob("fit-*"):
+            path.unlink(missing_ok=True)
+        self._ended = self._saved
+
+    def take_up(self, parts: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
+        """Bring the parts of a training that begins to where it was cut off.
+
+        Parameters
+        ----------
+        parts : modules, optimisers, random generators and the like, by name
+
+        Returns
+        -------
+        Epochs that lie behind it; and its log if it had ended, else None.
+        """
+        self._fit = f"fit-{self._session}-{self._fits}"
+        self._fits += 1
+        kept = self._read(self._fit) if self.resumed else None
+        if kept is None:
+            return 0, None
+        try:
+            for name, state in kept["parts"].items():
+                _put(parts[name], state)
+            self._set_random(kept["random"])
+        except Exception as error:  # whatever a part makes of a state that is not its own
+            raise UnusableError(f"{self._fit} does not fit ({type(error).__name__})") from error
+        self.carried = kept["seconds"] - (time.perf_counter() - self._began)
+        return kept["epochs"], kept["log"]
+
+    def keep_epoch(self, epochs: int, parts: dict[str, Any]) -> None:
+        """Keep a training after some epochs, if a checkpoint is due."""
+        if self._due():
+            self._save({**self._waiting, self._fit: self._training(epochs, None, parts)})
+            self._waiting.clear()
+
+    def keep_fit(self, log: dict[str, Any], parts: dict[str, Any]) -> None:
+        """Keep a training that has ended, now or with the next checkpoint of its session."""
+        self._waiting[self._fit] = self._training(log["epochs"], log, parts)
+        if self._due():
+            self._save(self._waiting)
+            self._waiting.clear()
+
+    def _due(self) -> bool:
+        return time.perf_counter() - self._saved >= self.seconds
+
+    def _training(self, epochs: int, log: dict[str, Any] | None, parts: dict[str, Any]) -> bytes:
+        return _packed(
+            {
+                "epochs": epochs,
+                "log": log,
+                "parts": {name: _state_of(p) for name, p in parts.items() if p is not None},
+                "random": self._random(),
+                "seconds": self.carried + time.perf_counter() - self._began,
+            }
+        )
+
+    def _random(self) -> list[torch.Tensor]:
+        """The global random states of torch, which layers such as dropout draw from."""
+        states = [torch.get_rng_state()]
+        if self.device.startswith("cuda"):
+            states.append(torch.cuda.get_rng_state(self.device))
+        return states
+
+    def _set_random(self, states: list[torch.Tensor]) -> None:
+        torch.set_rng_state(states[0])
+        if self.device.startswith("cuda"):
+            torch.cuda.set_rng_state(states[1], self.device)
+
+    def _save(self, files: dict[str, bytes]) -> None:
+        """Write files; the first time `begun.json` after them, without which they do not count."""
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            if not self._named and not self.resumed:
+                files = {SESSIONS: self._start, **files}
+            for name, data in files.items():
+                write_safely(self.directory / name, self._checksum(data) + data)
+            if not self._named:
+                begun = {"threads": self.threads, "resumed": self.resumed, "decided": self.decided}
+                write_safely(self.directory / BEGUN, json.dumps(begun, indent=1).encode())
+                self._named = True
+        except (OSError, UserError) as error:
+            self.tell(f"no checkpoint can be kept, the run goes on without: {error}")
+            self.seconds = math.inf
+        self._saved = time.perf_counter()
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        """What a file holds; None if there is none."""
+        path = self.directory / name
+        if not path.exists():
+            return None
+        data = path.read_bytes()
+        if data[:CHECKSUM] != self._checksum(data[CHECKSUM:]):
+            raise UnusableError(f"{name} is damaged")
+        try:
+            # our own bytes; NumPy arrays in a state need the full unpickler
+            kept = torch.load(io.BytesIO(data[CHECKSUM:]), self._located, weights_only=False)
+        except Exception as error:  # whatever the unpickler makes of a class that is gone
+            raise UnusableError(f"{name} cannot be read ({type(error).__name__})") from error
+        return cast(dict[str, Any], kept)
+
+    def _located(self, storage: Any, place: str) -> Any:
+        """What lay on a GPU goes to that of this run; what lay in memory stays there."""
+        here = self.device if place.startswith("cuda") else place
+        return torch.serialization.default_restore_location(storage, here)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+
+    def _checksum(self, data: bytes) -> bytes:
+        return hashlib.sha256(self._mark + data).digest()
+
+
+def _packed(state: dict[str, Any]) -> bytes:
+    file = io.BytesIO()
+    torch.save(state, file)
+    return file.getvalue()
+
+
+def _state_of(part: Any) -> Any:
+    if isinstance(part, torch.Generator):
+        return part.get_state()
+    if isinstance(part, np.random.Generator):
+        return part.bit_generator.state
+    return part.state_dict()
+
+
+def _put(part: Any, state: Any) -> None:
+    if isinstance(part, torch.Generator):
+        part.set_state(state)
+    elif isinstance(part, np.random.Generator):
+        part.bit_generator.state = state
+    else:
+        part.load_state_dict(state)

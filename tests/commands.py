@@ -1,0 +1,32 @@
+"""The command line in processes of their own that start at once, to be killed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from multiprocessing import get_context
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+# They are forked from a server that has imported what `run` needs, and run nothing.
+CONTEXT = get_context("forkserver")
+CONTEXT.set_forkserver_preload(
+    ["embedbench.cli", "embedbench.resume", "embedbench.models.mlp", "torch._dynamo"]
+)
+
+
+def start(words: list[str], told: Path) -> ForkServerProcess:
+    """Begin `embedbench WORDS` and go on; what it prints goes to the file `told`."""
+    process = CONTEXT.Process(target=_command, args=(words, told))
+    process.start()
+    return process
+
+
+def _command(words: list[str], told: Path) -> None:
+    from embedbench.cli import main
+
+    with told.open("w") as file:
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(file.fileno(), stream.fileno())
+        sys.argv = ["embedbench", *words]
+        main()
