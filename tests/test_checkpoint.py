@@ -149,7 +149,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(checkpoint, "time", clock)
-    monkeypatch.setattr("embedbench.runner.time", clock)
+    monkeypatch.setattr("embedbench.energy.time", clock)
     return clock
 
 
