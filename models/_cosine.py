@@ -11,6 +11,7 @@ from torch.nn.functional import normalize
 
 from embedbench.stream import StreamSpec
 
+from ._image_training import images_of
 from ._net import Net, in_parts, mlp_net
 from ._trunk import FLAT, image_trunk
 
@@ -79,5 +80,5 @@ def cosine_net(learner: Any, spec: StreamSpec, seed: int, *, eta: float) -> Cosi
         return CosineNet(n_inputs, learner.units, layers, spec.n_classes, eta=eta, seed=seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        trunk, width = image_trunk(learner.trunk, spec.input_shape, learner.images, relu=False)
+        trunk, width = image_trunk(learner.trunk, spec.input_shape, images_of(learner), relu=False)
     return CosineNet(width, 0, 0, spec.n_classes, eta=eta, seed=seed, trunk=trunk)

@@ -67,10 +67,20 @@ class ImageTraining:
             )
 
 
+PLAINLY = ImageTraining()
+
+
+def images_of(learner: Any) -> ImageTraining:
+    """How a learner's trunk is trained; plainly where it has no such setting."""
+    found = getattr(learner, "images", PLAINLY)
+    assert isinstance(found, ImageTraining)
+    return found
+
+
 def settle_images(name: str, learner: Any) -> None:
     """Refuse what does not go with a learner's trunk, and fill in the digest of its weights."""
-    images: ImageTraining = learner.images
-    if images == ImageTraining():
+    images = images_of(learner)
+    if images == PLAINLY:
         return
     if learner.trunk in FLAT:
         raise UserError(

@@ -16,7 +16,7 @@ from embedbench.learner import Footprint, Seeds, tensor_bytes
 from embedbench.stream import StreamSpec
 
 from ._augment import Views
-from ._image_training import settle_images
+from ._image_training import images_of, settle_images
 from ._nadam import NAdam
 from ._trunk import FLAT, check_trunk, image_trunk
 
@@ -65,7 +65,7 @@ def trunk_and_head(learner: Any, spec: StreamSpec, seed: int) -> Net:
         return net if len(spec.input_shape) == 1 else Net(nn.Flatten(), *net)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        trunk, width = image_trunk(learner.trunk, spec.input_shape, learner.images)
+        trunk, width = image_trunk(learner.trunk, spec.input_shape, images_of(learner))
         return Net(trunk, nn.Linear(width, spec.n_classes))
 
 
@@ -155,8 +155,7 @@ def check_training(learner: Any) -> None:
         if value not in known:
             raise unknown(f"{name}.{setting}", value, known)
     check_trunk(f"{name}.trunk", getattr(learner, "trunk", "mlp"))  # not every one has a choice
-    if hasattr(learner, "images"):
-        settle_images(name, learner)
+    settle_images(name, learner)
     layers = getattr(learner, "layers", 0)  # not every network has a number of them
     for setting, got, fits, expected in (
         ("units", learner.units, learner.units >= 1, "at least 1"),
@@ -185,8 +184,8 @@ def views_of(learner: Any, counter: int, draw: np.random.Generator | None = None
 
     `draw`, if given, tells the views of one session apart; only where there is something to draw.
     """
-    images = getattr(learner, "images", None)
-    if images is None or images.augment == "none":
+    images = images_of(learner)
+    if images.augment == "none":
         return PLAIN
     more = [] if draw is None else [int(draw.integers(2**32))]
     return Views(images.augment, generator(learner.seeds.batches, counter, VIEWS, *more))

@@ -30,8 +30,8 @@ def gradients(
     beside : (b, …) each
     """
     parameters = {name: p.detach() for name, p in net.named_parameters() if p.requires_grad}
-    others = {name: p for name, p in net.named_parameters() if not p.requires_grad}
-    others |= dict(net.named_buffers())
+    others: dict[str, Tensor] = dict(net.named_buffers())
+    others |= {name: p for name, p in net.named_parameters() if not p.requires_grad}
 
     def of_one(theta: dict[str, Tensor], one: Tensor, *own: Tensor) -> Tensor:
         logits = functional_call(net, (theta, others), (one[None],))

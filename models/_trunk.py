@@ -83,7 +83,7 @@ def _config(name: str) -> dict[str, Any]:
     from embedbench.timm_models import timm
 
     name = name.removeprefix("timm:")
-    config = timm.get_pretrained_cfg(name)
+    config: Any = timm.get_pretrained_cfg(name)
     return {"architecture": name} if config is None else dict(config.to_dict())
 
 
@@ -162,7 +162,7 @@ class Trunk(nn.Module):
         super().__init__()
         self.body, self.bf16, self.channels_last = body, bf16, channels_last
         if channels_last:
-            body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            body.to(memory_format=torch.channels_last)
         self.still = _untrained(body)
         self.train(body.training)
 
