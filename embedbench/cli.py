@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from embedbench import cli_files, cli_report
-from embedbench.cli_shared import Checkpoint, Device, Json, Overwrite, Quiet, note, show
+from embedbench import cli_files, cli_pretrain, cli_report
+from embedbench.cli_shared import (
+    Checkpoint,
+    Device,
+    Json,
+    Overwrite,
+    Quiet,
+    chosen_device,
+    note,
+    show,
+)
 from embedbench.errors import UserError
 
 if TYPE_CHECKING:
@@ -34,6 +43,7 @@ for command in (
     cli_files.order,
     cli_files.verify,
     cli_files.diff,
+    cli_pretrain.pretrain,
     cli_report.score,
     cli_report.report,
 ):
@@ -99,7 +109,7 @@ def run(
     items = [*(settings or []), *([f"protocol.order={order}"] if order else [])]
     learners = [name.strip() for name in learner.split(",") if name.strip()]
     items += trunk_items(learners, trunk=trunk, weights=weights, augment=augment)
-    where = _device(device)
+    where = chosen_device(device)
 
     def planned(more: list[str]) -> list[Cell]:
         return plan(
@@ -227,7 +237,7 @@ def reproduce(
             learners=learner.split(",") if learner else [],
             items=settings or [],
             jobs=jobs or cores(),
-            device=_device(device),
+            device=chosen_device(device),
             progress=advance,
             notify=lambda sentence: None if quiet else note(sentence),
         )
@@ -257,21 +267,6 @@ def _report(runs: Path, as_json: bool, **what: Any) -> None:
     from embedbench.report import print_report
 
     print_report(runs, as_json=as_json, **what)
-
-
-def _device(name: str) -> str:
-    if name == "cpu":
-        return name
-    import torch
-
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        torch.zeros(1, device=name)
-    except (RuntimeError, AssertionError) as e:
-        reason = str(e).partition("\n")[0]
-        raise UserError(f"device {name!r} cannot be used here ({reason}); try --device cpu") from e
-    return name
 
 
 def _dashes(words: list[str]) -> list[str]:

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from embedbench.errors import UserError
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
@@ -26,3 +28,19 @@ def show(data: Any, text: Callable[[Any], str], as_json: bool) -> None:
 def note(sentence: str) -> None:
     """Print a remark to stderr."""
     print(sentence, file=sys.stderr)
+
+
+def chosen_device(name: str) -> str:
+    """The device that `--device` names; refused where it cannot be used."""
+    if name == "cpu":
+        return name
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError) as e:
+        reason = str(e).partition("\n")[0]
+        raise UserError(f"device {name!r} cannot be used here ({reason}); try --device cpu") from e
+    return name

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
+import os
 import sys
 import urllib.error
 import urllib.request
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
+TOLD = "embedbench"  # the metadata of files that we write
 # The name under which timm's model files keep their checkpoint filter differs between families.
 _FILTERS = ("checkpoint_filter_fn", "_filter_fn", "_filter_torchvision_pretrained")
 
@@ -184,6 +187,38 @@ def _check(
             f"{path} does not fit {cfg['architecture']}: of its parameters {', '.join(told)}; "
             "give the weights of this model, or choose the model that they belong to."
         )
+
+
+def save_weights(path: Path, state: dict[str, torch.Tensor], told: dict[str, Any]) -> None:
+    """Write weights as safetensors, whole or not at all: of the same content the same bytes.
+
+    Parameters
+    ----------
+    told
+        What made them, for `told_of`; plain data. ``shown``, if it is there, says in the words of
+        timm's configurations how images are shown to the network.
+    """
+    from safetensors.torch import save_file
+
+    tensors = {name: value.detach().cpu().contiguous() for name, value in state.items()}
+    temporary = path.with_name(f".{path.name}.tmp")
+    # one entry: those of several have no order
+    save_file(tensors, temporary, metadata={TOLD: json.dumps(told, sort_keys=True)})
+    os.replace(temporary, path)
+
+
+def told_of(path: Path) -> dict[str, Any]:
+    """Return what `save_weights` was told of a file's weights; nothing of other files."""
+    if path.suffix != ".safetensors" or not path.is_file():
+        return {}
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "pt") as file:
+            told: dict[str, Any] = json.loads((file.metadata() or {}).get(TOLD, "{}"))
+    except SafetensorError:  # `load_weights` says what is wrong with it
+        return {}
+    return told
 
 
 def sha256_of(path: Path) -> str:

@@ -19,7 +19,7 @@ from torch import nn
 
 from embedbench.errors import UserError
 from embedbench.timm_models import timm
-from embedbench.weights import hub_weights, load_weights
+from embedbench.weights import hub_weights, load_weights, told_of
 
 from .fold import folded
 from .layers import Layers
@@ -77,7 +77,8 @@ class TimmBackbone(Backbone):
     dtype
         ``float32``, or ``bfloat16`` or ``float16`` for autocast.
     size
-        Input height and width, or None for the model's own.
+        Input height and width, or None for the model's own, or those that its weights were
+        pretrained at.
     device
         Where the forward pass runs.
     """
@@ -93,13 +94,15 @@ class TimmBackbone(Backbone):
         device: torch.device,
     ) -> None:
         self.dtype, self.device = dtype, device
+        shown = told_of(weights).get("shown", {}) if weights else {}  # weights of ours tell
+        size = size or shown.get("input_size", [None])[-1]
         model = create_model(name, size)
         cfg = dict(model.pretrained_cfg)
         path, weights_id = (weights, weights.name) if weights else hub_weights(name, cfg)
         digest = load_weights(model, path, cfg)
         args = {"input_size": (3, size, size)} if size else {}
         resolve: Callable[..., dict[str, Any]] = resolve_data_config
-        config = resolve(args, pretrained_cfg=cfg)
+        config = resolve(args, pretrained_cfg={**cfg, **shown})
         self.transform = create_transform(**config, use_prefetcher=True)  # bytes, no arithmetic
         example = torch.randn(2, *config["input_size"], generator=torch.Generator().manual_seed(0))
         self.taken = Layers(model, layers)

@@ -11,6 +11,7 @@ import pytest
 import torch
 from image_files import pixel_file
 
+from embedbench.budget import exemplars_within
 from embedbench.check_streams import as_images, blobs
 from embedbench.errors import UserError
 from embedbench.learner import Seeds
@@ -24,6 +25,7 @@ from embedbench.protocols.iirc import IIRC
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.permutation import Permutation
 from embedbench.runner import run_stream
+from embedbench.settings import parse_settings, plan
 from embedbench.stream import Stream, StreamSpec
 from embedbench.table import Images, View, standardised
 
@@ -170,6 +172,26 @@ def test_streams_of_pixel_files_say_their_scaling(tmp_path: Path, scale: str) ->
         held.add(x, torch.zeros(len(x), dtype=torch.int64))
         assert torch.equal(held.x, x)
         assert held.footprint().total == len(x) * (x[0].numel() + 8)
+
+
+@pytest.mark.parametrize("name", ["er", "icarl", "derpp"])
+def test_a_byte_budget_counts_bytes(tmp_path: Path, name: str) -> None:
+    """Images of 3 x 3 x 4; six classes; a label each, and of derpp their logits."""
+    file = pixel_file(tmp_path)
+    items = ["protocol.sessions=3", "trunk=resnet8"]
+    (cell,) = plan(
+        [str(file.path)],
+        "incremental-class",
+        [name],
+        [0],
+        settings=parse_settings(items, [name], None),
+        device="cpu",
+    )
+    found = [exemplars_within(cell, megabytes) for megabytes in (1.0, 1.0044)]
+    assert found[0] is not None
+    assert found[1] is not None
+    each = 36 + 8 + (24 if name == "derpp" else 0)
+    assert found[1] - found[0] == pytest.approx(4400 / each, abs=1)
 
 
 def test_a_scaling_that_is_not_the_tables_is_refused() -> None:

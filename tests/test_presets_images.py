@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from embedbench import record
@@ -146,6 +149,17 @@ def test_the_command_line_is_over_a_preset() -> None:
     assert made["stop"]["rule"] == "plateau"
     with pytest.raises(UserError, match="unknown preset 'online'"):
         settings("er", "online")
+
+
+@pytest.mark.parametrize("name", [*IMAGES, "pretrain"])
+def test_the_readme_has_a_command_that_parses(name: str) -> None:
+    text = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
+    lines = [line for line in re.findall(r"`embedbench ([^`]+)`", text) if name in line.split()]
+    assert lines
+    for line in lines:
+        words = shlex.split(line)
+        group: Any = typer.main.get_command(app)
+        group.commands[words[0]].make_context(words[0], words[1:])
 
 
 # --- a few steps ---
