@@ -17,8 +17,7 @@ from embedbench.learner import Learner, learns_sessions
 from embedbench.runner import run_stream
 from embedbench.stream import Stream
 
-# Few epochs, among which there is a best one; class prototypes, where there are any, are trained.
-SHORT: dict[str, Any] = {"epochs": 3, "min_steps": 1, "base": "trained"}
+SHORT = {"epochs": 3, "min_steps": 1}  # few epochs, among which there is a best one
 
 
 class CutOffError(Exception):
@@ -30,10 +29,11 @@ class Saboteur(Keeper):
 
     def __init__(self, directory: Path, after: int = 0, **more: Any) -> None:
         super().__init__(directory, **{"decided": {}, "seconds": 0, **more})
-        self.after, self.saves = after, 0
+        self.after, self.saves, self.inside = after, 0, False
 
     def _save(self, files: dict[str, bytes]) -> None:
         super()._save(files)
+        self.inside |= any(name.startswith("fit-") for name in files)
         self.saves += bool(files)
         if files and self.saves == self.after:
             raise CutOffError
@@ -44,7 +44,7 @@ def goes_on_inside_a_session(cls: type[Learner]) -> None:
     """A run that is cut off at its checkpoints, within sessions too, ends with the same scores."""
     if not cls.tags.deterministic:
         return
-    stream = blobs(cls.tags, FEW, 17, n_val=4)
+    stream = blobs(cls.tags, FEW, 18, n_val=4)
     if learns_sessions(cls()):
         stream = replace(stream, observe_batch=0)
     _check(lambda: small(cls, **SHORT), stream, 1)
@@ -58,6 +58,8 @@ def _check(make: Callable[[], Learner], stream: Stream, after: int) -> None:
         whole = Saboteur(Path(place) / "whole")
         one, other, saves = make(), make(), 0
         expected, _ = run_stream(stream, one, SEEDS, keeper=whole)
+        if not whole.inside:
+            return  # "state round trips" has the ends of sessions
         while saves <= whole.saves:
             keeper = Saboteur(Path(place) / "cut", after)
             keeper.open()

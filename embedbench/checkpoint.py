@@ -150,7 +150,12 @@ class Keeper:
             "logs": logs,
             "random": self._random(),
         }
-        self._save({SESSIONS: _packed(state)})
+        try:
+            data = _packed(state)
+        except Exception as error:  # whatever the pickler makes of a learner's state
+            self._give_up(error)
+            return
+        self._save({SESSIONS: data})
         for path in self.directory.glob("fit-*"):
             path.unlink(missing_ok=True)
         self._ended = self._saved
@@ -232,9 +237,12 @@ class Keeper:
                 write_safely(self.directory / BEGUN, json.dumps(begun, indent=1).encode())
                 self._named = True
         except (OSError, UserError) as error:
-            self.tell(f"no checkpoint can be kept, the run goes on without: {error}")
-            self.seconds = math.inf
+            self._give_up(error)
         self._saved = time.perf_counter()
+
+    def _give_up(self, error: Exception) -> None:
+        self.tell(f"no checkpoint can be kept, the run goes on without: {error}")
+        self.seconds = math.inf
 
     def _read(self, name: str) -> dict[str, Any] | None:
         """What a file holds; None if there is none."""

@@ -49,7 +49,7 @@ def test_the_angular_penalty_by_a_naive_loop(seed: int, training: bool) -> None:
     whole = learner._whole(0 if training else 3).train(training)
     y = torch.tensor([5, 1, 1, 2])
     x = torch.from_numpy(blobs(y, 6, seed))
-    found = learner._objective(whole, base)(x, y)
+    found = learner._objective(whole, base, np.random.default_rng(seed))(x, y)
     phi, theta = (t.detach().double().numpy() for t in (whole.features(x), whole.theta))
     losses = []
     for row, own in zip(phi, y.tolist(), strict=True):

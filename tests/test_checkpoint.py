@@ -27,16 +27,19 @@ from embedbench.check_resume import CutOffError, Saboteur
 from embedbench.checkpoint import Keeper, UnusableError
 from embedbench.grid import run_grid
 from embedbench.learner import Context, Learner
+from embedbench.models._prototypes import Classifier
 from embedbench.models._sgd import Stop, fit, generator, make_optimiser
 from embedbench.models.er import ER
 from embedbench.models.ewc import EWC
 from embedbench.models.mlp import MLP
+from embedbench.models.prototype import Prototype
 from embedbench.runner import run_stream
 from embedbench.settings import parse_settings, plan
 from embedbench.stream import Session, Stream
 
 Make = Callable[[], Learner]
 STREAM = class_stream([[0, 1], [2], [3]])
+EARLY = Stop(epochs=6, min_steps=1, monitor="accuracy", ties="earlier")
 
 
 def mlp(**settings: Any) -> MLP:
@@ -78,9 +81,9 @@ def as_bits(state: Any) -> Any:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"stop": Stop(rule="patience", epochs=5, min_steps=1, patience=0, ties="earlier")},
-        {"stop": Stop(rule="plateau", epochs=6, min_steps=1, patience=0), "optimiser": "sgd"},
-        {"stop": Stop(rule="trained", epochs=5, target=1.0), "optimiser": "adam"},
+        {"stop": replace(EARLY, rule="patience", patience=2), "lr": 0.05},
+        {"stop": replace(EARLY, rule="plateau", patience=1, min_delta=1), "optimiser": "sgd"},
+        {"stop": Stop(rule="trained", epochs=9, target=0.8), "optimiser": "adam", "lr": 0.05},
         {"stop": Stop(rule="epochs", epochs=3, first_epochs=2), "optimiser_state": "kept"},
         {"optimiser": "sgd", "lr": 1e30},
     ],
@@ -98,6 +101,12 @@ def test_a_search_of_many_trainings_goes_on(tmp_path: Path) -> None:
     _, logs = run_stream(STREAM, make(), SEEDS)
     assert len(logs[1].log["search"]) > 2
     assert check_pieces(make, STREAM, tmp_path, after=3) > 3
+
+
+def test_trainings_of_parts_go_on(tmp_path: Path) -> None:
+    """The cosine classifier of the base session has a network of its own."""
+    classifier = Classifier(base="trained", epochs=3, batch_size=16)
+    assert check_pieces(lambda: Prototype(classifier=classifier), STREAM, tmp_path) == 6
 
 
 def test_online_runs_go_on_between_sessions(tmp_path: Path) -> None:
@@ -237,6 +246,22 @@ def test_where_nothing_can_be_written_the_run_goes_on(tmp_path: Path) -> None:
     assert same(vars(answers), vars(run_stream(STREAM, mlp(), SEEDS)[0]))
     (sentence,) = told
     assert sentence.startswith("no checkpoint can be kept, the run goes on without: ")
+
+
+def test_a_learner_whose_state_cannot_be_pickled_goes_on(tmp_path: Path) -> None:
+    @dataclass
+    class Odd(MLP):
+        state = (*MLP.state, "rule")
+
+        def start(self, *told: Any) -> None:
+            super().start(*told)
+            self.rule = lambda: 0
+
+    told: list[str] = []
+    keeper = Keeper(tmp_path, {}, seconds=0, tell=told.append)
+    _, logs = run_stream(STREAM, Odd(units=8, stop=EARLY), SEEDS, keeper=keeper)
+    assert len(logs) == len(STREAM.sessions)
+    assert len(told) == 1
 
 
 # --- what cannot be used --------------------------------------------------------------------------
