@@ -175,7 +175,7 @@ def partial_of(place: Path) -> Path:
 
 
 def run_cell(
-    cell: Cell, root: Path, threads: int, tell: Callable[[str], None] = lambda _: None
+    cell: Cell, root: Path, threads: int, tell: Callable[[str], None] | None = None
 ) -> Path:
     """Run one cell and keep it in its place, over whatever lies there.
 
@@ -188,7 +188,7 @@ def run_cell(
 
     place = cell.place(root)
     stream = cell.shown()
-    keeper = keeper_of(cell, partial_of(place), threads, tell)
+    keeper = keeper_of(cell, partial_of(place), threads, tell or (lambda _: None))
     predictions, sessions = taught(cell, keeper)
     if place.exists():
         shutil.rmtree(place)  # what an interrupted run left

@@ -246,10 +246,12 @@ class Keeper:
 
     def _read(self, name: str) -> dict[str, Any] | None:
         """What a file holds; None if there is none."""
-        path = self.directory / name
-        if not path.exists():
+        try:
+            data = (self.directory / name).read_bytes()
+        except FileNotFoundError:
             return None
-        data = path.read_bytes()
+        except OSError as error:
+            raise UnusableError(f"{name} cannot be read ({error})") from error
         if data[:CHECKSUM] != self._checksum(data[CHECKSUM:]):
             raise UnusableError(f"{name} is damaged")
         try:

@@ -65,7 +65,7 @@ def run_grid(
     jobs: int = 1,
     overwrite: bool = False,
     progress: Callable[[str, int, int], None] = lambda *_: None,
-    tell: Callable[[str], None] = lambda _: None,
+    tell: Callable[[str], None] | None = None,
 ) -> Outcome:
     """Run cells and their references over `jobs` processes; each is kept as soon as it finishes.
 
@@ -128,7 +128,7 @@ def _run_here(
     threads: int,
     outcome: Outcome,
     progress: Callable[[str, int, int], None],
-    tell: Callable[[str], None],
+    tell: Callable[[str], None] | None,
 ) -> None:
     for i, cell in enumerate(todo):
         progress(f"{cell.learner} seed {cell.seed}", i, len(todo))
@@ -146,7 +146,7 @@ def _run_pool(
     threads: int,
     outcome: Outcome,
     progress: Callable[[str, int, int], None],
-    tell: Callable[[str], None],
+    tell: Callable[[str], None] | None,
 ) -> None:
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         pending = {pool.submit(run_cell, cell, root, threads, tell): cell for cell in todo}

@@ -1,4 +1,4 @@
-"""The command line in processes of their own that start at once, to be killed."""
+"""The command line in processes of their own that start at once, to be killed; what they leave."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import sys
 from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import Any
+
+import h5py
+from numpy.typing import NDArray
 
 # They are forked from a server that has imported what `run` needs, and run nothing.
 CONTEXT = get_context("forkserver")
@@ -30,3 +34,9 @@ def _command(words: list[str], told: Path) -> None:
             os.dup2(file.fileno(), stream.fileno())
         sys.argv = ["embedbench", *words]
         main()
+
+
+def stored(place: Path) -> dict[str, NDArray[Any]]:
+    """The predictions of a run, by name."""
+    with h5py.File(place / "predictions.h5") as f:
+        return {k: v[()] for k, v in f.items()}

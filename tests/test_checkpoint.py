@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from commands import start
+from commands import start, stored
 from image_files import embedding_file, pixel_file
-from test_grid import stored
 from torch import Tensor, nn
 from toy import class_stream
 

@@ -8,10 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
-from commands import start
+from commands import start, stored
 
 from embedbench import record
 from embedbench.file import TEST, TRAIN, Samples
@@ -45,11 +44,6 @@ def cells(file, learners="mlp,ncm", seeds="0", items=(), protocol="incremental-c
     own = [i for i in FAST if "mlp" in names or i.startswith("offline")]
     settings = parse_settings([*own, *items], names, None)
     return plan([file], protocol, names, parse_seeds(seeds), settings=settings, device="cpu")
-
-
-def stored(place: Path) -> dict[str, np.ndarray]:
-    with h5py.File(place / "predictions.h5") as f:
-        return {k: v[()] for k, v in f.items()}
 
 
 def test_processes_and_one_process_give_the_same_answers(blobs, tmp_path):
