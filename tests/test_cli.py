@@ -331,7 +331,9 @@ OPTIONS = {
     "order": "--kind --out --seed --sessions --base --overwrite --json",
     "verify": "--json",
     "diff": "--json",
-    "run": "--protocol --learner --seed --seeds --vary --set --order --jobs --device --out --json",
+    "run": "--protocol --learner --seed --seeds --vary --set --order --trunk --weights --augment "
+    "--jobs --device --checkpoint --out --json",
+    "pretrain": "--protocol --trunk --epochs --out --set --seed --device --overwrite --json",
     "score": "--audit --json",
     "report": "--html --compare --by --bridge --metric --plot --json",
     "list": "--json",
