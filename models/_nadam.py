@@ -35,23 +35,24 @@ class NAdam(torch.optim.Adam):
         each = [{"params": [p]} for p in params]  # a group each: they may not all train every step
         super().__init__(each, lr=lr, betas=(BETA1, BETA2), fused=True)
         for group in self.param_groups:
-            group |= {"rate": lr, "decay": weight_decay, "taken": 0, "product": 1.0}
+            group |= {"decay": weight_decay, "taken": 0, "product": 1.0}
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]  # closures are not used
         """Take one step of the parameters that have a gradient."""
         groups = [(g, g["params"][0]) for g in self.param_groups]
-        trained = [(g, p) for g, p in groups if p.grad is not None]
-        for group, p in trained:
+        trained = [(g, p, g["lr"]) for g, p in groups if p.grad is not None]
+        for group, p, rate in trained:
             t = group["taken"] = group["taken"] + 1
             mu, following = (BETA1 * (1 - 0.5 * 0.96 ** (k * DECAY)) for k in (t, t + 1))
             product = group["product"] = group["product"] * mu
             c_g, c_m = (1 - mu) / (1 - product), following / (1 - product * following)
             b = BETA1 * c_m / (c_g + c_m)
             group["betas"] = (b, BETA2)
-            group["lr"] = group["rate"] * (c_g + c_m) * (1 - b**t)
+            group["lr"] = rate * (c_g + c_m) * (1 - b**t)
             if group["decay"]:
                 p.grad.add_(p, alpha=group["decay"])  # the fused pass keeps its sum to itself
         super().step()
-        for group, p in trained:
+        for group, p, rate in trained:
+            group["lr"] = rate  # as schedulers have set it
             self.state[p]["exp_avg"].lerp_(p.grad, 1 - BETA1 / group["betas"][0])

@@ -62,6 +62,18 @@ def test_a_saved_state_goes_on_identically() -> None:
     assert distance(whole, half) == 0
 
 
+def test_a_scheduler_lowers_the_rate() -> None:
+    ours, theirs = parameters(0), parameters(0)
+    for params, kind in ((ours, NAdam), (theirs, torch.optim.NAdam)):
+        optimiser = kind(params, lr=0.01)
+        schedule = torch.optim.lr_scheduler.StepLR(optimiser, step_size=1, gamma=0.1)
+        for number in range(3):
+            steps(optimiser, params, number, number + 1)
+            schedule.step()
+    assert optimiser.param_groups[0]["lr"] == pytest.approx(1e-5)
+    assert distance(ours, theirs) < 3e-6
+
+
 def test_parameters_train_when_they_have_a_gradient() -> None:
     ours, theirs = parameters(0), parameters(0)
     for params, kind in ((ours, NAdam), (theirs, torch.optim.NAdam)):
