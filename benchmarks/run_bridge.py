@@ -1,0 +1,95 @@
+"""From frozen to full: one stream, the same learners, on embeddings and on the images themselves.
+
+    python benchmarks/run_bridge.py MNIST EMOJI --out OUT
+
+MNIST: the folder of its four IDX files, of which the first 3,000 and 1,000 images are taken; EMOJI:
+a folder of class folders. Both are extracted twice, with the shipped backbone and as pixels; the
+streams are digits in five sessions of two classes, digits with permuted columns or pixels, and
+emoji in twelve sessions. Learners, their settings and epochs are the same on both sides; only the
+trunk differs. What is finished is kept, so that the command goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+LEARNERS = "finetune,er,lwf,icarl,lucir,bic,joint"
+IDX = {"images-idx3-ubyte": 16, "labels-idx1-ubyte": 8}  # bytes before the values
+COUNTS = {"train": 3000, "t10k": 1000}
+
+
+def cut(source: Path, out: Path) -> None:
+    """Write the first images and labels of MNIST's files."""
+    out.mkdir(parents=True, exist_ok=True)
+    for part, n in COUNTS.items():
+        for kind, head in IDX.items():
+            name = f"{part}-{kind}"
+            data = gzip.decompress((source / f"{name}.gz").read_bytes())
+            whole = struct.unpack(">i", data[4:8])[0]
+            size = (len(data) - head) // whole
+            short = data[:4] + struct.pack(">i", n) + data[8:head] + data[head:][: n * size]
+            (out / name).write_bytes(short)
+
+
+def embedbench(*words: object) -> None:
+    """Run a command, shown as it would be typed."""
+    print("$ embedbench", *words, flush=True)
+    subprocess.run([Path(sys.executable).parent / "embedbench", *map(str, words)], check=True)
+
+
+def extracted(source: Path, out: Path, name: str, size: int) -> tuple[Path, Path]:
+    """The embedding file and the pixel file of a source, made where they are not there yet."""
+    frozen, full = out / f"{name}.h5", out / f"{name}-{size}.h5"
+    options = {
+        frozen: ("tf_efficientnet_lite0", "--weights", "shipped"),
+        full: ("none", "--size", size),
+    }
+    for path, words in options.items():
+        if not path.exists():
+            embedbench("extract", source, "--backbone", *words, "--out", path)
+    return frozen, full
+
+
+def main() -> None:
+    """Extract, run, report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("mnist", type=Path)
+    parser.add_argument("emoji", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--trunk", default="resnet8")
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--seeds", default="0")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--device", default="auto")
+    args = parser.parse_args()
+    cut(args.mnist, args.out / "digits")
+    digits = extracted(args.out / "digits", args.out, "digits", 28)
+    emoji = extracted(args.emoji, args.out, "emoji", 32)
+    classes = ("--protocol", "incremental-class", "--order", "random")
+    streams = {
+        "digits": (digits, (*classes, "--set", "protocol.base=2", "--set", "protocol.step=2")),
+        "permuted": (digits, ("--protocol", "permutation", "--set", "protocol.sessions=5")),
+        "emoji": (emoji, (*classes, "--set", "protocol.base=44", "--set", "protocol.step=4")),
+    }
+    alike = ("batch_size=64", "lr=0.001", "optimiser=adam", "stop.rule=epochs")
+    shared = [*alike, f"stop.epochs={args.epochs}"]
+    memory = [f"er.memory.{s}" for s in ("select=random", "total=none", "per_class=20")]
+    items = [*shared, *(f"offline.mlp.{s}" for s in shared), *memory]
+    settings = [word for item in items for word in ("--set", item)]
+    for name, (files, protocol) in streams.items():
+        for path, trunk in zip(files, ((), ("--trunk", args.trunk)), strict=True):
+            embedbench(
+                "run", path, *protocol, "--learner", LEARNERS, *trunk, *settings,
+                "--seeds", args.seeds, "--jobs", args.jobs, "--device", args.device,
+                "--out", args.out / f"{name}-runs", "--quiet",
+            )  # fmt: skip
+        embedbench("report", args.out / f"{name}-runs", "--bridge")
+
+
+if __name__ == "__main__":
+    main()
