@@ -269,6 +269,18 @@ def test_a_checkpoint_of_other_work_is_refused(
     assert epochs[0] == 0
 
 
+def test_a_damaged_checkpoint_is_refused(
+    stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_pretrain, "EVERY", 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        saved(stream, tmp_path, progress=stopper(2))
+    path = tmp_path / "c"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(UserError, match=r"is damaged or .* --overwrite"):
+        saved(stream, tmp_path)
+
+
 # --- the command ---
 
 
