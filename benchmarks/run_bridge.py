@@ -4,8 +4,8 @@
 
 MNIST: the folder of its four IDX files, of which the first 3,000 and 1,000 images are taken; EMOJI:
 a folder of class folders. Both are extracted twice, with the shipped backbone and as pixels; the
-streams are digits in five sessions of two classes, digits with permuted columns or pixels, and
-emoji in twelve sessions. Learners, their settings and epochs are the same on both sides; only the
+streams are digits in five sessions of two classes, emoji in twelve sessions, and digits with
+permuted columns or pixels. Learners, their settings and epochs are the same on both sides; only the
 trunk differs. What is finished is kept, so that the command goes on where it was stopped.
 """
 
@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("emoji", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--trunk", default="resnet8")
-    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--device", default="auto")
@@ -73,13 +73,14 @@ def main() -> None:
     classes = ("--protocol", "incremental-class", "--order", "random")
     streams = {
         "digits": (digits, (*classes, "--set", "protocol.base=2", "--set", "protocol.step=2")),
-        "permuted": (digits, ("--protocol", "permutation", "--set", "protocol.sessions=5")),
         "emoji": (emoji, (*classes, "--set", "protocol.base=44", "--set", "protocol.step=4")),
+        "permuted": (digits, ("--protocol", "permutation", "--set", "protocol.sessions=3")),
     }
     alike = ("batch_size=64", "lr=0.001", "optimiser=adam", "stop.rule=epochs")
     shared = [*alike, f"stop.epochs={args.epochs}"]
     memory = [f"er.memory.{s}" for s in ("select=random", "total=none", "per_class=20")]
     items = [*shared, *(f"offline.mlp.{s}" for s in shared), *memory]
+    items.append("protocol.observe_batch=0")  # er learns whole sessions, as the others
     settings = [word for item in items for word in ("--set", item)]
     for name, (files, protocol) in streams.items():
         for path, trunk in zip(files, ((), ("--trunk", args.trunk)), strict=True):
