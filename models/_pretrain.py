@@ -226,28 +226,22 @@ def _take_up(
     overwrite: bool,
 ) -> list[dict[str, float]]:
     """Load the checkpoint, if there is one; return what was found in the epochs before it."""
-    differ = _others(path, work) if path.exists() else []
-    if not path.exists() or (differ and overwrite):
+    if not path.exists():
         return []
-    if differ:
-        raise UserError(
-            f"{path} is damaged or the checkpoint of other work (another {', '.join(differ)}); "
-            "repeat that work to finish it, or drop it with --overwrite"
-        )
-    held = torch.load(path, map_location="cpu", weights_only=True)
+    try:
+        held = torch.load(path, map_location="cpu", weights_only=True)
+        others = ", ".join(name for name in work if held["work"][name] != work[name])
+        what = f"the checkpoint of other work (another {others}); repeat that" if others else ""
+    except Exception:  # zip, pickle, a key that is missing: each has its own
+        what = "damaged; delete it"
+    if what and overwrite:
+        return []
+    if what:
+        raise UserError(f"{path} is {what}, or drop it with --overwrite")
     net.load_state_dict(held["net"])
     optimiser.load_state_dict(held["optimiser"])
     found: list[dict[str, float]] = held["found"]
     return found
-
-
-def _others(path: Path, work: dict[str, Any]) -> list[str]:
-    """In what the work of a checkpoint is another; in all where it cannot be read."""
-    try:
-        held = torch.load(path, map_location="cpu", weights_only=True)["work"]
-        return [name for name in work if held[name] != work[name]]
-    except Exception:  # zip, pickle, a key that is missing: each has its own
-        return list(work)
 
 
 def _told(

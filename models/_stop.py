@@ -25,8 +25,8 @@ class Stop:
     does to sessions of forty samples: a rule that counts epochs stops before anything is learned.
     "patience" looks at the session's own validation data; exemplars of older ones are not in it.
     "plateau" is that of Abdelsalam et al. (2021, IIRC), Appendix A, with `patience` 10, `min_delta`
-    1e-3 and `monitor` "pw_js", as their code has it. `lr_min` and `rewind` are from
-    the code of Masana et al. (2020).
+    1e-3 and `monitor` "pw_js", as their code has it. `lr_min` and `rewind` are from the code of
+    Masana et al. (2020).
 
     Parameters
     ----------

@@ -256,12 +256,18 @@ def test_interrupted_work_goes_on_to_the_same_bytes(
     assert epochs[0] == after  # it did not begin anew
 
 
-def test_a_checkpoint_of_other_work_is_refused(
-    stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def cut_off(stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The checkpoint of work that was cut off."""
     monkeypatch.setattr(_pretrain, "EVERY", 0.0)
     with pytest.raises(KeyboardInterrupt):
         saved(stream, tmp_path, progress=stopper(2))
+    return tmp_path / "c"
+
+
+def test_a_checkpoint_of_other_work_is_refused(
+    stream: Stream, tmp_path: Path, cut_off: Path
+) -> None:
     with pytest.raises(UserError, match=r"of other work \(another settings\).* --overwrite"):
         saved(stream, tmp_path, seed=1)
     epochs: list[int] = []
@@ -269,15 +275,9 @@ def test_a_checkpoint_of_other_work_is_refused(
     assert epochs[0] == 0
 
 
-def test_a_damaged_checkpoint_is_refused(
-    stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_pretrain, "EVERY", 0.0)
-    with pytest.raises(KeyboardInterrupt):
-        saved(stream, tmp_path, progress=stopper(2))
-    path = tmp_path / "c"
-    path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(UserError, match=r"is damaged or .* --overwrite"):
+def test_a_damaged_checkpoint_is_refused(stream: Stream, tmp_path: Path, cut_off: Path) -> None:
+    cut_off.write_bytes(cut_off.read_bytes()[:-100])
+    with pytest.raises(UserError, match=r"is damaged; delete it, or .* --overwrite"):
         saved(stream, tmp_path)
 
 
