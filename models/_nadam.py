@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.optim.adam import adam
 
-BETA1, BETA2, DECAY = 0.9, 0.999, 0.004
+BETA1, BETA2, DECAY, EPS = 0.9, 0.999, 0.004, 1e-8
 
 
-class NAdam(torch.optim.Adam):
+class NAdam(torch.optim.Optimizer):
     """The updates of `torch.optim.NAdam`, equal up to rounding; that takes nine passes a step.
 
     A step is θ ← θ - lr (c_g g + c_m m) / (√v̂ + ε) with m = β₁ m' + (1 - β₁) g, where m' is the m
@@ -32,27 +34,44 @@ class NAdam(torch.optim.Adam):
     def __init__(
         self, params: Iterable[nn.Parameter], *, lr: float, weight_decay: float = 0.0
     ) -> None:
-        each = [{"params": [p]} for p in params]  # a group each: they may not all train every step
-        super().__init__(each, lr=lr, betas=(BETA1, BETA2), fused=True)
-        for group in self.param_groups:
-            group |= {"decay": weight_decay, "taken": 0, "product": 1.0}
+        # "fused" tells a loaded state to bring its counts of steps to the parameters' device
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "fused": True})
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]  # closures are not used
         """Take one step of the parameters that have a gradient."""
-        groups = [(g, g["params"][0]) for g in self.param_groups]
-        trained = [(g, p, g["lr"]) for g, p in groups if p.grad is not None]
-        for group, p, rate in trained:
-            t = group["taken"] = group["taken"] + 1
-            mu, following = (BETA1 * (1 - 0.5 * 0.96 ** (k * DECAY)) for k in (t, t + 1))
-            product = group["product"] = group["product"] * mu
-            c_g, c_m = (1 - mu) / (1 - product), following / (1 - product * following)
-            b = BETA1 * c_m / (c_g + c_m)
-            group["betas"] = (b, BETA2)
-            group["lr"] = rate * (c_g + c_m) * (1 - b**t)
-            if group["decay"]:
-                p.grad.add_(p, alpha=group["decay"])  # the fused pass keeps its sum to itself
-        super().step()
-        for group, p, rate in trained:
-            group["lr"] = rate  # as schedulers have set it
-            self.state[p]["exp_avg"].lerp_(p.grad, 1 - BETA1 / group["betas"][0])
+        for group in self.param_groups:
+            alike = defaultdict(list)  # those that have taken as many steps: one pass for all
+            for p in group["params"]:
+                if p.grad is not None:
+                    alike[self._of(p)["taken"]].append(p)
+            for taken, params in alike.items():
+                self._pass(params, taken + 1, group["lr"], group["weight_decay"])
+
+    def _of(self, p: nn.Parameter) -> dict[str, Any]:
+        """What is remembered of a parameter."""
+        state: dict[str, Any] = self.state[p]
+        if not state:
+            state |= {"taken": 0, "product": 1.0, "step": torch.zeros((), device=p.device)}
+            state |= {name: torch.zeros_like(p) for name in ("exp_avg", "exp_avg_sq")}
+        return state
+
+    def _pass(self, params: list[nn.Parameter], t: int, lr: float, decay: float) -> None:
+        """The `t`-th step of these parameters."""
+        states = [self.state[p] for p in params]
+        mu, following = (BETA1 * (1 - 0.5 * 0.96 ** (k * DECAY)) for k in (t, t + 1))
+        product = states[0]["product"] * mu
+        c_g, c_m = (1 - mu) / (1 - product), following / (1 - product * following)
+        b = BETA1 * c_m / (c_g + c_m)
+        for state in states:
+            state |= {"taken": t, "product": product}
+        grads: list[Tensor] = [p.grad for p in params if p.grad is not None]
+        if decay:  # the fused pass keeps its sum to itself
+            torch._foreach_add_(grads, [*params], alpha=decay)
+        m, v, steps = ([s[name] for s in states] for name in ("exp_avg", "exp_avg_sq", "step"))
+        rate = lr * (c_g + c_m) * (1 - b**t)
+        adam(
+            [*params], grads, m, v, [], steps, foreach=False, fused=True, amsgrad=False,
+            beta1=b, beta2=BETA2, lr=rate, weight_decay=0.0, eps=EPS, maximize=False,
+        )  # fmt: skip
+        torch._foreach_lerp_(m, grads, 1 - BETA1 / b)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import os
 import signal
-import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import timm
 import torch
+from commands import CONTEXT
 from numpy.typing import NDArray
 from PIL import Image
 from safetensors.torch import save_file
@@ -190,25 +191,35 @@ def test_interrupted_work_resumes_to_the_same_content(
 
 def test_kill_dash_nine_leaves_work_to_resume(tmp_path: Path) -> None:
     source, out = images(tmp_path / "in", 40), tmp_path / "a.h5"
-    code = f"""
-import os, signal
-from embedbench.writer import Partial
-from embedbench.extract import extract
-Partial.BLOCK = 16
-def progress(done, total):
-    if done == 24: os.kill(os.getpid(), signal.SIGKILL)
-extract({str(source)!r}, {str(out)!r}, backbone="pixels", size=8, progress=progress)
-"""
-    assert subprocess.run([sys.executable, "-c", code]).returncode == -signal.SIGKILL
+
+    def status(killed_at: int) -> int | None:
+        """Exit status of a process that extracts, and is killed at that many images."""
+        process = CONTEXT.Process(target=_extract_until, args=(source, out, killed_at))
+        process.start()
+        process.join()
+        return process.exitcode
+
+    assert status(24) == -signal.SIGKILL
     assert not out.exists()
     assert (tmp_path / ".a.h5.partial").is_dir()
     # another job must not go on with it
     with pytest.raises(UserError, match="unfinished work of another job"):
         extract(str(source), out, backbone="pixels", size=9)
-    code = code.replace("done == 24", "done < 16")
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+    assert status(0) == 0
     whole = extract(str(source), tmp_path / "whole.h5", backbone="pixels", size=8)
     assert EmbeddingFile.open(out).digests == whole.digests
+
+
+def _extract_until(source: Path, out: Path, killed_at: int) -> None:
+    """Extract in blocks of 16, and be killed; 0: not, but begin after the first block."""
+    Partial.BLOCK = 16
+
+    def progress(done: int, total: int) -> None:
+        assert killed_at or done >= 16
+        if done == killed_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    extract(str(source), out, backbone="pixels", size=8, progress=progress)
 
 
 @pytest.mark.parametrize("damage", ["text", "truncated", "empty"])

@@ -80,9 +80,9 @@ def test_of_a_few_shot_stream_the_base_session_alone_can_be_tuned_on(tmp_path: P
 def test_the_best_average_incremental_accuracy_on_validation_data_is_chosen_and_kept(
     tmp_path: Path,
 ) -> None:
-    path = make_file(tmp_path, [20] * 4, [0] * 4, [5] * 4, apart=8.0).path
+    path = make_file(tmp_path, [12] * 4, [0] * 4, [5] * 4, apart=8.0).path
     grid = {"lr": ["1e-9", "0.01"], "batch_size": ["8", "4"]}
-    short = ["mlp.stop.epochs=20"]
+    short = ["mlp.stop.epochs=4"]
     (cell,) = cells(path, short)
     log = tune(cell, grid, tmp_path / "runs", sessions=2)
     assert [t["settings"] for t in log["tried"]] == [
