@@ -1,11 +1,11 @@
 """Make images of glyphs: a folder for each character, drawn in every face of a family of fonts.
 
-    python benchmarks/make_glyphs.py OUT [--classes 100] [--fonts /usr/share/fonts/truetype/dejavu]
+    python benchmarks/make_glyphs.py OUT [--classes 100] [--draws 2] [--fonts FOLDER]
 
 The characters are drawn at random from the letters and symbols that every face has; one that looks
-like an earlier one is left out. Each face draws each of them twice, turned, sized and moved a
-little at random, dark on light. The files are FACE.K.png: with `embedbench extract OUT --group
-'([^/.]+)[.]'` a face stands on one side of the split.
+like an earlier one is left out. Each face draws each of them a few times, turned, sized
+and moved a little at random, dark on light. The files are FACE.K.png: with `embedbench extract OUT
+--group '([^/.]+)[.]'` a face stands on one side of the split.
 """
 
 from __future__ import annotations
@@ -90,6 +90,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--classes", type=int, default=100)
+    parser.add_argument("--draws", type=int, default=2, help="of a character by a face")
     parser.add_argument("--fonts", type=Path, default=Path("/usr/share/fonts/truetype/dejavu"))
     args = parser.parse_args()
     paths = [p for p in sorted(args.fonts.glob("*.ttf")) if "Math" not in p.stem]
@@ -99,7 +100,7 @@ def main() -> None:
         folder = args.out / f"u{ord(text):04x}"
         folder.mkdir(parents=True, exist_ok=True)
         for path, font in zip(paths, fonts, strict=True):
-            for k in range(2):
+            for k in range(args.draws):
                 varied(picture(font, text), draw).save(folder / f"{path.stem}.{k}.png")
 
 
