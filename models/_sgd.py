@@ -110,6 +110,7 @@ def fit(
     value, and the learning rate where it was lowered.
     """
     n = len(session.x)
+    an_epoch = math.ceil(n / batch_size)  # steps
     y = torch.from_numpy(session.y).to(device)
     loss_of = objective or plain_loss(net, session, device)
     best, decay = Best(stop), stop.decay(optimiser)
@@ -122,7 +123,19 @@ def fit(
     if ended is not None:
         net.eval()
         return ended
-    steps = done * math.ceil(n / batch_size)
+
+    def batch_mean(index: torch.Tensor) -> torch.Tensor:
+        """Loss of a batch, after a step on it."""
+        optimiser.zero_grad(set_to_none=True)
+        loss = loss_of(views(session.x.batch(index, device)), y[index])
+        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        if regularise is not None:
+            regularise()
+        optimiser.step()
+        if stepped is not None:
+            stepped()
+        return loss.detach()
+
     epoch = done
     for epoch in range(done + 1, stop.cap(first=first) + 1):
         if session.keeper and epoch > done + 1:
@@ -131,21 +144,12 @@ def fit(
         total = torch.zeros((), device=device)
         order = torch.randperm(n, generator=generator).to(device)
         for index in torch.split(order, batch_size):
-            optimiser.zero_grad(set_to_none=True)
-            loss = loss_of(views(session.x.batch(index, device)), y[index])
-            loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-            if regularise is not None:
-                regularise()
-            optimiser.step()
-            if stepped is not None:
-                stepped()
-            total += loss.detach() * len(index)
-        steps += math.ceil(n / batch_size)
+            total += batch_mean(index) * len(index)
         loss_mean = float(total) / n
         if not math.isfinite(loss_mean):
             reason = "diverged"
             break
-        if steps < stop.min_steps or stop.rule == "epochs":
+        if epoch * an_epoch < stop.min_steps or stop.rule == "epochs":
             continue
         if stop.rule == "trained":
             if loss_mean <= stop.target:
@@ -172,13 +176,13 @@ def fit(
     net.eval()
     log: dict[str, Any] = {
         "epochs": epoch,
-        "steps": steps,
+        "steps": epoch * an_epoch,
         "stopped": reason,
         "train_loss": loss_mean,
     }
     if stop.rule in ("patience", "plateau"):
         kept = epoch if weights is None else best.epoch
-        log |= {"kept_epoch": kept, "kept_steps": kept * math.ceil(n / batch_size)}
+        log |= {"kept_epoch": kept, "kept_steps": kept * an_epoch}
         monitor = stop.monitor if validate or len(session.val_x) else "train_loss"
         value = best.value if best.epoch else math.nan  # none where no epoch was looked at
         log |= {"monitor": monitor, "best": value if monitor.endswith("loss") else -value}
