@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from embedbench import cli_files, cli_pretrain, cli_report
+from embedbench.allocator import keep_freed_memory
 from embedbench.cli_shared import (
     Checkpoint,
     Device,
@@ -280,6 +281,7 @@ def _dashes(words: list[str]) -> list[str]:
 
 def main() -> None:
     """Entry point: user errors end with one sentence and exit code 2."""
+    keep_freed_memory()
     try:
         app(_dashes(sys.argv[1:]))
     except UserError as e:

@@ -10,6 +10,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from embedbench import record
+from embedbench.allocator import keep_freed_memory
 from embedbench.cell import Cell, partial_of, run_cell
 from embedbench.cores import cores
 from embedbench.errors import UserError
@@ -148,7 +149,8 @@ def _run_pool(
     progress: Callable[[str, int, int], None],
     tell: Callable[[str], None] | None,
 ) -> None:
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    spawn = get_context("spawn")
+    with ProcessPoolExecutor(jobs, spawn, initializer=keep_freed_memory) as pool:
         pending = {pool.submit(run_cell, cell, root, threads, tell): cell for cell in todo}
         try:
             for future in as_completed(list(pending)):

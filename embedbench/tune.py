@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from embedbench.allocator import keep_freed_memory
 from embedbench.cell import Cell
 from embedbench.cores import cores
 from embedbench.errors import UserError, unknown
@@ -146,7 +147,8 @@ def tune(
     values = []
     jobs = min(jobs, len(cells))
     threads = max(1, cores() // jobs)
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    spawn = get_context("spawn")
+    with ProcessPoolExecutor(jobs, spawn, initializer=keep_freed_memory) as pool:
         running = [pool.submit(average_incremental_accuracy, c, sessions, threads) for c in cells]
         for done, future in enumerate(running, 1):
             values.append(future.result())

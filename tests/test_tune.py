@@ -83,7 +83,7 @@ def test_the_best_average_incremental_accuracy_on_validation_data_is_chosen_and_
 ) -> None:
     # Table S10's test takes processes
     monkeypatch.setattr(
-        "embedbench.tune.ProcessPoolExecutor", lambda jobs, mp_context: ThreadPoolExecutor(jobs)
+        "embedbench.tune.ProcessPoolExecutor", lambda jobs, *_, **__: ThreadPoolExecutor(jobs)
     )
     path = make_file(tmp_path, [12] * 4, [0] * 4, [5] * 4, apart=8.0).path
     grid = {"lr": ["1e-9", "0.01"], "batch_size": ["8", "4"]}
