@@ -12,9 +12,9 @@ def keep_freed_memory() -> None:
     """Let glibc keep what is freed, in blocks of up to 1 GiB; elsewhere, do nothing.
 
     A network's activations are freed and needed again step after step. By default their memory goes
-    back to the kernel in between, which fills every page with zeros before it gives it out again:
-    some 10 to 25 % of the time of a small network on a CPU. What the process holds at its height
-    stays the same; it holds it longer.
+    back to the kernel in between, which fills every page with zeros before it gives it out again: a
+    quarter to two fifths of the time of a small network on a CPU. The process holds no more at its
+    height, but holds it longer.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
