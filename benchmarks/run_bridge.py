@@ -3,9 +3,10 @@
     python benchmarks/run_bridge.py MNIST EMOJI --out OUT
 
 MNIST: the folder of its four IDX files, of which the first 3,000 and 1,000 images are taken; EMOJI:
-a folder of class folders. Both are extracted twice, with the shipped backbone and as pixels; the
-streams are digits in five sessions of two classes, emoji in twelve sessions, and digits with
-permuted columns or pixels. Learners, their settings and epochs are the same on both sides; only the
+a folder of class folders. Both are extracted with the shipped backbone and as images; the streams
+are digits in five sessions of two classes, emoji in twelve sessions, and digits with permuted
+pixels: there the embeddings are the pixels themselves, one row an image, since only these can be
+permuted as the images are. Learners, their settings and epochs are the same on both sides; only the
 trunk differs. What is finished is kept, so that the command goes on where it was stopped.
 """
 
@@ -42,17 +43,11 @@ def embedbench(*words: object) -> None:
     subprocess.run([Path(sys.executable).parent / "embedbench", *map(str, words)], check=True)
 
 
-def extracted(source: Path, out: Path, name: str, size: int) -> tuple[Path, Path]:
-    """The embedding file and the pixel file of a source, made where they are not there yet."""
-    frozen, full = out / f"{name}.h5", out / f"{name}-{size}.h5"
-    options = {
-        frozen: ("tf_efficientnet_lite0", "--weights", "shipped"),
-        full: ("none", "--size", size),
-    }
-    for path, words in options.items():
-        if not path.exists():
-            embedbench("extract", source, "--backbone", *words, "--out", path)
-    return frozen, full
+def extracted(source: Path, out: Path, *words: object) -> Path:
+    """The file of a source and a backbone, made where it is not there yet."""
+    if not out.exists():
+        embedbench("extract", source, "--backbone", *words, "--out", out)
+    return out
 
 
 def main() -> None:
@@ -67,14 +62,21 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--device", default="auto")
     args = parser.parse_args()
-    cut(args.mnist, args.out / "digits")
-    digits = extracted(args.out / "digits", args.out, "digits", 28)
-    emoji = extracted(args.emoji, args.out, "emoji", 32)
+    numbers, lite0 = args.out / "digits", ("tf_efficientnet_lite0", "--weights", "shipped")
+    cut(args.mnist, numbers)
+    digits = extracted(numbers, args.out / "digits.h5", *lite0)
+    flat = extracted(numbers, args.out / "digits-flat.h5", "pixels", "--size", 28)
+    square = extracted(numbers, args.out / "digits-28.h5", "none", "--size", 28)
+    emoji = extracted(args.emoji, args.out / "emoji.h5", *lite0)
+    small = extracted(args.emoji, args.out / "emoji-32.h5", "none", "--size", 32)
     classes = ("--protocol", "incremental-class", "--order", "random")
+    twos = ("--set", "protocol.base=2", "--set", "protocol.step=2")
+    fours = ("--set", "protocol.base=44", "--set", "protocol.step=4")
+    permuted = ("--protocol", "permutation", "--set", "protocol.sessions=3")
     streams = {
-        "digits": (digits, (*classes, "--set", "protocol.base=2", "--set", "protocol.step=2")),
-        "emoji": (emoji, (*classes, "--set", "protocol.base=44", "--set", "protocol.step=4")),
-        "permuted": (digits, ("--protocol", "permutation", "--set", "protocol.sessions=3")),
+        "digits": ((digits, square), (*classes, *twos)),
+        "emoji": ((emoji, small), (*classes, *fours)),
+        "permuted": ((flat, square), permuted),
     }
     alike = ("batch_size=64", "lr=0.001", "optimiser=adam", "stop.rule=epochs")
     shared = [*alike, f"stop.epochs={args.epochs}"]

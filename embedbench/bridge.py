@@ -30,6 +30,10 @@ SIDES = {False: "embeddings", True: "images"}
 # Digests that two runs of one stream share whatever shows it: how the stream is made, which samples
 # are taught when, and which are asked.
 SHARED = {"recipe": "protocol or its parameters", "train": "training data", "eval": "test data"}
+PERMUTED = (
+    ". Columns of embeddings are not permuted as pixels are: on a permutation stream the embedding "
+    "file must hold the pixels, extract --backbone pixels"
+)
 
 
 def check_pair(frozen: Mapping[str, str], full: Mapping[str, str]) -> None:
@@ -85,10 +89,11 @@ def bridge(roots: Sequence[Path]) -> dict[str, Any]:
         if id(row) not in paired
     ]
     if not found:
-        listed = "; ".join(f"{a['learner']} ({a['title']}): {a['why']}" for a in alone)
+        listed = [f"{a['learner']} ({a['title']}): {a['why']}" for a in alone]
+        more = f" (and {len(listed) - 1} other rows without a partner)" if listed[1:] else ""
         raise UserError(
             "expected runs of one learner on an embedding file and on the pixel file of the same "
-            f"source, found no such pair: {listed or 'no learner learned'}"
+            f"source, found no such pair: {listed[0] if listed else 'no learner learned'}{more}"
         )
     return {"schema": SCHEMA, "streams": [_stream(*s) for s in found.values()], "alone": alone}
 
@@ -135,7 +140,10 @@ def _pairs(frozen: Row, full: Row) -> list[tuple[Record, Record]]:
     keys = ((json.dumps(r["seeds"], sort_keys=True), r) for r in frozen.used)
     found = [(r, own[key]) for key, r in keys if key in own]
     for a, b in found:
-        check_pair(a["digests"], b["digests"])
+        try:
+            check_pair(a["digests"], b["digests"])
+        except UserError as e:
+            raise UserError(f"{e}{PERMUTED if a['protocol'] == 'permutation' else ''}") from None
     if not found:
         raise UserError("these two share no seeds; run both with the same --seeds")
     return found

@@ -75,6 +75,7 @@ def test_curves_are_means_over_sessions_and_undefined_metrics_are_left_out(tmp_p
         ({"digests": {"train": "1" * 64}}, "training data differ"),
         ({"digests": {"eval": "0" * 64}}, "test data differ"),
         ({"seed": 5}, "share no seeds"),
+        ({"learner": "lwf"}, "(and 1 other rows without a partner)"),
         ({"learner": "lwf"}, "er (incremental-class · toy.h5): no run of er on images"),
         ({"files": [{"name": "other.h5", "digests": {}}]}, "no run of er on images"),
     ],
@@ -85,6 +86,14 @@ def test_what_makes_no_pair_is_refused_with_the_reason(
     keep(tmp_path, make("er"))
     keep(tmp_path, shown(**change), stream="images")
     with pytest.raises(UserError, match=re.escape(says)):
+        bridge([tmp_path])
+
+
+def test_permuted_embeddings_are_no_permuted_pixels(tmp_path: Path) -> None:
+    keep(tmp_path, make("er", protocol="permutation"))
+    other = {"train": "1" * 64, "eval": "1" * 64}
+    keep(tmp_path, shown(protocol="permutation", digests=other), stream="images")
+    with pytest.raises(UserError, match="must hold the pixels, extract --backbone pixels"):
         bridge([tmp_path])
 
 
