@@ -19,7 +19,7 @@ demo: $(VENV)/.installed
 	$(BIN)/embedbench demo
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # What is too slow for every change: all class orders of ImageNet.
 test-long: $(VENV)/.installed

@@ -23,7 +23,7 @@ from embedbench.stream import Stream
 
 SEEDS = Seeds.of(0)
 # Hyperparameters of these names are set small, wherever they stand, so that a check takes no time.
-SMALL: dict[str, Any] = {"units": 32, "projections": 64, "batch_size": 16, "epochs": 5}
+SMALL: dict[str, Any] = {"units": 32, "projections": 64, "batch_size": 16, "epochs": 3}
 
 LearnerCheck = Callable[[type[Learner]], None]
 LEARNER_CHECKS: list[LearnerCheck] = []
