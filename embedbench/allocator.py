@@ -13,8 +13,8 @@ def keep_freed_memory() -> None:
 
     A network's activations are freed and needed again step after step. By default their memory goes
     back to the kernel in between, which fills every page with zeros before it gives it out again: a
-    quarter to two fifths of the time of a small network on a CPU. The process holds no more at its
-    height, but holds it longer.
+    quarter to two fifths of the time of a small network on a CPU. The process holds its memory
+    longer, and at its height up to 6 % more (benchmarks/RESULTS.md).
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -90,7 +90,7 @@ def bridge(roots: Sequence[Path]) -> dict[str, Any]:
     ]
     if not found:
         listed = [f"{a['learner']} ({a['title']}): {a['why']}" for a in alone]
-        more = f" (and {len(listed) - 1} other rows without a partner)" if listed[1:] else ""
+        more = f" (rows without a partner: {len(listed)})" if listed[1:] else ""
         raise UserError(
             "expected runs of one learner on an embedding file and on the pixel file of the same "
             f"source, found no such pair: {listed[0] if listed else 'no learner learned'}{more}"

@@ -40,8 +40,3 @@ def _counted(kept: bool) -> int:
 def test_blocks_that_are_freed_and_taken_again_are_not_had_from_the_kernel_again() -> None:
     # by default every page faults each time; of kept ones none does, once there are enough
     assert _counted(True) < 0.2 * _counted(False)
-
-
-def test_it_may_be_called_twice() -> None:
-    keep_freed_memory()
-    keep_freed_memory()

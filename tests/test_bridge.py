@@ -75,7 +75,7 @@ def test_curves_are_means_over_sessions_and_undefined_metrics_are_left_out(tmp_p
         ({"digests": {"train": "1" * 64}}, "training data differ"),
         ({"digests": {"eval": "0" * 64}}, "test data differ"),
         ({"seed": 5}, "share no seeds"),
-        ({"learner": "lwf"}, "(and 1 other rows without a partner)"),
+        ({"learner": "lwf"}, "(rows without a partner: 2)"),
         ({"learner": "lwf"}, "er (incremental-class · toy.h5): no run of er on images"),
         ({"files": [{"name": "other.h5", "digests": {}}]}, "no run of er on images"),
     ],

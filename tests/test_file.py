@@ -166,7 +166,7 @@ def test_a_flipped_bit_anywhere_is_noticed_or_harmless(
                 file.read(["b"])
         else:
             assert contents(path) == before, f"byte {offset} changed something unnoticed"
-    assert noticed > 30  # most bytes, the rest is padding
+    assert noticed >= 40
 
 
 @pytest.mark.parametrize("table", ["features", "layers/block-8"])
