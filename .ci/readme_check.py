@@ -84,7 +84,7 @@ def _random_weights(path: Path) -> None:
         save_file(model.state_dict(), path)
         return path, "random"
 
-    patch("embedbench.extract.backbones.hub_weights", made).start()
+    patch("embedbench.weights.hub_weights", made).start()
 
 
 if __name__ == "__main__":

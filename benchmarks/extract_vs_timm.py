@@ -66,7 +66,7 @@ def ours(folder: Path, name: str, dtype: str) -> dict[str, Any]:
     import numpy as np
     import torch
 
-    from embedbench.extract import extract
+    from embedbench.extract.pipeline import extract
 
     seen: list[tuple[float, int]] = []
     file = extract(

@@ -15,8 +15,8 @@ import torch
 from torch.nn.functional import normalize
 
 from embedbench.file import EmbeddingFile
-from embedbench.learner import Seeds
 from embedbench.protocols.fscil import FSCIL
+from embedbench.seeds import Seeds
 
 
 def main() -> None:

@@ -21,10 +21,11 @@ import torch
 from run_kemker import rate
 
 from embedbench.api import build_stream
-from embedbench.file import TEST, TRAIN, Samples
-from embedbench.learner import Seeds
-from embedbench.registry import learner_class, make
+from embedbench.fields import make
+from embedbench.registry import learner_class
 from embedbench.runner import run_stream
+from embedbench.samples import TEST, TRAIN, Samples
+from embedbench.seeds import Seeds
 from embedbench.settings import parse_settings
 from embedbench.writer import write_file
 

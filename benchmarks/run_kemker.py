@@ -23,10 +23,11 @@ import torch
 from synthetic import clusters
 
 from embedbench.api import build_stream
-from embedbench.learner import Seeds
-from embedbench.registry import learner_class, make
+from embedbench.fields import make
+from embedbench.registry import learner_class
 from embedbench.reproduce import published
 from embedbench.runner import SessionLog, run_stream
+from embedbench.seeds import Seeds
 from embedbench.settings import parse_settings
 from embedbench.stream import Stream
 

@@ -23,8 +23,8 @@ from synthetic import clusters
 from torch import Tensor
 
 from embedbench.api import build_stream, make_learner
-from embedbench.learner import Seeds
 from embedbench.runner import run_stream
+from embedbench.seeds import Seeds
 from embedbench.stream import Stream
 
 Sessions = list[tuple[Tensor, Tensor]]

@@ -34,10 +34,11 @@ from torch.nn.functional import cross_entropy
 
 from embedbench.api import build_stream, make_learner
 from embedbench.cell import Cell, run_cell
-from embedbench.learner import Seeds
 from embedbench.models._nadam import NAdam
-from embedbench.models._sgd import Stop, generator, mlp_net
+from embedbench.models._net import generator, mlp_net
+from embedbench.models._stop import Stop
 from embedbench.runner import run_stream
+from embedbench.seeds import Seeds
 from embedbench.stream import Stream
 
 LR, BATCH = 8e-4, 256

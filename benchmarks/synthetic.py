@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.file import TEST, TRAIN, Samples
+from embedbench.samples import TEST, TRAIN, Samples
 from embedbench.writer import write_file
 
 

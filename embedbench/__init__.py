@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from embedbench.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from embedbench.api import build_stream as build_stream
     from embedbench.api import make_learner as make_learner
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from embedbench.learner import Learner as Learner
     from embedbench.protocol import Protocol as Protocol
 
-__version__ = "0.1.0"
 
 _HOMES = {
     "build_stream": "api",

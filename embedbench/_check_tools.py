@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from embedbench import registry
 from embedbench.check import demand
-from embedbench.learner import Learner, Seeds
+from embedbench.learner import Learner
 from embedbench.predictions import Predictions
 from embedbench.runner import run_stream
+from embedbench.seeds import Seeds
 from embedbench.stream import Stream
 
 SEEDS = Seeds.of(0)

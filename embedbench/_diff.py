@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench import _disk, _layout
-from embedbench.file import TEST, TRAIN, EmbeddingFile, Samples
+from embedbench.file import EmbeddingFile
+from embedbench.samples import TEST, TRAIN, Samples
 
 QUERIES = 500  # rows whose nearest neighbour is looked up
 AMONG = 10_000  # rows among which it is looked for

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -141,34 +140,3 @@ def damaged_error(path: Path, damage: Sequence[tuple[str, int, int]]) -> Damaged
         f"{path} is damaged: {', '.join(spans[:3])}{more} do not match their checksums; copy or "
         "extract it again (`embedbench verify` lists all damage)."
     )
-
-
-def publish(temporary: Path, path: Path) -> None:
-    """Bring a finished file to the disk and then to its name."""
-    with temporary.open("rb") as file:
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    sync_directory(path.parent)
-
-
-def sync_directory(directory: Path) -> None:
-    """Bring renames inside a directory to the disk."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def write_safely(path: Path, data: bytes) -> None:
-    """Write a file so that after a crash it is there whole or not at all."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        sync_directory(path.parent)
-    except OSError as error:
-        raise UserError(f"could not write {path} ({error}); is the disk full?") from error

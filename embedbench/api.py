@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from embedbench.arrays import Floats
+from embedbench.fields import make
 from embedbench.file import EmbeddingFile
 from embedbench.label_sets import AnyPredictions
-from embedbench.learner import Learner, Seeds
+from embedbench.learner import Learner
 from embedbench.metrics import Reference, compute
 from embedbench.protocol import Protocol
-from embedbench.registry import alias_settings, learner_class, make, protocol_class
-from embedbench.scoring import Floats, score_matrices
+from embedbench.registry import alias_settings, learner_class, protocol_class
+from embedbench.scoring import score_matrices
+from embedbench.seeds import Seeds
 from embedbench.stream import Stream
 
 

@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from embedbench.arrays import Floats
 from embedbench.predictions import Predictions
-from embedbench.scoring import Floats, score_matrix
+from embedbench.scoring import score_matrix
 
 GROUPS = ("accuracy", "forgetting", "backward transfer")
 EQUAL = 1e-9  # values closer than this are one

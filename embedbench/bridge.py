@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from embedbench._layout import PIXELS
 from embedbench.errors import UserError
-from embedbench.file import PIXELS
 from embedbench.record import Record
 from embedbench.report import collect, stat_json
-from embedbench.report_rows import Group, Row, Stat, number
+from embedbench.report_rows import Group, Row
+from embedbench.stats import Stat, number
 
 SCHEMA = "embedbench-bridge/1.0"
 MAIN = "final_accuracy"

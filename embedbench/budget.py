@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 
 from embedbench import record
+from embedbench.arrays import Ints
 from embedbench.cell import Cell
 from embedbench.errors import UserError
+from embedbench.fields import make
 from embedbench.learner import Footprint
-from embedbench.registry import learner_class, make
-from embedbench.stream import Ints, Stream, View
+from embedbench.registry import learner_class
+from embedbench.stream import Stream
+from embedbench.table import View
 
 MEMORY = "memory"  # the field of learners that keep exemplars
 PROBE = 4  # training samples of a class in the probe; the same ones again where it has fewer

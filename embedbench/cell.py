@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from embedbench import __version__, record
+from embedbench import record
+from embedbench.version import __version__
+from embedbench.arrays import digest
+from embedbench.fields import make
 from embedbench.file import EmbeddingFile
-from embedbench.learner import Learner, Seeds
+from embedbench.learner import Learner
 from embedbench.protocol import Protocol
-from embedbench.registry import learner_class, make, protocol_class
-from embedbench.stream import Stream, digest
+from embedbench.registry import learner_class, protocol_class
+from embedbench.seeds import Seeds
+from embedbench.stream import Stream
 
 
 @dataclass(frozen=True)

@@ -92,14 +92,6 @@ def check_learner(learner: str | type[Learner]) -> list[Result]:
 def learner_checks() -> list[Callable[[type[Learner]], None]]:
     """Every check for learners."""
     # ruff thinks these unused; they add their checks to the suite when they are imported
-    from embedbench import (  # noqa: F401  (see above)
-        check_images,
-        check_learners,
-        check_multilabel,
-        check_promises,
-        check_resume,
-        check_sessions,
-    )
     from embedbench._check_tools import LEARNER_CHECKS
 
     return LEARNER_CHECKS

@@ -12,9 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.file import TEST, TRAIN, VAL, EmbeddingFile, Samples
+from embedbench.arrays import Ints
+from embedbench.file import EmbeddingFile
 from embedbench.protocol import Protocol
-from embedbench.stream import Ints, Stream, Table, View
+from embedbench.samples import TEST, TRAIN, VAL, Samples
+from embedbench.stream import Stream
+from embedbench.table import Table, View
 from embedbench.writer import write_file
 
 WIDTH = 6

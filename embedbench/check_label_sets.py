@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from embedbench.arrays import Bools
 from embedbench.check import demand
 from embedbench.check_files import KINDS, SEEDS, Case, build, each_case
 from embedbench.check_protocols import protocol_check
-from embedbench.file import TEST
 from embedbench.protocol import Protocol
-from embedbench.stream import Bools
+from embedbench.samples import TEST
 
 
 def _cases(cls: type[Protocol]) -> Iterator[Case]:

@@ -31,9 +31,7 @@ from embedbench._check_tools import (
     teach,
 )
 from embedbench.check import demand
-from embedbench.check_streams import (
-    blobs,
-)
+from embedbench.check_streams import blobs
 from embedbench.learner import Learner
 from embedbench.runner import run_stream
 

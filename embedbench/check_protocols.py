@@ -13,8 +13,8 @@ import numpy as np
 from embedbench import registry
 from embedbench.check import demand
 from embedbench.check_files import KINDS, SEEDS, Case, build, each_case
-from embedbench.file import TEST, TRAIN, VAL
 from embedbench.protocol import Protocol
+from embedbench.samples import TEST, TRAIN, VAL
 from embedbench.stream import EvalSet, Session, Stream
 
 ProtocolCheck = Callable[[type[Protocol]], None]

@@ -22,7 +22,8 @@ from embedbench.check_streams import (
 from embedbench.errors import UserError
 from embedbench.learner import Learner
 from embedbench.runner import run_stream
-from embedbench.stream import Stream, Table
+from embedbench.stream import Stream
+from embedbench.table import Table
 
 
 @learner_check

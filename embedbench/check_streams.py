@@ -9,18 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench.arrays import Bools, Ints
 from embedbench.learner import Tags
-from embedbench.stream import (
-    Bools,
-    EvalSet,
-    Images,
-    Ints,
-    Session,
-    Stream,
-    StreamSpec,
-    Table,
-    View,
-)
+from embedbench.stream import EvalSet, Session, Stream, StreamSpec
+from embedbench.table import Images, Table, View
 
 N_CLASSES = 4
 LEVELS = (1 / 32,) * 3, (-4.0,) * 3  # how bytes are shown as blobs

@@ -22,7 +22,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from embedbench._disk import write_safely
+from embedbench.disk import write_safely
 from embedbench.errors import UserError
 from embedbench.evaluators import ClassEvaluator, LabelEvaluator
 from embedbench.learner import Learner

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from embedbench.arrays import Floats
 from embedbench.class_orderings_runs import LEARNERS, ORDERS, SESSIONS, Runs
 from embedbench.ranking import kendall_tau
 from embedbench.record import Record
-from embedbench.report_rows import Stat, number
 from embedbench.reproduce import Table, Value, published
-from embedbench.scoring import Floats
+from embedbench.stats import Stat, number
 
 AFTER = {"after 2": 2, "after 5": 5, "after the last": SESSIONS}  # the paper's tasks
 START, FIRST, LAST = "after 1", "after 2", "after the last"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from embedbench.arrays import Floats, Ints
 from embedbench.class_orderings_runs import LEARNERS, ORDERS, Runs
 from embedbench.file import EmbeddingFile
 from embedbench.orders import CONFUSION, session_sizes, weights
 from embedbench.predictions import Predictions
-from embedbench.report_rows import signed
 from embedbench.reproduce import Table
-from embedbench.scoring import Floats
-from embedbench.stream import Ints
+from embedbench.stats import signed
 
 CURVES = {  # learner → the paper's figure
     "finetune": "Fig. 4, left",

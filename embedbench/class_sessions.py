@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from embedbench.arrays import Bools, Ints
 from embedbench.errors import UserError
 from embedbench.hierarchy import Hierarchy
-from embedbench.stream import Bools, Ints
 
 STEP = 5
 

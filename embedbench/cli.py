@@ -96,13 +96,7 @@ def run(
     from embedbench.budget import budget_items, over_budget
     from embedbench.cores import cores
     from embedbench.progress import bar
-    from embedbench.settings import (
-        parse_seeds,
-        parse_settings,
-        plan,
-        start_of_command,
-        trunk_items,
-    )
+    from embedbench.settings import parse_seeds, parse_settings, plan, start_of_command, trunk_items
     from embedbench.tune import chosen_items, search, with_log
 
     if seed is not None and seeds is not None:

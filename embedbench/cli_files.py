@@ -52,7 +52,7 @@ def extract(
     quiet: Quiet = False,
 ) -> None:
     """Cache embeddings of images by a pretrained backbone, images, or log-mel frames of sounds."""
-    from embedbench.extract import extract as run_extraction
+    from embedbench.extract.pipeline import extract as run_extraction
     from embedbench.progress import bar
 
     with bar("files", quiet) as advance:

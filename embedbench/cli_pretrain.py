@@ -32,10 +32,10 @@ def pretrain(
     quiet: Quiet = False,
 ) -> None:
     """Train a trunk on a stream's base session, for its weights. Run again, it goes on."""
-    from embedbench.learner import Seeds
     from embedbench.models._pretrain import Pretraining
     from embedbench.models._pretrain import pretrain as train_trunk
     from embedbench.progress import bar
+    from embedbench.seeds import Seeds
     from embedbench.settings import parse_settings
     from embedbench.weights import save_weights, sha256_of
 
@@ -69,8 +69,10 @@ def pretrain(
 
 def _stream(file: Path, protocol: str, params: dict[str, Any], order: int) -> Any:
     """The stream as `run` builds it; images are what it has to show."""
-    from embedbench.file import PIXELS, EmbeddingFile
-    from embedbench.registry import make, protocol_class
+    from embedbench._layout import PIXELS
+    from embedbench.fields import make
+    from embedbench.file import EmbeddingFile
+    from embedbench.registry import protocol_class
 
     opened = EmbeddingFile.open(file)
     if opened.kind != PIXELS:

@@ -11,7 +11,8 @@ import numpy as np
 
 from embedbench import _diff, _disk, _layout
 from embedbench.errors import DamagedFileError
-from embedbench.file import SPLITS, EmbeddingFile
+from embedbench.file import EmbeddingFile
+from embedbench.samples import SPLITS
 
 NORM_ROWS = 1024  # rows that a card reads
 _RUNS = 4  # in this many runs, so that a big file answers at once

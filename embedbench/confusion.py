@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench.arrays import Ints
 from embedbench.errors import UserError, unknown
-from embedbench.file import TRAIN, EmbeddingFile
-from embedbench.stream import Ints
+from embedbench.file import EmbeddingFile
+from embedbench.samples import TRAIN
 
 HOW = ("cross-fitted", "train")
 FOLDS = 5

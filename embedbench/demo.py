@@ -64,7 +64,7 @@ def run_demo(out: Path, *, quiet: bool) -> None:
     out.mkdir(parents=True, exist_ok=True)
     file = out / "emoji.h5"
     if not file.is_file():
-        from embedbench.extract import extract
+        from embedbench.extract.pipeline import extract
 
         _say("1/3  images to embeddings: Noto emoji through EfficientNet-Lite0", quiet)
         with bar("images", quiet) as advance:

@@ -9,11 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from embedbench.arrays import Bools
 from embedbench.errors import UserError
 from embedbench.label_sets import Bytes, LabelSets, pack
 from embedbench.learner import Learner
 from embedbench.predictions import Answers, Predictions
-from embedbench.stream import Bools, Stream, View
+from embedbench.stream import Stream
+from embedbench.table import View
 
 EVAL_BATCH = 1024  # samples; larger ones fall out of a processor's caches
 

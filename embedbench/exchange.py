@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench._audioset import Progress
-from embedbench._disk import publish
 from embedbench._sources import read_source
+from embedbench.disk import publish
 from embedbench.errors import UserError
-from embedbench.file import EmbeddingFile, Samples
+from embedbench.file import EmbeddingFile
 from embedbench.idx import is_idx, pixels, pixels_recipe, read_idx
+from embedbench.samples import Samples
 from embedbench.split import make_split, split_rule
 from embedbench.writer import check_target, write_file
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from embedbench.arrays import Floats
 from embedbench.fscil_runs import BETAS, LEARNERS, NO_LAYERS, SWEPT, Runs, accuracies, curve
 from embedbench.fscil_tables import CLASSES, RATIO, behind, row_name, rows_of
 from embedbench.generalised import BASE, CORNER_CASES, class_ratio, gacc, gacc_area
 from embedbench.record import Record
-from embedbench.report_rows import Stat
 from embedbench.reproduce import Table, Value
-from embedbench.scoring import Floats
+from embedbench.stats import Stat
 
 STEPS = 12  # of α, as in the paper
 POINTS = {"α = 0": 0, "α = 1/12": 1, "α = 1/2": 6, "α = 1": STEPS}

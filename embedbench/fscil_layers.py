@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from embedbench.arrays import Floats
 from embedbench.file import FINAL
 from embedbench.fscil_results import verdict
 from embedbench.fscil_runs import NO_LAYERS, Runs, accuracies, curve, summary
 from embedbench.fscil_tables import SAME, row_name, rows_of
 from embedbench.record import Record
-from embedbench.report_rows import Stat
 from embedbench.reproduce import Table, Value
-from embedbench.scoring import Floats
+from embedbench.stats import Stat
 
 READ: dict[str, Callable[[Record], float]] = {
     "aAcc": lambda r: summary(r)["aacc"],

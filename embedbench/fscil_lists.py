@@ -11,9 +11,9 @@ from importlib import resources
 
 import numpy as np
 
+from embedbench.arrays import Ints
 from embedbench.errors import UserError
 from embedbench.file import EmbeddingFile
-from embedbench.stream import Ints
 
 # classes of session 0, and of each later session
 LISTS = {"cifar100": (60, 5), "cub200": (100, 10), "mini-imagenet": (60, 5)}

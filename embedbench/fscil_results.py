@@ -26,8 +26,8 @@ from embedbench.fscil_runs import (
 from embedbench.fscil_tables import Row, misprints, row_name, rows_of
 from embedbench.generalised import CORNER_CASES, curves_of
 from embedbench.generalised import summary as quoted
-from embedbench.report_rows import Stat
 from embedbench.reproduce import Table, Value
+from embedbench.stats import Stat
 
 MAIN = {"aacc": "aAcc", "gacc": "gAcc", "lacc": "lAcc", "novel_accuracy": "novel"}
 FURTHER = {

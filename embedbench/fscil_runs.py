@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from embedbench import generalised, reproduce_runs
+from embedbench.arrays import Floats
 from embedbench.cell import Cell
 from embedbench.file import EmbeddingFile
 from embedbench.layers import layer_names
@@ -19,7 +20,6 @@ from embedbench.record import Record
 from embedbench.registry import learner_class, learner_names
 from embedbench.reproduce_data import named_files, shipped_layers
 from embedbench.reproduce_runs import Variant
-from embedbench.scoring import Floats
 
 PROTOCOL = "fscil"
 SCORE = "accuracy"  # of samples, as the field counts

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from embedbench.arrays import Floats
 from embedbench.generalised import BASE, CORNER_CASES, aacc, gacc_area
-from embedbench.report_rows import Stat
 from embedbench.reproduce import Table, Value, published
-from embedbench.scoring import Floats
+from embedbench.stats import Stat
 
 Row = dict[str, Any]
 

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench.arrays import Ints
 from embedbench.cell import Cell
 from embedbench.errors import UserError
 from embedbench.file import FINAL
 from embedbench.fscil_runs import NO_LAYERS, Runs
-from embedbench.report_rows import Stat
 from embedbench.reproduce import Table, Value
-from embedbench.stream import Ints, Stream
+from embedbench.stats import Stat
+from embedbench.stream import Stream
 
 N_BASE, N_NOVEL = 4, 5  # classes of a picture, as in the paper
 FEWEST, MOST = 5, 40  # test samples that a class must have, and that are shown of it

@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from embedbench.arrays import Floats, Ints
 from embedbench.errors import unknown
-from embedbench.scoring import Floats, ScoreMatrix
-from embedbench.stream import Ints
+from embedbench.scoring import ScoreMatrix
 
 MODES = ("official", "exact")
 BASE = 0.85  # accuracy of the corner cases on the base session

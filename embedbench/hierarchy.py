@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from embedbench.arrays import Bools, Ints
 from embedbench.errors import UserError, unknown
 from embedbench.file import EmbeddingFile
-from embedbench.stream import Bools, Ints
 
 # published hierarchies that ship with the project, and the validation fraction of their authors
 PUBLISHED = {

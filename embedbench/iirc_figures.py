@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from embedbench.arrays import Ints
 from embedbench.iirc_runs import BUFFERS, LEARNERS, VARIANTS, Runs, curve, matrix, score
 from embedbench.label_sets import LabelSets
 from embedbench.multilabel import confusion, introduction_order
 from embedbench.record import Record
-from embedbench.report_rows import Stat
 from embedbench.reproduce import Table, Value
-from embedbench.stream import Ints
+from embedbench.stats import Stat
 
 if TYPE_CHECKING:
     from embedbench.plots import Curve

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from embedbench import reproduce_runs
+from embedbench.arrays import Floats
 from embedbench.cell import Cell
 from embedbench.label_sets import LabelSets
 from embedbench.record import Record
 from embedbench.reproduce_data import named_files
 from embedbench.reproduce_runs import Variant
-from embedbench.scoring import Floats
 from embedbench.settings import parse_seeds
 
 PROTOCOL, PRESET = "iirc", "iirc"

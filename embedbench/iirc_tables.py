@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from embedbench.arrays import Floats
 from embedbench.iirc_runs import LEARNERS, VARIANTS, Runs, curve, matrix, score
-from embedbench.report_rows import Stat
 from embedbench.reproduce import Table, Value, published
-from embedbench.scoring import Floats
+from embedbench.stats import Stat
 
 JOINTS = ("joint", "incremental-joint")
 SHOWN = [*LEARNERS, "joint"]

@@ -9,24 +9,12 @@ from dataclasses import replace
 import numpy as np
 
 from embedbench.kemker2018_data import NAMES, paper_size
-from embedbench.kemker2018_runs import (
-    LEARNERS,
-    PROTOCOLS,
-    Runs,
-    modalities,
-    seconds,
-)
-from embedbench.kemker2018_sizes import (
-    FEL_UNITS,
-    QUESTIONS,
-    Capacity,
-    megabytes,
-    summary,
-)
+from embedbench.kemker2018_runs import LEARNERS, PROTOCOLS, Runs, modalities, seconds
+from embedbench.kemker2018_sizes import FEL_UNITS, QUESTIONS, Capacity, megabytes, summary
 from embedbench.record import Record
-from embedbench.report_rows import Stat
 from embedbench.reproduce import Table, Value, published
 from embedbench.reproduce_runs import metric, over
+from embedbench.stats import Stat
 
 SYMBOLS = {"omega_base": "Ω_base", "omega_new": "Ω_new", "omega_all": "Ω_all"}
 NO_PATHNET = "the session id at test would give the class away, so the paper leaves it out"

@@ -11,8 +11,8 @@ from embedbench.cell import Cell
 from embedbench.kemker2018_data import NAMES, Data
 from embedbench.kemker2018_sizes import FEL_UNITS
 from embedbench.record import Record
-from embedbench.report_rows import Stat
 from embedbench.reproduce_runs import over
+from embedbench.stats import Stat
 
 LEARNERS = {
     "mlp": "MLP",

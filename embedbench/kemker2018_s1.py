@@ -7,8 +7,8 @@ import numpy as np
 from embedbench.cell import Cell
 from embedbench.kemker2018_runs import Runs
 from embedbench.record import Record
-from embedbench.report_rows import Stat
 from embedbench.reproduce import Table, Value
+from embedbench.stats import Stat
 
 # Without a cap λ = 10,000 runs for 85 epochs and more a session; five learn the first to 96 %.
 COMMON = ("ewc.stop.epochs=5", "ewc.lam_decay=0.25")

@@ -9,9 +9,9 @@ from embedbench.cell import Cell
 from embedbench.kemker2018 import SYMBOLS
 from embedbench.kemker2018_runs import LEARNERS, Runs, fel_units
 from embedbench.kemker2018_sizes import Capacity, megabytes
-from embedbench.report_rows import Stat
 from embedbench.reproduce import Table, Value, published
 from embedbench.reproduce_runs import metric, over
+from embedbench.stats import Stat
 from embedbench.tune import chosen_items, tune
 
 # PathNet's rows in the paper are those of Table 2.

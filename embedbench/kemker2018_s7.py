@@ -6,17 +6,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from embedbench.arrays import Ints
+from embedbench.fields import make
 from embedbench.file import EmbeddingFile
 from embedbench.kemker2018_runs import Runs
-from embedbench.learner import Learner, Seeds
+from embedbench.learner import Learner
 from embedbench.protocol import Split, load_table, split_rows
-from embedbench.registry import learner_class, make
-from embedbench.report_rows import Stat
+from embedbench.registry import learner_class
 from embedbench.reproduce import Table, Value, published
 from embedbench.scoring import score_matrices
+from embedbench.seeds import Seeds
 from embedbench.settings import parse_settings
-from embedbench.stream import EvalSet, Ints, Session, Stream, StreamSpec, View
-from embedbench.stream import Table as Features
+from embedbench.stats import Stat
+from embedbench.stream import EvalSet, Session, Stream, StreamSpec
+from embedbench.table import Table as Features
+from embedbench.table import View
 
 SETTINGS = {
     "optimiser": "sgd",

@@ -13,8 +13,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench.arrays import Bools, Ints
 from embedbench.predictions import Kept, Predictions, format_of
-from embedbench.stream import Bools, Ints
 
 Bytes = NDArray[np.uint8]
 

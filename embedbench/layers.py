@@ -12,7 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from embedbench.file import FINAL, EmbeddingFile
-from embedbench.stream import Session, Stream, View
+from embedbench.stream import Session, Stream
+from embedbench.table import View
 
 
 def layer_names(file: EmbeddingFile, layers: str) -> tuple[str, ...]:

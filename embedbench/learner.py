@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.errors import unknown
+from embedbench.seeds import Seeds
 
 if TYPE_CHECKING:
     import torch
@@ -47,38 +47,6 @@ class Tags:
     images: bool = False
     offline: bool = False
     learns: bool = True
-
-
-@dataclass(frozen=True)
-class Seeds:
-    """Four seeds, drawn from one, settable one by one.
-
-    Parameters
-    ----------
-    order : the stream (class order, permutations)
-    init : initial weights
-    batches : order of the samples within a session
-    memory : what a buffer keeps
-    """
-
-    order: int
-    init: int
-    batches: int
-    memory: int
-
-    @classmethod
-    def of(cls, seed: int, **fixed: int) -> Seeds:
-        """Draw the four from `seed`; `fixed` overrides single ones.
-
-        >>> Seeds.of(0) == Seeds.of(0), Seeds.of(0, order=7).order
-        (True, 7)
-        """
-        names = [f.name for f in dataclasses.fields(cls)]
-        for name in fixed:
-            if name not in names:
-                raise unknown("seed", name, names)
-        drawn = np.random.SeedSequence(seed).generate_state(4, dtype=np.uint32)
-        return cls(**{n: fixed.get(n, int(v)) for n, v in zip(names, drawn, strict=True)})
 
 
 class Footprint(dict[str, int]):

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from embedbench.scoring import Floats, ScoreMatrix
+from embedbench.arrays import Floats
+from embedbench.scoring import ScoreMatrix
 
 
 @dataclass(frozen=True)

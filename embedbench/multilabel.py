@@ -13,9 +13,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from embedbench.arrays import Bools, Floats, Ints
 from embedbench.label_sets import Bytes, LabelSets, pack
-from embedbench.scoring import Floats, ScoreMatrix
-from embedbench.stream import Bools, Ints
+from embedbench.scoring import ScoreMatrix
 
 SCORES = ("pw_js", "js", "exact_match")
 _CHUNK = 4096  # rows of label sets that a confusion unpacks at once

@@ -17,13 +17,14 @@ from pathlib import Path
 import numpy as np
 
 from embedbench import reproduce_runs
+from embedbench.arrays import Floats
 from embedbench.cell import Cell
-from embedbench.file import TRAIN, EmbeddingFile
-from embedbench.report_rows import Stat
+from embedbench.file import EmbeddingFile
 from embedbench.reproduce import Table, Value, published
 from embedbench.reproduce_runs import Variant
 from embedbench.rescaled import beta, gamma, random_tables
-from embedbench.scoring import Floats
+from embedbench.samples import TRAIN
+from embedbench.stats import Stat
 
 PROTOCOL = "incremental-class"
 SEEN = (2, 4, 6, 8, 10)  # classes after each of the five tasks of Tables 1 and 2

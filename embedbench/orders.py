@@ -22,11 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench.arrays import Floats, Ints
 from embedbench.confusion import confusion_matrix
 from embedbench.errors import UserError, unknown
 from embedbench.file import EmbeddingFile
-from embedbench.scoring import Floats
-from embedbench.stream import Ints
 
 SCHEMA = "embedbench-order/1.0"
 CONFUSION = (

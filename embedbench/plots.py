@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from embedbench._svg import BLANK, HUES, INK, LINE, SOFT, STYLE, colour, svg
-from embedbench.report_rows import t_quantile
-from embedbench.scoring import Floats
+from embedbench.arrays import Floats
+from embedbench.stats import t_quantile
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "p", "h")
 GLYPHS = ("●", "■", "▲", "◆", "▼", "✚", "✖", "★", "⬟", "⬢")  # the same in text

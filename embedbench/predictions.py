@@ -17,8 +17,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench.arrays import Bools, Ints
 from embedbench.errors import UserError
-from embedbench.stream import Bools, Ints
 
 VERSION = "1.0"
 

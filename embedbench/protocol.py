@@ -14,11 +14,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench._layout import PIXELS
+from embedbench.arrays import Ints, digest
 from embedbench.errors import UserError, unknown
-from embedbench.file import FINAL, PIXELS, TEST, TRAIN, VAL, EmbeddingFile
+from embedbench.file import FINAL, EmbeddingFile
 from embedbench.layers import layer_columns
-from embedbench.stream import EvalSet, Ints, Session, Stream, StreamSpec, Table, View, digest
-from embedbench.table import Images, standardised
+from embedbench.samples import TEST, TRAIN, VAL
+from embedbench.stream import EvalSet, Session, Stream, StreamSpec
+from embedbench.table import Images, Table, View, standardised
 
 ORDERS = ("natural", "random", "size")
 SCALES = ("auto", "none", "l2", "rms", "standard")

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from embedbench.report_rows import t_quantile
-from embedbench.scoring import Floats
-from embedbench.stream import Bools
+from embedbench.arrays import Bools, Floats
+from embedbench.stats import t_quantile
 
 LEVEL = 0.05
 

@@ -16,12 +16,13 @@ import numpy as np
 
 from embedbench import generalised, multilabel
 from embedbench import metrics as metrics_module
+from embedbench.arrays import Floats
 from embedbench.errors import UserError
 from embedbench.label_sets import AnyPredictions, LabelSets, load_any
 from embedbench.metrics import Reference
 from embedbench.predictions import Predictions
 from embedbench.rescaled import curves
-from embedbench.scoring import Floats, ScoreMatrix, score_matrices
+from embedbench.scoring import ScoreMatrix, score_matrices
 
 SCHEMA = "embedbench-record/1.0"
 FEW_SHOT = "fscil"  # the protocol whose records have the curves of `generalised`

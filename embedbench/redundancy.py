@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench.arrays import Bools, Floats, Ints
 from embedbench.errors import UserError, unknown
-from embedbench.file import TEST, EmbeddingFile
-from embedbench.scoring import Floats
-from embedbench.stream import Bools, Ints
+from embedbench.file import EmbeddingFile
+from embedbench.samples import TEST
 
 METHODS = ("mdlp", "frequency")
 BINS = 10  # intervals of "frequency"

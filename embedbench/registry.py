@@ -5,14 +5,11 @@ The rooms are listed by their file names; a module is imported when it is asked 
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import importlib.metadata
 import inspect
 import os
 import sys
-import types
-import typing
 from pathlib import Path
 from typing import Any, cast
 
@@ -35,7 +32,6 @@ _WITH: dict[str, dict[str, Any]] = {
     "icarl-cnn": {"answer": "logits"},
     "icarl-norm": {"answer": "logits", "head": "cosine"},
 }
-_UNIONS = (typing.Union, types.UnionType)
 
 
 def _stems(room: str) -> dict[str, str]:
@@ -116,76 +112,3 @@ def _outside(name: str, base: type) -> type:
     if not (inspect.isclass(found) and issubclass(found, base)):
         raise UserError(f"{name!r} is not a subclass of embedbench's {base.__name__}")
     return found
-
-
-def make(cls: type, settings: dict[str, Any], *, name: str, start: Any = None) -> Any:
-    """Build a dataclass from nested settings; text values are read as the field's type.
-
-    Parameters
-    ----------
-    settings : field → value; dots or nested dicts reach into nested dataclasses, whose other fields
-        stay as the default of the outer one has them
-    name : the prefix that errors show, as in `ewc.lam`
-    start : a `cls` that gives the values of other fields, or None: the defaults
-    """
-    if not dataclasses.is_dataclass(cls):
-        raise UserError(f"{name} must be a dataclass; put @dataclass above its class")
-    hints = typing.get_type_hints(cls)
-    names = [f.name for f in dataclasses.fields(cls) if f.init]
-    nested: dict[str, dict[str, Any]] = {}
-    values: dict[str, Any] = {}
-    for key, value in settings.items():
-        head, _, rest = key.partition(".")
-        head = head.replace("-", "_")
-        if head not in names:
-            raise unknown(f"setting of {name}", head, names)
-        if rest:
-            nested.setdefault(head, {})[rest] = value
-        elif isinstance(value, dict) and dataclasses.is_dataclass(hints[head]):
-            nested.setdefault(head, {}).update(value)
-        else:
-            values[head] = _read(value, hints[head], f"{name}.{head}")
-    for head, inner in nested.items():
-        if not dataclasses.is_dataclass(hints[head]):
-            raise UserError(
-                f"{name}.{head} is a single value; it has no setting {next(iter(inner))!r}"
-            )
-        default = _default(cls, head) if start is None else getattr(start, head)
-        values[head] = make(cast(type, hints[head]), inner, name=f"{name}.{head}", start=default)
-    try:
-        return cls(**values) if start is None else dataclasses.replace(start, **values)
-    except TypeError as e:  # a field without a default that was not given
-        raise UserError(f"{name} cannot be made: {e}; give it with --set {name}.…") from e
-
-
-def _default(cls: type, name: str) -> Any:
-    """The default of a dataclass's field; None where it has none."""
-    (found,) = (f for f in dataclasses.fields(cls) if f.name == name)
-    if found.default_factory is not dataclasses.MISSING:
-        return found.default_factory()
-    return None if found.default is dataclasses.MISSING else found.default
-
-
-def _read(value: Any, hint: Any, name: str) -> Any:
-    """Read a text value as `hint`; other values must fit it already."""
-    options = typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
-    if isinstance(value, str):
-        if type(None) in options and value.lower() in ("none", "null"):
-            return None
-        for option in options:
-            try:
-                if option is bool and value.lower() in ("true", "false", "1", "0", "yes", "no"):
-                    return value.lower() in ("true", "1", "yes")
-                if option in (int, float, str):
-                    return cast(type, option)(value)
-            except ValueError:
-                continue
-    elif value is None and type(None) in options:
-        return None
-    elif isinstance(value, bool) == (bool in options) and (
-        isinstance(value, tuple(o for o in options if isinstance(o, type)))
-        or (float in options and isinstance(value, int))
-    ):
-        return float(cast(float, value)) if float in options and int not in options else value
-    expected = getattr(hint, "__name__", str(hint))
-    raise UserError(f"{name} must be {expected}, got {value!r}")

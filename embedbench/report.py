@@ -15,9 +15,10 @@ from typing import Any
 
 from embedbench import record as records_module
 from embedbench.errors import UserError
-from embedbench.learner import Seeds
 from embedbench.record import Record
-from embedbench.report_rows import LEFT_OUT, Group, Row, Stat
+from embedbench.report_rows import LEFT_OUT, Group, Row
+from embedbench.seeds import Seeds
+from embedbench.stats import Stat
 
 SCHEMA = "embedbench-report/1.0"
 

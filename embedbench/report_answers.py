@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from embedbench.record import Record
-from embedbench.report_rows import Row, Stat, number, signed
+from embedbench.report_rows import Row
+from embedbench.stats import Stat, number, signed
 
 Data = dict[str, Any]
 PAIRS = (("accuracy", "within_accuracy"), ("class_accuracy", "within_class_accuracy"))

@@ -23,20 +23,12 @@ from typing import Any
 
 import numpy as np
 
+from embedbench.arrays import Bools, Floats
 from embedbench.errors import UserError, unknown
-from embedbench.ranking import (
-    LEVEL,
-    Paired,
-    average_ranks,
-    holm,
-    kendall_tau,
-    tie_groups,
-)
+from embedbench.ranking import LEVEL, Paired, average_ranks, holm, kendall_tau, tie_groups
 from embedbench.record import Record
 from embedbench.report import collect, labels
-from embedbench.report_rows import number
-from embedbench.scoring import Floats
-from embedbench.stream import Bools
+from embedbench.stats import number
 
 SCHEMA = "embedbench-comparison/1.0"
 LOWER = ("average_forgetting",)  # of these metrics less is better

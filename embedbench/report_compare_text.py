@@ -13,9 +13,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from embedbench.report_rows import SCORE_NAMES, signed
+from embedbench.report_rows import SCORE_NAMES
 from embedbench.report_seeds import KINDS
 from embedbench.report_text import NATURAL, amount, megabytes
+from embedbench.stats import signed
 
 
 def _number(value: float, metric: str) -> str:

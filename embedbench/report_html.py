@@ -13,16 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from embedbench import __version__
+from embedbench.version import __version__
+from embedbench.arrays import Floats
 from embedbench.errors import UserError
 from embedbench.metrics import all_metrics
 from embedbench.record import Record
 from embedbench.report import collect, groups
 from embedbench.report_answers import CURVES, by_answer, cell
 from embedbench.report_moments import by_samples
-from embedbench.report_rows import FLAGS, Group, Row, number, signed
+from embedbench.report_rows import FLAGS, Group, Row
 from embedbench.report_text import COLUMNS, amount, megabytes
-from embedbench.scoring import Floats
+from embedbench.stats import number, signed
 
 HEADINGS = {name: heading.removesuffix(" %") for name, heading, _, _ in COLUMNS}
 RESCALED = (("raa", "RAA: against guessing"), ("raf", "RAF: forgetting against guessing"))

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from embedbench.arrays import Floats
 from embedbench.record import Record
 from embedbench.report_rows import Row
-from embedbench.scoring import Floats
 
 
 def by_samples(rows: Sequence[Row], styles: Mapping[str, int]) -> list[tuple[str, str]]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.record import Record
+from embedbench.stats import Stat, number
 
 LEFT_OUT = ("nan", "diverged")  # flags of runs that no mean includes
 OUTLIER_METRIC = "final_accuracy"
@@ -35,41 +35,6 @@ FLAGS = {
         "final score more than 5 scaled MADs and two points from the median over seeds",
     ),
 }
-
-
-@dataclass(frozen=True)
-class Stat:
-    """One number over the runs of a row.
-
-    Parameters
-    ----------
-    mean : NaN where the number is undefined in any run, or there is no run
-    half : half-width of the 95 % t-interval of the mean; NaN under two runs
-    sd : standard deviation over the runs (n - 1); NaN under two runs
-    values : one a run, in the order of `Row.used`
-    """
-
-    mean: float
-    half: float
-    sd: float
-    values: tuple[float, ...]
-
-    @classmethod
-    def of(cls, values: Iterable[float]) -> Stat:
-        """Mean, interval t(0.975, n - 1)·sd/√n, and sd."""
-        x = np.array(list(values), dtype=np.float64)
-        n = len(x)
-        mean = float(np.mean(x)) if n else math.nan
-        sd = float(np.std(x, ddof=1)) if n > 1 else math.nan
-        half = t_quantile(n) * sd / math.sqrt(n) if n > 1 else math.nan
-        return cls(mean, half, sd, tuple(x.tolist()))
-
-
-def t_quantile(n: int) -> float:
-    """The 97.5 % quantile of Student's t with n - 1 degrees of freedom."""
-    from scipy.special import stdtrit  # what scipy.stats.t.ppf calls, in a tenth of the import
-
-    return float(stdtrit(n - 1, 0.975))
 
 
 @dataclass(frozen=True)
@@ -265,19 +230,6 @@ def _seed_option(seeds: list[int]) -> str:
     if unique == list(range(unique[0], unique[-1] + 1)):
         return f"--seeds {unique[0]}-{unique[-1]}"
     return "--seeds " + ",".join(map(str, unique))
-
-
-def number(value: Any) -> float:
-    """A number of a record: null is NaN, infinities are text."""
-    return math.nan if value is None else float(value)
-
-
-def signed(value: float, decimals: int) -> str:
-    """A number with a real minus sign, and none before a zero."""
-    text = f"{value:.{decimals}f}"
-    if float(text) == 0:
-        text = text.removeprefix("-")
-    return text.replace("-", "−")
 
 
 def outliers(values: Sequence[float]) -> list[int]:

@@ -23,10 +23,11 @@ from typing import Any
 import numpy as np
 
 from embedbench.errors import UserError, unknown
-from embedbench.learner import Seeds
 from embedbench.record import Record
 from embedbench.report import collect, groups
-from embedbench.report_rows import LEFT_OUT, Row, number
+from embedbench.report_rows import LEFT_OUT, Row
+from embedbench.seeds import Seeds
+from embedbench.stats import number
 
 KINDS = tuple(f.name for f in dataclasses.fields(Seeds))
 COMMAND = "embedbench run … --vary order,init,batches,memory --seeds 0-4"

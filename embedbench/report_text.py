@@ -13,7 +13,8 @@ from rich.text import Text
 
 from embedbench.report import groups
 from embedbench.report_answers import LABELS, has_labels, stats
-from embedbench.report_rows import FLAGS, Group, Row, Stat, signed
+from embedbench.report_rows import FLAGS, Group, Row
+from embedbench.stats import Stat, signed
 
 # metric, heading, decimals, factor: percent for accuracies, Ω as it is
 COLUMNS = (

@@ -17,7 +17,7 @@ def emoji(out: Path, notify: Callable[[str], None], why: str) -> Path:
     ----------
     why : told before the extraction
     """
-    from embedbench.extract import extract
+    from embedbench.extract.pipeline import extract
 
     made = out / "emoji.h5"
     if not made.is_file():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from embedbench.arrays import Floats
 from embedbench.cell import Cell
 from embedbench.file import EmbeddingFile
 from embedbench.kemker2018 import (
@@ -25,10 +26,10 @@ from embedbench.kemker2018_runs import LEARNERS, PROTOCOLS, Runs
 from embedbench.kemker2018_s1 import CHOICES, s1_cells, table_s1
 from embedbench.kemker2018_s7 import table_s7
 from embedbench.kemker2018_s10 import s10_cells, s10_rows, table_s10
-from embedbench.report_rows import Stat, ideals
+from embedbench.report_rows import ideals
 from embedbench.reproduce import Table, Value, published
 from embedbench.reproduce_runs import wanted
-from embedbench.scoring import Floats
+from embedbench.stats import Stat
 
 Progress = Callable[[str, int, int], None]
 Notify = Callable[[str], None]

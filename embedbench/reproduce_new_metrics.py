@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from embedbench.new_metrics import (
-    LEARNERS,
-    Runs,
-    figure2,
-    figure3,
-    figure4,
-    table1,
-    table2,
-)
+from embedbench.new_metrics import LEARNERS, Runs, figure2, figure3, figure4, table1, table2
 from embedbench.reproduce import Table
 from embedbench.reproduce_data import find_files
 from embedbench.reproduce_runs import wanted

@@ -9,10 +9,12 @@ from pathlib import Path
 from embedbench import grid, record
 from embedbench.cell import Cell
 from embedbench.errors import unknown
+from embedbench.fields import make
 from embedbench.record import Record
-from embedbench.registry import make, protocol_class
-from embedbench.report_rows import LEFT_OUT, Stat, number
+from embedbench.registry import protocol_class
+from embedbench.report_rows import LEFT_OUT
 from embedbench.settings import parse_settings, plan, start_of_command
+from embedbench.stats import Stat, number
 
 
 @dataclass(frozen=True)

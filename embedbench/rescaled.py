@@ -14,7 +14,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from embedbench.scoring import Floats, ScoreMatrix
+from embedbench.arrays import Floats
+from embedbench.scoring import ScoreMatrix
 
 Table = list[list[Fraction]]
 

@@ -14,13 +14,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from embedbench.arrays import Bools, Labels
 from embedbench.energy import Meter
 from embedbench.errors import UserError
 from embedbench.evaluators import Moment, evaluator_of
 from embedbench.label_sets import AnyPredictions, pw_js
 from embedbench.layers import without_layers
-from embedbench.learner import Context, Learner, Seeds, learns_sessions
-from embedbench.stream import Bools, Labels, Session, Stream, StreamSpec, View
+from embedbench.learner import Context, Learner, learns_sessions
+from embedbench.seeds import Seeds
+from embedbench.stream import Session, Stream, StreamSpec
+from embedbench.table import View
 
 if TYPE_CHECKING:
     from embedbench.checkpoint import Keeper

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from embedbench._svg import STYLE, colour, svg
+from embedbench.arrays import Ints
 from embedbench.plots import MARKERS
-from embedbench.stream import Ints
 
 SIDE = 1.9  # inches of a panel
 PALE = 0.4

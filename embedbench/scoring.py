@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from embedbench.arrays import Bools, Floats, Ints
 from embedbench.label_sets import AnyPredictions, LabelSets
 from embedbench.predictions import Predictions
-from embedbench.stream import Bools, Ints
-
-Floats = NDArray[np.float64]
 
 SCORES = ("class_accuracy", "accuracy", "within_class_accuracy", "within_accuracy")
 

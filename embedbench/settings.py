@@ -10,9 +10,10 @@ from typing import Any
 
 from embedbench.cell import Cell
 from embedbench.errors import UserError, unknown
-from embedbench.learner import Seeds
+from embedbench.fields import make
 from embedbench.presets import preset
-from embedbench.registry import alias_settings, learner_class, make, protocol_class
+from embedbench.registry import alias_settings, learner_class, protocol_class
+from embedbench.seeds import Seeds
 
 OMEGAS = ("kemker_table", "kemker_eq")
 _REFERENCES = ("offline", "chance")

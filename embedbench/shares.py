@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from embedbench.arrays import Ints
 from embedbench.errors import UserError
-from embedbench.file import TEST, TRAIN, VAL, EmbeddingFile
+from embedbench.file import EmbeddingFile
 from embedbench.hierarchy import Hierarchy
-from embedbench.stream import Ints
+from embedbench.samples import TEST, TRAIN, VAL
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ Nothing here copies features: a session is a table, row numbers and (maybe) a co
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.table import Images, Ints, Scaling, Table, View
+from embedbench.arrays import Bools, Ints, Labels, digest
+from embedbench.table import Images, Scaling, Table, View
 
 if TYPE_CHECKING:
     from embedbench.checkpoint import Keeper
@@ -33,26 +33,6 @@ __all__ = [
     "View",
     "digest",
 ]
-
-Bools = NDArray[np.bool_]
-Labels = NDArray[Any]  # (n,) int, or (n, C) bool in a multi-label stream
-
-
-def digest(*parts: Any) -> str:
-    """SHA-256 (hex) over strings, bytes and integer or boolean arrays, each with its own length."""
-    sha = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, np.ndarray):
-            if part.dtype.kind not in "iub":
-                raise TypeError(f"a digest takes integer or boolean arrays, got {part.dtype}")
-            head = f"{part.shape}".encode()
-            data = np.ascontiguousarray(part, dtype="<i8").tobytes()
-        else:
-            head = b""
-            data = part if isinstance(part, bytes) else str(part).encode()
-        sha.update(f"{len(head)},{len(data)};".encode() + head)
-        sha.update(data)
-    return sha.hexdigest()
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench.arrays import Ints
+
 if TYPE_CHECKING:
     import torch
 
-Ints = NDArray[np.int64]
 Scaling = tuple[tuple[float, ...], tuple[float, ...]]  # factor and offset of each channel
 BLOCK = 1024  # images whose values are counted at once
 

@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from embedbench.allocator import keep_freed_memory
+from embedbench.arrays import digest
 from embedbench.cell import Cell
 from embedbench.cores import cores
 from embedbench.errors import UserError, unknown
-from embedbench.registry import learner_class, make
-from embedbench.stream import EvalSet, Stream, digest
+from embedbench.fields import make
+from embedbench.registry import learner_class
+from embedbench.stream import EvalSet, Stream
 
 Grid = Mapping[str, Sequence[str]]  # setting of a learner → values to try
 

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from embedbench import _layout
 from embedbench._assemble import assemble, check_rows
-from embedbench._disk import publish, write_safely
+from embedbench.disk import publish, write_safely
 from embedbench.errors import DamagedFileError, UserError
-from embedbench.file import EmbeddingFile, Samples
+from embedbench.file import EmbeddingFile
+from embedbench.samples import Samples
 
 BLOCK = _layout.BLOCK
 

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from embedbench.cores import cores
 from embedbench.errors import UserError
-from embedbench.file import EmbeddingFile, Samples
+from embedbench.file import EmbeddingFile
+from embedbench.samples import Samples
 from embedbench.writer import Partial, check_target
 
 from .backbones import DTYPES, Backbone, check_kind, choose_device, open_backbone

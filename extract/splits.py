@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.errors import UserError
-from embedbench.file import SPLITS
+from embedbench.samples import SPLITS
 from embedbench.split import make_split, split_rule
 
 from .sources import Source

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from embedbench.errors import UserError, unknown
-from embedbench.learner import Footprint, Seeds, tensor_bytes
+from embedbench.learner import Footprint, tensor_bytes
+from embedbench.seeds import Seeds
 from embedbench.stream import StreamSpec
 
 from ._augment import Views

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from embedbench.errors import UserError, unknown
-from embedbench.learner import Seeds
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, Stream
 
 from ._augment import AUGMENTS, Views

@@ -14,7 +14,9 @@ from embedbench.stream import Session
 
 from ._cosine import CosineNet
 from ._distill import only
-from ._sgd import Stop, fit, generator, make_optimiser
+from ._net import generator, make_optimiser
+from ._sgd import fit
+from ._stop import Stop
 
 UNSEEN = -1e30  # score of a class without a prototype: finite, below every other
 BLOCK = 4096  # samples summed at once

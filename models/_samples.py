@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from embedbench.arrays import Ints, Labels
 from embedbench.errors import UserError, unknown
 from embedbench.learner import Footprint
-from embedbench.stream import Images, Ints, Labels, Table, View
+from embedbench.table import Images, Table, View
 
 
 class Samples:

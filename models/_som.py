@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from embedbench.arrays import Bools, Ints
 from embedbench.errors import UserError
 from embedbench.learner import Footprint, tensor_bytes
-from embedbench.stream import Bools, Ints
 
 from ._som_kernel import GATED, JOINT, LEAST_WIDTH, SOM_ONLY, steps
 

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embedbench.stream import StreamSpec, View
+from embedbench.stream import StreamSpec
+from embedbench.table import View
 
 
 class Packing:

@@ -9,25 +9,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
+from embedbench.learner import Context, Footprint, Learner, Tags
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, StreamSpec
 
 from ._exemplars import Exemplars, taught
 from ._image_training import ImageTraining
+from ._loss import Objective, batch_loss, set_loss
 from ._memory import BY_SAMPLE, Memory, check_memory
-from ._sgd import (
-    Objective,
-    Stop,
-    batch_loss,
-    check_training,
-    net_bytes,
-    new_net,
-    predict,
-    set_loss,
-    train,
-    trained,
-    views_of,
-)
+from ._net import check_training, net_bytes, new_net, predict, trained, views_of
+from ._sgd import train
+from ._stop import Stop
 
 
 @dataclass

@@ -12,13 +12,17 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize, one_hot
 
 from embedbench.errors import UserError
-from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
+from embedbench.learner import Context, Footprint, Learner, tensor_bytes
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, StreamSpec
 
 from ._cosine import CosineNet
 from ._distill import only
+from ._loss import Objective
+from ._net import check_training, generator, optimiser_of
 from ._prototypes import BLOCK, UNSEEN, Prototypes, cosines
-from ._sgd import Objective, Stop, check_training, fit, generator, optimiser_of
+from ._sgd import fit
+from ._stop import Stop
 
 
 @dataclass

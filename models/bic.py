@@ -14,25 +14,19 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from embedbench.errors import UserError
-from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
-from embedbench.stream import Session, StreamSpec, View
+from embedbench.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.seeds import Seeds
+from embedbench.stream import Session, StreamSpec
+from embedbench.table import View
 
 from ._distill import distillation, only
 from ._exemplars import Exemplars, taught
 from ._image_training import ImageTraining
+from ._loss import Objective, set_loss
 from ._memory import BY_SESSION, Memory, check_memory
-from ._sgd import (
-    Objective,
-    Stop,
-    check_training,
-    features_of,
-    generator,
-    net_bytes,
-    new_net,
-    predict,
-    set_loss,
-    train,
-)
+from ._net import check_training, features_of, generator, net_bytes, new_net, predict
+from ._sgd import train
+from ._stop import Stop
 from ._views import Part
 
 PENALTY = 0.1  # of (α - 1)²/2 and β²/2 beside the cross-entropy

@@ -12,11 +12,14 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy, cosine_similarity, normalize, one_hot
 
 from embedbench.errors import UserError
-from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
+from embedbench.learner import Context, Footprint, Learner, tensor_bytes
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, StreamSpec
 
+from ._net import check_training, generator, mlp_net, optimiser_of
 from ._prototypes import UNSEEN, Prototypes, cosines
-from ._sgd import Stop, check_training, fit, generator, mlp_net, optimiser_of
+from ._sgd import fit
+from ._stop import Stop
 
 DECAY = 5e-4  # of the weights while the projection is retrained
 

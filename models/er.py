@@ -8,13 +8,17 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
+from embedbench.learner import Context, Footprint, Learner, Tags
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, StreamSpec
 
 from ._exemplars import Exemplars
 from ._image_training import ImageTraining
+from ._loss import batch_loss
 from ._memory import BY_SAMPLE, Memory, check_memory
-from ._sgd import Stop, batch_loss, check_training, net_bytes, new_net, predict, train, views_of
+from ._net import check_training, net_bytes, new_net, predict, views_of
+from ._sgd import train
+from ._stop import Stop
 
 
 @dataclass

@@ -12,24 +12,25 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from embedbench.errors import UserError, unknown
-from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
+from embedbench.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, StreamSpec
 
 from ._fisher import fisher_diagonal
 from ._image_training import ImageTraining
-from ._penalty import pull
-from ._sgd import (
-    Stop,
+from ._loss import loss_mask
+from ._net import (
     check_training,
     generator,
-    loss_mask,
     module_bytes,
     new_net,
     optimiser_bytes,
     predict,
-    train,
     trained,
 )
+from ._penalty import pull
+from ._sgd import train
+from ._stop import Stop
 
 FISHERS = ("exact", "sampled", "empirical")
 MERGES = ("sum", "per_session", "online")

@@ -9,10 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from embedbench.errors import UserError, unknown
-from embedbench.learner import Context, Footprint, Learner, Seeds
+from embedbench.learner import Context, Footprint, Learner
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, StreamSpec
 
-from ._sgd import Stop, check_training, net_bytes, optimiser_of, predict, train
+from ._net import check_training, net_bytes, optimiser_of, predict
+from ._sgd import train
+from ._stop import Stop
 
 VALUES = ("raw", "saturate", "sign")
 

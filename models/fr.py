@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from embedbench.errors import UserError, unknown
-from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
+from embedbench.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, StreamSpec
 
 from ._gaussians import draw, factor, most_alike
-from ._net import make_optimiser
+from ._net import generator, make_optimiser
 from ._prototypes import UNSEEN, Classifier, Prototypes, cosines
 from ._rectify import (
     Rectifier,
@@ -25,7 +26,6 @@ from ._rectify import (
     novel_entropy,
     slices,
 )
-from ._sgd import generator
 
 DECAYS = (0.6, 0.7, 0.8, 0.9)  # of the epochs; the learning rate falls to a tenth at each
 TERMS = ("cos", "novel", "class", "same", "different")  # of the loss, each with its weight

@@ -11,17 +11,17 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 
 from embedbench.errors import UserError
-from embedbench.learner import Footprint, Learner, Seeds, Tags
-from embedbench.stream import Session, StreamSpec, View
+from embedbench.learner import Footprint, Learner, Tags
+from embedbench.seeds import Seeds
+from embedbench.stream import Session, StreamSpec
+from embedbench.table import View
 
 from ._exemplars import Exemplars
 from ._image_training import ImageTraining
 from ._memory import BY_SAMPLE, Memory, check_memory
-from ._sgd import (
+from ._net import (
     Net,
-    Stop,
     check_training,
-    fit,
     generator,
     make_optimiser,
     module_bytes,
@@ -29,6 +29,8 @@ from ._sgd import (
     trunk_and_head,
     views_of,
 )
+from ._sgd import fit
+from ._stop import Stop
 
 
 @dataclass

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
+from embedbench.learner import Context, Footprint, Learner, Tags
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, StreamSpec
 
 from ._samples import Rehearsal, Samples

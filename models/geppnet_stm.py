@@ -8,9 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from embedbench.arrays import Ints
 from embedbench.errors import UserError
-from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
-from embedbench.stream import Ints, Session, StreamSpec
+from embedbench.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.seeds import Seeds
+from embedbench.stream import Session, StreamSpec
 
 from ._samples import Rehearsal, Samples
 from ._som import Network, Som

@@ -11,13 +11,16 @@ import torch
 from torch import Tensor
 
 from embedbench.errors import unknown
-from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
+from embedbench.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, StreamSpec
 
 from ._exemplars import Exemplars
 from ._image_training import ImageTraining
 from ._memory import BY_SESSION, Memory, check_memory
-from ._sgd import Stop, check_training, features_of, net_bytes, new_net, predict, train
+from ._net import check_training, features_of, net_bytes, new_net, predict
+from ._sgd import train
+from ._stop import Stop
 
 RECTIFIED = ("probabilities", "logits")
 

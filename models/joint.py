@@ -10,13 +10,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from embedbench.arrays import Bools, Labels
 from embedbench.errors import unknown
-from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
-from embedbench.stream import Bools, Labels, Session, StreamSpec, View
+from embedbench.learner import Context, Footprint, Learner, Tags
+from embedbench.seeds import Seeds
+from embedbench.stream import Session, StreamSpec
+from embedbench.table import View
 
 from ._image_training import ImageTraining
+from ._net import check_training, net_bytes, new_net, predict
 from ._samples import Samples
-from ._sgd import Stop, check_training, net_bytes, new_net, predict, train
+from ._sgd import train
+from ._stop import Stop
 
 
 @dataclass

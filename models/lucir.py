@@ -13,25 +13,19 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy, normalize
 
 from embedbench.errors import UserError
-from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
+from embedbench.learner import Context, Footprint, Learner, Tags
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, StreamSpec
 
 from ._cosine import cosine_net, predict_cosines
 from ._distill import only
 from ._exemplars import Exemplars, taught
 from ._image_training import ImageTraining
+from ._loss import Objective, set_loss
 from ._memory import BY_SESSION, Memory, check_memory
-from ._sgd import (
-    Objective,
-    Stop,
-    check_training,
-    features_of,
-    net_bytes,
-    optimiser_of,
-    predict,
-    set_loss,
-    train,
-)
+from ._net import check_training, features_of, net_bytes, optimiser_of, predict
+from ._sgd import train
+from ._stop import Stop
 
 
 @dataclass

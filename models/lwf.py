@@ -12,23 +12,18 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from embedbench.errors import UserError
-from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
+from embedbench.learner import Context, Footprint, Learner, Tags
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, StreamSpec
 
 from ._distill import distillation, only
 from ._exemplars import Exemplars
 from ._image_training import ImageTraining
+from ._loss import Objective
 from ._memory import BY_SESSION, Memory, check_memory
-from ._sgd import (
-    Objective,
-    Stop,
-    check_training,
-    features_of,
-    net_bytes,
-    new_net,
-    predict,
-    train,
-)
+from ._net import check_training, features_of, net_bytes, new_net, predict
+from ._sgd import train
+from ._stop import Stop
 
 
 @dataclass

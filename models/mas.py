@@ -10,14 +10,17 @@ import torch
 from torch import Tensor, nn
 
 from embedbench.errors import UserError
-from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
+from embedbench.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, StreamSpec
 
 from ._image_training import ImageTraining
+from ._net import check_training, net_bytes, new_net, predict, trained
 from ._penalty import pull
 from ._per_sample import BLOCK as SAMPLES
 from ._per_sample import gradients, is_mlp
-from ._sgd import Stop, check_training, net_bytes, new_net, predict, train, trained
+from ._sgd import train
+from ._stop import Stop
 
 BLOCK = 1024  # samples; larger ones fall out of a processor's caches
 

@@ -7,11 +7,14 @@ from typing import Any, ClassVar
 
 import torch
 
-from embedbench.learner import Context, Footprint, Learner, Seeds, Tags
+from embedbench.learner import Context, Footprint, Learner, Tags
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, StreamSpec
 
 from ._image_training import ImageTraining
-from ._sgd import Stop, check_training, net_bytes, new_net, predict, train
+from ._net import check_training, net_bytes, new_net, predict
+from ._sgd import train
+from ._stop import Stop
 
 
 @dataclass

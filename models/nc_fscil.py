@@ -11,20 +11,14 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from embedbench.errors import UserError
-from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
+from embedbench.learner import Context, Footprint, Learner, tensor_bytes
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, StreamSpec
 
+from ._net import check_training, generator, mlp_net, net_bytes, optimiser_of, predict
 from ._prototypes import UNSEEN, Prototypes
-from ._sgd import (
-    Stop,
-    check_training,
-    generator,
-    mlp_net,
-    net_bytes,
-    optimiser_of,
-    predict,
-    train,
-)
+from ._sgd import train
+from ._stop import Stop
 from ._views import Joined, Rows
 
 

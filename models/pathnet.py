@@ -11,11 +11,13 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from embedbench.errors import UserError, unknown
-from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
+from embedbench.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, StreamSpec
 
+from ._loss import loss_mask
+from ._net import generator
 from ._paths import Contest, drawn, path_scores, with_ones
-from ._sgd import generator, loss_mask
 
 
 @dataclass

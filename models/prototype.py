@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from embedbench.learner import Context, Footprint, Learner, Seeds
+from embedbench.learner import Context, Footprint, Learner
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, StreamSpec
 
 from ._prototypes import UNSEEN, Classifier, Prototypes, cosines

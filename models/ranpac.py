@@ -12,10 +12,11 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from embedbench.errors import UserError
-from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
+from embedbench.learner import Context, Footprint, Learner, tensor_bytes
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, StreamSpec
 
-from ._sgd import generator
+from ._net import generator
 
 LAMBDAS = [10.0**k for k in range(-8, 9)]
 BLOCK = 2048  # samples projected at once

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from embedbench.errors import UserError, unknown
-from embedbench.learner import Footprint, Learner, Seeds, Tags, tensor_bytes
+from embedbench.learner import Footprint, Learner, Tags, tensor_bytes
+from embedbench.seeds import Seeds
 from embedbench.stream import StreamSpec
 
 UNSEEN = -1e30  # score of a class without a mean: finite, below every other

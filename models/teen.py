@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from embedbench.errors import UserError
-from embedbench.learner import Context, Footprint, Learner, Seeds, tensor_bytes
+from embedbench.learner import Context, Footprint, Learner, tensor_bytes
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, StreamSpec
 
 from ._prototypes import UNSEEN, Prototypes, cosines

@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from embedbench.arrays import Ints
 from embedbench.errors import UserError, unknown
-from embedbench.file import FINAL, TEST, TRAIN, EmbeddingFile
+from embedbench.file import FINAL, EmbeddingFile
 from embedbench.fscil_lists import LISTS, SHOT, listed_rows
 from embedbench.layers import layer_names
 from embedbench.protocol import (
@@ -23,7 +24,8 @@ from embedbench.protocol import (
     split_rows,
     view_session,
 )
-from embedbench.stream import Ints, Stream
+from embedbench.samples import TEST, TRAIN
+from embedbench.stream import Stream
 
 WAY = 5
 Drawn = tuple[Ints, Ints]  # of a session: its classes, and the rows of their training samples

@@ -10,9 +10,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from embedbench.arrays import Bools, Ints
 from embedbench.class_sessions import draw_sessions
 from embedbench.errors import UserError, unknown
-from embedbench.file import TEST, VAL, EmbeddingFile
+from embedbench.file import EmbeddingFile
 from embedbench.hierarchy import (
     PUBLISHED,
     Hierarchy,
@@ -23,8 +24,10 @@ from embedbench.hierarchy import (
 )
 from embedbench.on_demand import OnDemand
 from embedbench.protocol import Protocol, load_table, one_file
+from embedbench.samples import TEST, VAL
 from embedbench.shares import Roles, leaf_roles, share_out, union
-from embedbench.stream import Bools, EvalSet, Ints, Session, Stream, StreamSpec, Table, View
+from embedbench.stream import EvalSet, Session, Stream, StreamSpec
+from embedbench.table import Table, View
 
 INFORMATION = ("incomplete", "complete", "cumulative")
 

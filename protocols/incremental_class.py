@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from embedbench.arrays import Ints
 from embedbench.errors import UserError
-from embedbench.file import TEST, EmbeddingFile
+from embedbench.file import EmbeddingFile
 from embedbench.protocol import (
     Protocol,
     class_order,
@@ -20,7 +21,8 @@ from embedbench.protocol import (
     split_rows,
     view_session,
 )
-from embedbench.stream import Ints, Stream
+from embedbench.samples import TEST
+from embedbench.stream import Stream
 
 
 @dataclass(kw_only=True)

@@ -9,7 +9,8 @@ from faults import caught_by
 from honest_learners import Looks
 from torch import Tensor
 
-from embedbench.learner import Context, Seeds, Tags
+from embedbench.learner import Context, Tags
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, StreamSpec
 
 

@@ -10,7 +10,8 @@ from faults import caught_by
 from honest_learners import Good
 from torch import Tensor
 
-from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
+from embedbench.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, StreamSpec
 
 

@@ -13,9 +13,10 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from embedbench.check import CheckFailed
-from embedbench.learner import Context, Footprint, Seeds, Tags, tensor_bytes
+from embedbench.learner import Context, Footprint, Tags, tensor_bytes
 from embedbench.models._sgd import train
 from embedbench.models.mlp import MLP
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, StreamSpec
 
 

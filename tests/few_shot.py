@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from toy import blobs
 
-from embedbench.stream import EvalSet, Session, Stream, StreamSpec, Table, View
+from embedbench.stream import EvalSet, Session, Stream, StreamSpec
+from embedbench.table import Table, View
 
 
 def few_shot_stream(

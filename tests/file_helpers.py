@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.file import Samples
+from embedbench.samples import Samples
 
 PROVENANCE: dict[str, Any] = {
     "backbone": {

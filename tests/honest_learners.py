@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from embedbench.learner import Context, Footprint, Learner, Seeds, Tags, tensor_bytes
+from embedbench.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, StreamSpec
 
 UNSEEN = -1e9

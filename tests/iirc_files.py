@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.file import FINAL, TEST, TRAIN, VAL, EmbeddingFile, Samples
+from embedbench.file import FINAL, EmbeddingFile
+from embedbench.samples import TEST, TRAIN, VAL, Samples
 from embedbench.stream import Stream
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.file import TEST, TRAIN, EmbeddingFile, Samples
+from embedbench.file import EmbeddingFile
+from embedbench.samples import TEST, TRAIN, Samples
 from embedbench.writer import write_file
 
 HIGH, WIDE = 3, 4

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 from toy import context
 
-from embedbench.learner import Learner, Seeds
-from embedbench.stream import Bools, EvalSet, Session, Stream, StreamSpec, Table, View
+from embedbench.arrays import Bools
+from embedbench.learner import Learner
+from embedbench.seeds import Seeds
+from embedbench.stream import EvalSet, Session, Stream, StreamSpec
+from embedbench.table import Table, View
 
 # Two superclasses over three and two subclasses, and a class without a superclass.
 PARENTS = np.array([-1, -1, 0, 0, 0, 1, 1, -1])

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from embedbench.file import TEST, TRAIN, VAL, EmbeddingFile, Samples
+from embedbench.file import EmbeddingFile
+from embedbench.samples import TEST, TRAIN, VAL, Samples
 from embedbench.writer import write_file
 
 WIDTH = 4

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 from toy import blobs
 
-from embedbench.file import EmbeddingFile, Samples
+from embedbench.file import EmbeddingFile
+from embedbench.samples import Samples
 from embedbench.writer import write_file
 
 

@@ -16,11 +16,11 @@ from toy import blobs, context, session
 
 from embedbench._check_tools import state_bytes
 from embedbench.errors import UserError
-from embedbench.learner import Seeds
 from embedbench.models._prototypes import UNSEEN
-from embedbench.models._sgd import Stop
+from embedbench.models._stop import Stop
 from embedbench.models.alice import ALICE
 from embedbench.runner import run_stream
+from embedbench.seeds import Seeds
 from embedbench.stream import Stream, StreamSpec
 
 GROUPS = [[0, 1, 2, 3], [4, 5], [6]]

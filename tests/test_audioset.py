@@ -16,15 +16,11 @@ from tfrecord_files import bytes_feature, clip, entries, part, write_records
 
 from embedbench import cli
 from embedbench._audioset import dequantised
-from embedbench._audioset_classes import (
-    Ontology,
-    choose_classes,
-    count_clips,
-    read_ontology,
-)
+from embedbench._audioset_classes import Ontology, choose_classes, count_clips, read_ontology
 from embedbench.errors import UserError
 from embedbench.exchange import import_file
-from embedbench.file import TEST, TRAIN, EmbeddingFile
+from embedbench.file import EmbeddingFile
+from embedbench.samples import TEST, TRAIN
 
 ABSTRACT, BLACKLIST = ["abstract"], ["blacklist"]
 

@@ -11,10 +11,10 @@ from scipy.optimize import minimize
 from toy import class_stream, context
 
 from embedbench.errors import UserError
-from embedbench.learner import Seeds
 from embedbench.models._memory import Memory
-from embedbench.models._sgd import Stop
+from embedbench.models._stop import Stop
 from embedbench.models.bic import BiC, fitted_bias
+from embedbench.seeds import Seeds
 from embedbench.stream import Stream
 
 SMALL: dict[str, Any] = {"units": 8, "batch_size": 16, "stop": Stop(rule="epochs", epochs=4)}

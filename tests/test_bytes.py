@@ -8,11 +8,11 @@ import pytest
 from toy import class_stream
 
 from embedbench._check_tools import state_bytes
-from embedbench.learner import Seeds
 from embedbench.models._memory import Memory
-from embedbench.models._sgd import Stop
+from embedbench.models._stop import Stop
 from embedbench.registry import learner_class
 from embedbench.runner import run_stream
+from embedbench.seeds import Seeds
 
 BRIEF: dict[str, Any] = {"units": 8, "stop": Stop(rule="epochs", epochs=1)}
 LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -26,8 +26,10 @@ from embedbench.check_resume import CutOffError, Saboteur
 from embedbench.checkpoint import Keeper, UnusableError
 from embedbench.grid import run_grid
 from embedbench.learner import Context, Learner
+from embedbench.models._net import generator, make_optimiser
 from embedbench.models._prototypes import Classifier
-from embedbench.models._sgd import Stop, fit, generator, make_optimiser
+from embedbench.models._sgd import fit
+from embedbench.models._stop import Stop
 from embedbench.models.er import ER
 from embedbench.models.ewc import EWC
 from embedbench.models.mlp import MLP

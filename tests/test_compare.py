@@ -14,7 +14,8 @@ from file_helpers import PROVENANCE, flip, foreign_write, make_features, make_sa
 
 from embedbench.compare import card, card_text, diff, diff_text, verify
 from embedbench.errors import UserError
-from embedbench.file import TEST, TRAIN, EmbeddingFile, Samples
+from embedbench.file import EmbeddingFile
+from embedbench.samples import TEST, TRAIN, Samples
 from embedbench.writer import write_file
 
 

@@ -25,10 +25,11 @@ from embedbench.check_metrics import METRIC_CHECKS, MetricCheck
 from embedbench.check_protocols import ProtocolCheck
 from embedbench.check_streams import blobs, multilabel_blobs
 from embedbench.errors import UserError
-from embedbench.learner import Learner, Seeds, Tags
+from embedbench.learner import Learner, Tags
 from embedbench.metrics import all_metrics
 from embedbench.registry import ALIASES
-from embedbench.stream import Table
+from embedbench.seeds import Seeds
+from embedbench.table import Table
 
 LEARNER_CHECKS = check.learner_checks()
 

@@ -19,7 +19,8 @@ from embedbench.protocols.iirc import IIRC
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.permutation import Permutation
 from embedbench.scoring import ScoreMatrix
-from embedbench.stream import Stream, Table
+from embedbench.stream import Stream
+from embedbench.table import Table
 
 
 def _name(value: Any) -> str:

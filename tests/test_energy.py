@@ -20,11 +20,11 @@ from toy import class_stream
 from embedbench import energy, runner
 from embedbench.bridge import bridge
 from embedbench.energy import Meter
-from embedbench.learner import Seeds
 from embedbench.record import to_json
 from embedbench.registry import learner_class
 from embedbench.report_compare_text import bridge_text
 from embedbench.runner import run_stream
+from embedbench.seeds import Seeds
 
 
 def card(*, refuses: int = 1000) -> SimpleNamespace:

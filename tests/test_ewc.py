@@ -16,12 +16,13 @@ from torch import Tensor
 from toy import blobs, class_stream, context, session
 
 from embedbench.errors import UserError
-from embedbench.learner import Seeds
 from embedbench.models import _fisher, ewc
 from embedbench.models._fisher import fisher_diagonal
-from embedbench.models._sgd import Stop, generator, mlp_net
+from embedbench.models._net import generator, mlp_net
+from embedbench.models._stop import Stop
 from embedbench.models.ewc import EWC
 from embedbench.models.mlp import MLP
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, Stream, StreamSpec
 
 SMALL: dict[str, Any] = {

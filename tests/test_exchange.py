@@ -12,8 +12,10 @@ import pytest
 from file_helpers import PROVENANCE, flip, make_features, make_samples, span
 
 from embedbench.errors import DamagedFileError, UserError
-from embedbench.exchange import export_file, import_file, pixels, read_idx
-from embedbench.file import TEST, EmbeddingFile
+from embedbench.exchange import export_file, import_file
+from embedbench.file import EmbeddingFile
+from embedbench.idx import pixels, read_idx
+from embedbench.samples import TEST
 from embedbench.writer import write_file
 
 

@@ -14,7 +14,6 @@ from image_files import pixel_file
 from embedbench.budget import exemplars_within
 from embedbench.check_streams import as_images, blobs
 from embedbench.errors import UserError
-from embedbench.learner import Seeds
 from embedbench.models._exemplars import Exemplars
 from embedbench.models._memory import Memory, exemplar_bytes
 from embedbench.models._views import Joined, Packing, Rows
@@ -25,6 +24,7 @@ from embedbench.protocols.iirc import IIRC
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.permutation import Permutation
 from embedbench.runner import run_stream
+from embedbench.seeds import Seeds
 from embedbench.settings import parse_settings, plan
 from embedbench.stream import Stream, StreamSpec
 from embedbench.table import Images, View, standardised

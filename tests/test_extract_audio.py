@@ -17,10 +17,11 @@ from PIL import Image
 from scipy.io import wavfile
 
 from embedbench.errors import UserError
-from embedbench.extract import extract
 from embedbench.extract.audio import LogMel, read_wav
+from embedbench.extract.pipeline import extract
 from embedbench.extract.sources import open_source
-from embedbench.file import TEST, TRAIN, EmbeddingFile
+from embedbench.file import EmbeddingFile
+from embedbench.samples import TEST, TRAIN
 from embedbench.writer import Partial
 
 

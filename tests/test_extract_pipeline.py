@@ -24,9 +24,10 @@ from torch import nn
 
 from embedbench.errors import UserError
 from embedbench.exchange import import_file
-from embedbench.extract import extract
+from embedbench.extract.pipeline import extract
 from embedbench.extract.sources import open_source
-from embedbench.file import TEST, EmbeddingFile
+from embedbench.file import EmbeddingFile
+from embedbench.samples import TEST
 from embedbench.writer import Partial
 
 TINY = "test_efficientnet"

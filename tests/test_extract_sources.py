@@ -16,7 +16,7 @@ from PIL import Image
 from embedbench.errors import UserError
 from embedbench.extract import datasets
 from embedbench.extract.sources import open_source
-from embedbench.file import TEST, TRAIN, VAL, Samples
+from embedbench.samples import TEST, TRAIN, VAL, Samples
 
 
 def png(value: int, size: tuple[int, int] = (6, 5)) -> bytes:

@@ -10,7 +10,7 @@ import pytest
 from embedbench.errors import UserError
 from embedbench.extract.sources import Source, open_source
 from embedbench.extract.splits import across, choose_split, groups, told
-from embedbench.file import TEST, TRAIN
+from embedbench.samples import TEST, TRAIN
 
 VENDORS = ("noto", "twemoji", "other")
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from toy import blobs, class_stream, context, session
 
 from embedbench.errors import UserError
-from embedbench.learner import Seeds
 from embedbench.models.fecam import UNSEEN, FeCAM
+from embedbench.seeds import Seeds
 from embedbench.stream import StreamSpec
 
 Array = NDArray[Any]

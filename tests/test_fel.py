@@ -11,9 +11,9 @@ from torch import Tensor
 from toy import class_stream, context
 
 from embedbench.errors import UserError
-from embedbench.learner import Seeds
-from embedbench.models._sgd import Stop
+from embedbench.models._stop import Stop
 from embedbench.models.fel import FEL, expansion
+from embedbench.seeds import Seeds
 from embedbench.stream import StreamSpec
 
 SMALL: dict[str, Any] = {"units": 24, "fel_units": 20, "k_pos": 3, "k_neg": 2, "batch_size": 8}

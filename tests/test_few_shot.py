@@ -14,13 +14,14 @@ from toy import blobs, context, session
 
 from embedbench._check_tools import state_bytes
 from embedbench.errors import UserError
-from embedbench.learner import Learner, Seeds
+from embedbench.learner import Learner
 from embedbench.models._prototypes import UNSEEN, Classifier
-from embedbench.models._sgd import Stop
+from embedbench.models._stop import Stop
 from embedbench.models.nc_fscil import NCFSCIL, simplex
 from embedbench.models.prototype import Prototype
 from embedbench.models.teen import TEEN
 from embedbench.runner import run_stream
+from embedbench.seeds import Seeds
 from embedbench.stream import StreamSpec
 
 Array = NDArray[Any]

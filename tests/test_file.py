@@ -40,7 +40,8 @@ from file_helpers import (
 )
 
 from embedbench.errors import DamagedFileError, UserError
-from embedbench.file import EmbeddingFile, Samples
+from embedbench.file import EmbeddingFile
+from embedbench.samples import Samples
 from embedbench.writer import write_file
 
 GOLDEN = Path(__file__).parent / "golden" / "v1.0.h5"

@@ -16,7 +16,7 @@ from torch import Tensor
 from embedbench import registry
 from embedbench._check_tools import state_bytes
 from embedbench.errors import UserError
-from embedbench.learner import Context, Seeds
+from embedbench.learner import Context
 from embedbench.models._gaussians import draw, factor, most_alike
 from embedbench.models._prototypes import Classifier
 from embedbench.models._rectify import (
@@ -30,6 +30,7 @@ from embedbench.models.fr import FR
 from embedbench.models.prototype import Prototype
 from embedbench.presets import preset
 from embedbench.runner import run_stream
+from embedbench.seeds import Seeds
 from embedbench.stream import StreamSpec
 
 GROUPS = [[0, 1, 2, 3], [4, 5], [6]]
@@ -496,7 +497,7 @@ def test_what_intermediate_layers_tell_is_used(seed: int) -> None:
 
 def _final_only(stream: Any) -> Any:
     """The stream as a learner that needs no layers sees it."""
-    from embedbench.stream import Table
+    from embedbench.table import Table
 
     def cut(part: Any) -> Any:
         tables = {"x": part.x} | ({"val_x": part.val_x} if hasattr(part, "val_x") else {})

@@ -10,8 +10,9 @@ import pytest
 from protocol_files import make_file
 
 from embedbench.errors import UserError
-from embedbench.file import TEST, TRAIN, EmbeddingFile
+from embedbench.file import EmbeddingFile
 from embedbench.protocols.fscil import FSCIL
+from embedbench.samples import TEST, TRAIN
 from embedbench.stream import Stream
 
 SIZES = (9, 20, 6, 12, 7, 30, 8, 10)  # training samples of classes a to h

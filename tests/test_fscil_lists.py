@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from embedbench.errors import UserError
-from embedbench.file import TEST, TRAIN, EmbeddingFile, Samples
+from embedbench.file import EmbeddingFile
 from embedbench.fscil_lists import LISTS, SHOT, published
 from embedbench.protocols.fscil import FSCIL
+from embedbench.samples import TEST, TRAIN, Samples
 from embedbench.writer import write_file
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 
 from embedbench import metrics, record
+from embedbench.arrays import Floats
 from embedbench.errors import UserError
 from embedbench.generalised import (
     CORNER_CASES,
@@ -34,7 +35,7 @@ from embedbench.listing import entries
 from embedbench.metrics import Reference
 from embedbench.predictions import Predictions
 from embedbench.reproduce import published
-from embedbench.scoring import Floats, score_matrix
+from embedbench.scoring import score_matrix
 
 NAN = float("nan")
 HAND = np.array([[0.9, NAN, NAN], [0.8, 0.5, NAN], [0.6, 0.3, 0.7]])

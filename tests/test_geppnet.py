@@ -13,12 +13,13 @@ from plain_som import PlainSom
 from toy import Array, class_stream, context
 
 from embedbench.errors import UserError
-from embedbench.learner import Seeds
 from embedbench.models._samples import Rehearsal, Samples
 from embedbench.models._som import Som
 from embedbench.models.geppnet import GeppNet
 from embedbench.models.geppnet_stm import GeppNetSTM
-from embedbench.stream import Stream, StreamSpec, Table, View
+from embedbench.seeds import Seeds
+from embedbench.stream import Stream, StreamSpec
+from embedbench.table import Table, View
 
 SOM = Som(side=4, iterations=400, som_iterations=150, hold=50, lr=0.02, theta=0.3)
 BRIEF: dict[str, Any] = {"som": SOM, "rehearsal": Rehearsal(iterations=120)}

@@ -13,8 +13,8 @@ import pytest
 from commands import start, stored
 
 from embedbench import record
-from embedbench.file import TEST, TRAIN, Samples
 from embedbench.grid import rescore, run_grid
+from embedbench.samples import TEST, TRAIN, Samples
 from embedbench.settings import parse_seeds, parse_settings, plan
 from embedbench.writer import write_file
 

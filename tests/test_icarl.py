@@ -12,12 +12,13 @@ from torch import Tensor
 from toy import class_stream, context, session
 
 from embedbench.errors import UserError
-from embedbench.learner import Seeds
+from embedbench.fields import make
 from embedbench.models._memory import Memory
-from embedbench.models._sgd import Stop, generator, mlp_net
+from embedbench.models._net import generator, mlp_net
+from embedbench.models._stop import Stop
 from embedbench.models.icarl import UNSEEN, ICaRL
-from embedbench.registry import make
 from embedbench.runner import run_stream
+from embedbench.seeds import Seeds
 from embedbench.stream import StreamSpec
 
 SEEDS = Seeds.of(0)

@@ -11,9 +11,9 @@ import pytest
 from iirc_files import ABOVE, BEARS, bears, label_file, listed, shown
 
 from embedbench.errors import UserError
-from embedbench.file import TEST, TRAIN
 from embedbench.hierarchy import hierarchy_text
 from embedbench.protocols.iirc import IIRC
+from embedbench.samples import TEST, TRAIN
 
 
 def cifar_like(rename: Any = str, drop: int = 0, extra: tuple[str, ...] = ()) -> Any:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from iirc_files import ABOVE, BEARS, bears, label_file, listed, random_file, shown
 
-from embedbench.file import TEST, TRAIN
 from embedbench.protocols.iirc import IIRC
+from embedbench.samples import TEST, TRAIN
 
 MODES = ("incomplete", "complete", "cumulative")
 

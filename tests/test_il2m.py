@@ -11,12 +11,12 @@ from torch import Tensor
 from toy import class_stream, context, session
 
 from embedbench.errors import UserError
-from embedbench.learner import Seeds
+from embedbench.fields import make
 from embedbench.models._memory import Memory
-from embedbench.models._sgd import Stop
+from embedbench.models._stop import Stop
 from embedbench.models.il2m import IL2M, class_means
 from embedbench.models.mlp import MLP
-from embedbench.registry import make
+from embedbench.seeds import Seeds
 from embedbench.stream import StreamSpec
 
 SEEDS = Seeds.of(0)

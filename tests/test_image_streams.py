@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from embedbench.bridge import check_pair
 from embedbench.errors import UserError
 from embedbench.file import EmbeddingFile
-from embedbench.learner import Seeds
 from embedbench.protocol import Protocol
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.iirc import IIRC
@@ -33,7 +32,9 @@ from embedbench.protocols.multi_modal import MultiModal
 from embedbench.protocols.permutation import Permutation
 from embedbench.registry import learner_class
 from embedbench.runner import run_stream
-from embedbench.stream import Images, Stream, View
+from embedbench.seeds import Seeds
+from embedbench.stream import Stream
+from embedbench.table import Images, View
 from embedbench.writer import write_file
 
 # --- views ---

@@ -22,16 +22,18 @@ from torch import Tensor, nn
 from embedbench._check_tools import going_on
 from embedbench.check_streams import EVERY_CLASS, as_images, blobs
 from embedbench.errors import UserError
-from embedbench.learner import Learner, Seeds, Tags
+from embedbench.fields import make
+from embedbench.learner import Learner, Tags
 from embedbench.models import _augment, _trunk
 from embedbench.models._image_training import ImageTraining
 from embedbench.models._net import features_of, trained, trunk_and_head
-from embedbench.models._sgd import Stop
+from embedbench.models._stop import Stop
 from embedbench.models._trunk import ResNet, Trunk, freeze, image_trunk, stages_of
 from embedbench.models.mlp import MLP
 from embedbench.predictions import Predictions
-from embedbench.registry import learner_class, learner_names, make
+from embedbench.registry import learner_class, learner_names
 from embedbench.runner import run_stream
+from embedbench.seeds import Seeds
 from embedbench.settings import parse_settings, plan, trunk_items
 from embedbench.stream import Stream, StreamSpec
 

@@ -12,13 +12,14 @@ from toy import class_stream, context
 
 from embedbench import listing, registry
 from embedbench.errors import UserError
-from embedbench.learner import Seeds
-from embedbench.models._sgd import Stop, generator, mlp_net
+from embedbench.models._net import generator, mlp_net
+from embedbench.models._stop import Stop
 from embedbench.models.joint import Joint
 from embedbench.models.mlp import MLP
 from embedbench.models.offline import Offline
 from embedbench.runner import run_stream
 from embedbench.scoring import score_matrix
+from embedbench.seeds import Seeds
 from embedbench.stream import Stream
 
 SMALL: dict[str, Any] = {

@@ -10,16 +10,17 @@ import pytest
 
 from embedbench import kemker2018_s10
 from embedbench.errors import UserError
-from embedbench.file import EmbeddingFile, Samples
+from embedbench.file import EmbeddingFile
 from embedbench.kemker2018 import table1, table2, table2_sizes, table5
 from embedbench.kemker2018_data import Data, Size, find_data, paper_size
 from embedbench.kemker2018_runs import LEARNERS, PROTOCOLS, Runs
 from embedbench.kemker2018_s1 import CHOICES, s1_cells, table_s1
 from embedbench.kemker2018_s7 import Source, drifting
 from embedbench.kemker2018_sizes import FEL_UNITS, Capacity, megabytes, summary
-from embedbench.report_rows import Stat
 from embedbench.reproduce import Table, Value, published, save, table_text
 from embedbench.reproduce_kemker2018 import reproduce
+from embedbench.samples import Samples
+from embedbench.stats import Stat
 from embedbench.writer import write_file
 
 PAPER = published("kemker2018")

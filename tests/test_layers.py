@@ -13,14 +13,17 @@ from honest_learners import Good
 
 from embedbench.check_streams import blobs
 from embedbench.errors import UserError
-from embedbench.file import EmbeddingFile, Samples
+from embedbench.file import EmbeddingFile
 from embedbench.layers import layer_columns, layer_names, without_layers
-from embedbench.learner import Seeds, Tags
+from embedbench.learner import Tags
 from embedbench.models._samples import Samples as Stored
 from embedbench.protocol import load_table
 from embedbench.protocols.fscil import FSCIL
 from embedbench.runner import run_stream
-from embedbench.stream import Stream, StreamSpec, Table, View
+from embedbench.samples import Samples
+from embedbench.seeds import Seeds
+from embedbench.stream import Stream, StreamSpec
+from embedbench.table import Table, View
 from embedbench.writer import write_file
 
 N, D = 60, 4

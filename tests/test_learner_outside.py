@@ -16,7 +16,8 @@ from embedbench import cli, registry
 from embedbench.api import build_stream, make_learner, run, score
 from embedbench.check import check, learner_checks
 from embedbench.errors import UserError
-from embedbench.file import EmbeddingFile, Samples
+from embedbench.file import EmbeddingFile
+from embedbench.samples import Samples
 from embedbench.writer import write_file
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "add_a_learner.md"

@@ -9,14 +9,14 @@ from sklearn.neighbors import NearestCentroid
 from toy import blobs, class_stream, context
 
 from embedbench.errors import UserError
-from embedbench.learner import Seeds
-from embedbench.models._sgd import Stop
+from embedbench.models._stop import Stop
 from embedbench.models.chance import Chance
 from embedbench.models.mlp import MLP
 from embedbench.models.ncm import NCM, UNSEEN
 from embedbench.models.offline import Offline
 from embedbench.runner import run_stream
 from embedbench.scoring import score_matrix
+from embedbench.seeds import Seeds
 from embedbench.stream import StreamSpec
 
 # --- NCM ---

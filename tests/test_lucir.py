@@ -12,10 +12,10 @@ import torch
 from toy import class_stream, context
 
 from embedbench.errors import UserError
-from embedbench.learner import Seeds
 from embedbench.models._memory import Memory
-from embedbench.models._sgd import Stop
+from embedbench.models._stop import Stop
 from embedbench.models.lucir import LUCIR, ranking
+from embedbench.seeds import Seeds
 from embedbench.stream import Stream
 
 SMALL: dict[str, Any] = {"units": 8, "batch_size": 16, "stop": Stop(rule="epochs", epochs=4)}

@@ -12,11 +12,12 @@ import torch
 from toy import class_stream, context
 
 from embedbench.errors import UserError
-from embedbench.learner import Seeds
 from embedbench.models._distill import distillation, only
 from embedbench.models._memory import Memory
-from embedbench.models._sgd import Stop, generator, mlp_net
+from embedbench.models._net import generator, mlp_net
+from embedbench.models._stop import Stop
 from embedbench.models.lwf import LwF
+from embedbench.seeds import Seeds
 from embedbench.stream import Stream
 
 SMALL: dict[str, Any] = {

@@ -10,10 +10,11 @@ from torch import Tensor
 from toy import class_stream, context
 
 from embedbench.errors import UserError
-from embedbench.learner import Seeds
 from embedbench.models import mas
-from embedbench.models._sgd import Stop, generator, mlp_net
+from embedbench.models._net import generator, mlp_net
+from embedbench.models._stop import Stop
 from embedbench.models.mas import MAS, sensitivity
+from embedbench.seeds import Seeds
 from embedbench.stream import Stream
 
 SMALL: dict[str, Any] = {

@@ -14,10 +14,10 @@ from torch import Tensor
 from toy import blobs, class_stream, session
 
 from embedbench.errors import UserError
+from embedbench.fields import make
 from embedbench.models._exemplars import Exemplars
 from embedbench.models._herding import herding
 from embedbench.models._memory import Memory, exemplar_bytes
-from embedbench.registry import make
 from embedbench.stream import Session, StreamSpec
 
 SPEC = StreamSpec((3,), 5)

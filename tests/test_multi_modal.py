@@ -14,18 +14,20 @@ import pytest
 from protocol_files import make_file
 from toy import predictions
 
-from embedbench import build_stream, record, run, score
+from embedbench import record
+from embedbench.api import build_stream, run, score
 from embedbench.cell import reference_key
 from embedbench.errors import UserError
 from embedbench.file import EmbeddingFile
 from embedbench.grid import rescore, run_grid
-from embedbench.learner import Context, Footprint, Learner, Seeds
+from embedbench.learner import Context, Footprint, Learner
 from embedbench.metrics import Reference, compute
 from embedbench.protocols.multi_modal import MultiModal
 from embedbench.protocols.permutation import Permutation
 from embedbench.report_rows import Group
 from embedbench.runner import run_stream
 from embedbench.scoring import ScoreMatrix, score_matrix
+from embedbench.seeds import Seeds
 from embedbench.settings import parse_settings, plan
 from embedbench.stream import Session, Stream
 from embedbench.writer import write_file

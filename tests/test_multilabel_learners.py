@@ -16,16 +16,18 @@ from torch.nn.functional import logsigmoid
 from toy import class_stream, context
 
 from embedbench._check_tools import state_bytes
-from embedbench.learner import Learner, Seeds
+from embedbench.learner import Learner
 from embedbench.models._cosine import CosineNet
 from embedbench.models._memory import Memory
-from embedbench.models._sgd import Stop, generator, mlp_net
+from embedbench.models._net import generator, mlp_net
+from embedbench.models._stop import Stop
 from embedbench.models.agem import AGEM
 from embedbench.models.bic import BiC, fitted_bias
 from embedbench.models.er import ER
 from embedbench.models.icarl import ICaRL
 from embedbench.models.joint import Joint
 from embedbench.models.lucir import LUCIR
+from embedbench.seeds import Seeds
 
 STREAM = hierarchy_stream()
 FEW: dict[str, Any] = {

@@ -14,13 +14,15 @@ from multilabel_streams import WIDTH, hierarchy_stream, plain_pw_js, teach
 from toy import class_stream, context
 
 from embedbench.errors import UserError
-from embedbench.learner import Seeds
 from embedbench.models._loss import pw_js, set_loss
-from embedbench.models._sgd import Stop, fit, generator, make_optimiser, mlp_net
+from embedbench.models._net import generator, make_optimiser, mlp_net
+from embedbench.models._sgd import fit
+from embedbench.models._stop import Stop
 from embedbench.models.chance import Chance
 from embedbench.models.joint import Joint
 from embedbench.models.mlp import MLP
 from embedbench.models.offline import Offline
+from embedbench.seeds import Seeds
 
 STREAM = hierarchy_stream()
 FEW: dict[str, Any] = {"units": 8, "batch_size": 16, "stop": Stop(rule="epochs", epochs=3)}

@@ -14,7 +14,6 @@ import torch
 from reproduce_files import blob_file
 from torch.nn.functional import cross_entropy
 
-from embedbench.learner import Seeds
 from embedbench.models.er import ER
 from embedbench.new_metrics import (
     LEARNERS,
@@ -27,6 +26,7 @@ from embedbench.new_metrics import (
 )
 from embedbench.reproduce import Table, published
 from embedbench.reproduce_new_metrics import reproduce
+from embedbench.seeds import Seeds
 from embedbench.stream import StreamSpec
 
 TABLES = published("new-metrics")["tables"]

@@ -18,8 +18,9 @@ from embedbench import _anneal, api, orders, record
 from embedbench.cli import app
 from embedbench.confusion import confusion_matrix
 from embedbench.errors import UserError
-from embedbench.file import TEST, TRAIN, EmbeddingFile, Samples
+from embedbench.file import EmbeddingFile
 from embedbench.orders import CONFUSION, KINDS, PUBLISHED, make_order, order_score, weights
+from embedbench.samples import TEST, TRAIN, Samples
 from embedbench.writer import write_file
 
 Array = NDArray[Any]

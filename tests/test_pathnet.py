@@ -17,13 +17,13 @@ from torch.nn.functional import cross_entropy
 from toy import blobs, class_stream, context, session
 
 from embedbench.errors import UserError
-from embedbench.learner import Seeds
 from embedbench.models import pathnet
+from embedbench.models._net import generator
 from embedbench.models._paths import Contest, path_scores, with_ones
-from embedbench.models._sgd import generator
 from embedbench.models.pathnet import PathNet, mutated, path_masks
 from embedbench.protocols.permutation import Permutation
 from embedbench.runner import run_stream
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, Stream, StreamSpec
 
 SMALL: dict[str, Any] = {

@@ -32,7 +32,7 @@ from embedbench import cli
 from embedbench.compare import card, diff, verify
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.exchange import export_file, import_file
-from embedbench.extract import extract
+from embedbench.extract.pipeline import extract
 from embedbench.file import EmbeddingFile
 from embedbench.writer import Partial, write_file
 

@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 from embedbench import record
 from embedbench.cli import app
 from embedbench.errors import UserError
-from embedbench.file import TEST, TRAIN, Samples
 from embedbench.presets import PRESETS, preset
 from embedbench.presets_images import IMAGES
 from embedbench.registry import learner_class, learner_names
+from embedbench.samples import TEST, TRAIN, Samples
 from embedbench.settings import parse_settings, plan
 from embedbench.timm_models import timm
 from embedbench.writer import write_file

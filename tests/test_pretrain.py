@@ -18,14 +18,14 @@ from typer.testing import CliRunner
 
 from embedbench.cli import app
 from embedbench.errors import UserError
-from embedbench.extract import extract
+from embedbench.extract.pipeline import extract
 from embedbench.file import EmbeddingFile
-from embedbench.learner import Seeds
 from embedbench.models import _pretrain
 from embedbench.models._image_training import ImageTraining
 from embedbench.models._pretrain import Pretraining, base_session, pretrain
 from embedbench.models._trunk import image_trunk
 from embedbench.protocols.incremental_class import IncrementalClass
+from embedbench.seeds import Seeds
 from embedbench.stream import Stream
 from embedbench.timm_models import timm
 from embedbench.weights import load_weights, save_weights, told_of

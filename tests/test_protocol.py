@@ -11,10 +11,10 @@ import pytest
 from protocol_files import make_file
 
 from embedbench.errors import UserError
-from embedbench.file import TEST, TRAIN, VAL
 from embedbench.protocol import split_rows
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.permutation import Permutation
+from embedbench.samples import TEST, TRAIN, VAL
 from embedbench.writer import write_file
 
 

@@ -12,9 +12,9 @@ from sklearn.linear_model import Ridge
 from toy import blobs, class_stream, context, session
 
 from embedbench.errors import UserError
-from embedbench.learner import Seeds
-from embedbench.models._sgd import generator
+from embedbench.models._net import generator
 from embedbench.models.ranpac import LAMBDAS, RanPAC
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, StreamSpec
 
 

@@ -14,7 +14,7 @@ from PIL import Image
 
 from embedbench import cli, redundancy
 from embedbench.errors import UserError
-from embedbench.file import TEST, TRAIN, VAL, EmbeddingFile, Samples
+from embedbench.file import EmbeddingFile
 from embedbench.redundancy import (
     Coded,
     class_su,
@@ -26,6 +26,7 @@ from embedbench.redundancy import (
     su_matrix,
     symmetric_uncertainty,
 )
+from embedbench.samples import TEST, TRAIN, VAL, Samples
 from embedbench.writer import write_file
 
 

@@ -13,13 +13,14 @@ import pytest
 
 from embedbench import registry
 from embedbench.errors import UserError, unknown
+from embedbench.fields import make
 from embedbench.learner import Learner
-from embedbench.models._sgd import Stop
+from embedbench.models._stop import Stop
 from embedbench.models.ewc import EWC
 from embedbench.models.mlp import MLP
 from embedbench.models.offline import Offline
 from embedbench.protocols.incremental_class import IncrementalClass
-from embedbench.registry import learner_class, learner_names, make, protocol_class, protocol_names
+from embedbench.registry import learner_class, learner_names, protocol_class, protocol_names
 
 # --- names ---
 

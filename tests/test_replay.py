@@ -17,18 +17,20 @@ from toy import class_stream
 
 from embedbench._check_tools import state_bytes
 from embedbench.errors import UserError
-from embedbench.learner import Learner, Seeds
+from embedbench.fields import make
+from embedbench.learner import Learner
 from embedbench.models import gdumb
 from embedbench.models._memory import Memory
-from embedbench.models._sgd import Stop, mlp_net
+from embedbench.models._net import mlp_net
+from embedbench.models._stop import Stop
 from embedbench.models.agem import AGEM, project
 from embedbench.models.derpp import DERpp
 from embedbench.models.er import ER
 from embedbench.models.gdumb import GDumb
 from embedbench.models.icarl import ICaRL
 from embedbench.models.il2m import IL2M
-from embedbench.registry import make
 from embedbench.runner import run_stream
+from embedbench.seeds import Seeds
 from embedbench.stream import Stream
 
 SEEDS = Seeds.of(0)

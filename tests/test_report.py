@@ -14,8 +14,9 @@ from embedbench import record
 from embedbench.errors import UserError
 from embedbench.report import check_average, check_pair, collect, to_json
 from embedbench.report_html import write_html
-from embedbench.report_rows import Stat, outliers
+from embedbench.report_rows import outliers
 from embedbench.report_text import table_text
+from embedbench.stats import Stat
 
 # --- numbers -------------------------------------------------------------------------------------
 

@@ -19,8 +19,8 @@ from embedbench import record
 from embedbench.errors import UserError
 from embedbench.report import collect, print_report, to_json
 from embedbench.report_html import render, write_html
-from embedbench.report_rows import signed
 from embedbench.report_text import amount, table_text
+from embedbench.stats import signed
 
 DOCS = Path(__file__).parent.parent / "docs"
 

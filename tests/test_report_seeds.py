@@ -21,11 +21,11 @@ from embedbench import record
 from embedbench.cell import Cell
 from embedbench.cli import app
 from embedbench.errors import UserError
-from embedbench.learner import Seeds
 from embedbench.report import collect, variations
 from embedbench.report_compare_text import by_seeds_text
 from embedbench.report_seeds import KINDS, Spread, by_seeds
 from embedbench.report_text import table_text
+from embedbench.seeds import Seeds
 from embedbench.settings import parse_settings, plan
 
 # --- cells ---

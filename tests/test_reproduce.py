@@ -9,10 +9,10 @@ import pytest
 from reproduce_files import blob_file
 
 from embedbench.errors import UserError
-from embedbench.report_rows import Stat
 from embedbench.reproduce import PAPERS, Table, Value, published, reproducer, save, table_text
 from embedbench.reproduce_data import find_files
 from embedbench.reproduce_runs import Runs, wanted
+from embedbench.stats import Stat
 
 
 @pytest.mark.parametrize("paper", PAPERS)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from reproduce_files import blob_file
 
+from embedbench.arrays import Floats
 from embedbench.errors import UserError
 from embedbench.fscil_figures import curves, figure2, figure5, figure_a3, over_alpha, sweeps
 from embedbench.fscil_results import further, learners, losses, statements, verdict
@@ -17,10 +18,9 @@ from embedbench.fscil_runs import LEARNERS, LOSSES, SWEEPS, VARIANTS, Data, Runs
 from embedbench.fscil_tables import follows, matrix, row_name, rows_of, table
 from embedbench.generalised import CORNER_CASES, aacc, curves_of
 from embedbench.record import Record, to_json
-from embedbench.report_rows import Stat
 from embedbench.reproduce import Table, published, table_text
 from embedbench.reproduce_fscil import COSTLY, EXACT, MEASURED, planned, reproduce
-from embedbench.scoring import Floats
+from embedbench.stats import Stat
 
 MISPRINTS = published("fscil")["misprints"]
 MARKED = {(m["table"], m["row"], m["cell"]) for m in MISPRINTS}

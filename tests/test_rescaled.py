@@ -11,11 +11,12 @@ import pytest
 from toy import random_predictions
 
 from embedbench import metrics, rescaled
+from embedbench.arrays import Floats
 from embedbench.listing import entries
 from embedbench.metrics import Reference
 from embedbench.rescaled import beta, curves, gamma, random_accuracy, random_forgetting
 from embedbench.rescaled import random_tables as tables
-from embedbench.scoring import Floats, ScoreMatrix, score_matrix
+from embedbench.scoring import ScoreMatrix, score_matrix
 
 UNEQUAL = {
     "5+1×5": [5, 6, 7, 8, 9, 10],

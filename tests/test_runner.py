@@ -10,10 +10,11 @@ import pytest
 import torch
 from toy import class_stream
 
-from embedbench.learner import Footprint, Learner, Seeds, Tags
+from embedbench.learner import Footprint, Learner, Tags
 from embedbench.metrics import Reference, compute
 from embedbench.runner import run_stream
 from embedbench.scoring import score_matrix
+from embedbench.seeds import Seeds
 from embedbench.stream import StreamSpec
 
 

@@ -14,11 +14,13 @@ import torch
 from toy import blobs, class_stream, context, session
 
 from embedbench.errors import UserError
-from embedbench.learner import Seeds
 from embedbench.models import _sgd
 from embedbench.models._nadam import NAdam
-from embedbench.models._sgd import Stop, fit, generator, make_optimiser, mlp_net
+from embedbench.models._net import generator, make_optimiser, mlp_net
+from embedbench.models._sgd import fit
+from embedbench.models._stop import Stop
 from embedbench.models.mlp import MLP
+from embedbench.seeds import Seeds
 from embedbench.stream import Session, StreamSpec
 
 NAN = math.nan

@@ -10,10 +10,11 @@ from torch import Tensor
 from toy import class_stream, context
 
 from embedbench.errors import UserError
-from embedbench.learner import Seeds
-from embedbench.models._sgd import Stop, generator, make_optimiser, mlp_net
+from embedbench.models._net import generator, make_optimiser, mlp_net
+from embedbench.models._stop import Stop
 from embedbench.models.mlp import MLP
 from embedbench.models.si import SI
+from embedbench.seeds import Seeds
 from embedbench.stream import Stream
 
 SMALL: dict[str, Any] = {

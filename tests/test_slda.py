@@ -13,9 +13,9 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from toy import blobs
 
 from embedbench.errors import UserError
-from embedbench.learner import Seeds
 from embedbench.models import slda
 from embedbench.models.slda import SLDA, UNSEEN
+from embedbench.seeds import Seeds
 from embedbench.stream import StreamSpec
 
 Array = NDArray[Any]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from embedbench.errors import UserError
-from embedbench.file import TEST, TRAIN
+from embedbench.samples import TEST, TRAIN
 from embedbench.split import hash_split, make_split, read_split_list
 
 

@@ -10,7 +10,9 @@ import pytest
 import torch
 from toy import class_stream
 
-from embedbench.stream import EvalSet, Session, Stream, StreamSpec, Table, View, digest
+from embedbench.arrays import digest
+from embedbench.stream import EvalSet, Session, Stream, StreamSpec
+from embedbench.table import Table, View
 
 # --- session ids ---
 

@@ -17,17 +17,26 @@ from embedbench import cli
 from embedbench._check_tools import state_bytes
 from embedbench.check_streams import EVERY_CLASS, as_images, blobs
 from embedbench.errors import UserError
-from embedbench.learner import Seeds, Tags
+from embedbench.learner import Tags
 from embedbench.models._cosine import CosineNet, cosine_net
 from embedbench.models._fisher import fisher_diagonal
-from embedbench.models._net import PART, Net, features_of, mlp_net, predict, trunk_and_head
+from embedbench.models._net import (
+    PART,
+    Net,
+    features_of,
+    generator,
+    mlp_net,
+    predict,
+    trunk_and_head,
+)
 from embedbench.models._per_sample import gradients, is_mlp
-from embedbench.models._sgd import Stop, generator
+from embedbench.models._stop import Stop
 from embedbench.models._trunk import STAGES, ResNet, Trunk
 from embedbench.models.mas import sensitivity
 from embedbench.models.mlp import MLP
 from embedbench.registry import learner_class
 from embedbench.runner import run_stream
+from embedbench.seeds import Seeds
 from embedbench.stream import StreamSpec
 
 SPEC = StreamSpec((3, 8, 8), 4)

@@ -14,9 +14,9 @@ from toy import class_stream
 
 from embedbench.cell import Cell
 from embedbench.errors import UserError
-from embedbench.learner import Seeds
 from embedbench.runner import run_stream
 from embedbench.scoring import score_matrix
+from embedbench.seeds import Seeds
 from embedbench.settings import parse_settings, plan
 from embedbench.tune import (
     average_incremental_accuracy,

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from embedbench.learner import Context
 from embedbench.predictions import Predictions
-from embedbench.stream import EvalSet, Session, Stream, StreamSpec, Table, View
+from embedbench.stream import EvalSet, Session, Stream, StreamSpec
+from embedbench.table import Table, View
 
 Array = NDArray[Any]
 

@@ -1,0 +1,34 @@
+"""Array types, and the digest of values."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    pass
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Labels = NDArray[Any]  # (n,) int, or (n, C) bool in a multi-label stream
+
+
+def digest(*parts: Any) -> str:
+    """SHA-256 (hex) over strings, bytes and integer or boolean arrays, each with its own length."""
+    sha = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            if part.dtype.kind not in "iub":
+                raise TypeError(f"a digest takes integer or boolean arrays, got {part.dtype}")
+            head = f"{part.shape}".encode()
+            data = np.ascontiguousarray(part, dtype="<i8").tobytes()
+        else:
+            head = b""
+            data = part if isinstance(part, bytes) else str(part).encode()
+        sha.update(f"{len(head)},{len(data)};".encode() + head)
+        sha.update(data)
+    return sha.hexdigest()
