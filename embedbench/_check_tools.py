@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from embedbench import registry
 from embedbench.check import demand
+from embedbench.fields import make
 from embedbench.learner import Learner
 from embedbench.predictions import Predictions
 from embedbench.runner import run_stream
@@ -49,7 +49,7 @@ def learner_check(check: LearnerCheck) -> LearnerCheck:
 def small(cls: type[Learner], **more: Any) -> Learner:
     """A new learner with default hyperparameters, but for those in `SMALL` and `more`."""
     settings = _small_settings(cls, {**SMALL, **more})
-    learner: Learner = registry.make(cls, settings, name=cls.__name__)
+    learner: Learner = make(cls, settings, name=cls.__name__)
     return learner
 
 

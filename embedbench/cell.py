@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from embedbench import record
-from embedbench.version import __version__
 from embedbench.arrays import digest
 from embedbench.fields import make
 from embedbench.file import EmbeddingFile
@@ -22,6 +21,7 @@ from embedbench.protocol import Protocol
 from embedbench.registry import learner_class, protocol_class
 from embedbench.seeds import Seeds
 from embedbench.stream import Stream
+from embedbench.version import __version__
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from unittest import mock
 import numpy as np
 import torch
 
-from embedbench import registry
 from embedbench._check_tools import (
     SEEDS,
     ask,
@@ -32,6 +31,7 @@ from embedbench._check_tools import (
 )
 from embedbench.check import demand
 from embedbench.check_streams import blobs
+from embedbench.fields import make
 from embedbench.learner import Learner
 from embedbench.runner import run_stream
 
@@ -42,7 +42,7 @@ def hyperparameters_survive_json(cls: type[Learner]) -> None:
     learner = small(cls)
     before = settings_of(learner)
     text = json.dumps(before)
-    again = dataclasses.asdict(registry.make(cls, json.loads(text), name=cls.__name__))
+    again = dataclasses.asdict(make(cls, json.loads(text), name=cls.__name__))
     demand(again == before, f"expected {before} back from JSON, got {again}")
     teach(learner, blobs(cls.tags))
     after = settings_of(learner)

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from embedbench import registry
 from embedbench.check import demand
 from embedbench.check_files import KINDS, SEEDS, Case, build, each_case
+from embedbench.fields import make
 from embedbench.protocol import Protocol
 from embedbench.samples import TEST, TRAIN, VAL
 from embedbench.stream import EvalSet, Session, Stream
@@ -41,7 +41,7 @@ def parameters_survive_json(cls: type[Protocol]) -> None:
     """Parameters survive JSON, and all of them stand in the recipe."""
     protocol = cls()
     before = dataclasses.asdict(protocol)
-    again = registry.make(cls, json.loads(json.dumps(before)), name=cls.name)
+    again = make(cls, json.loads(json.dumps(before)), name=cls.name)
     demand(again == protocol, f"expected {protocol} back from JSON, got {again}")
     recipe = json.loads(protocol.recipe())
     missing = sorted({*before, "protocol"} - recipe.keys())

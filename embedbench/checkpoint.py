@@ -15,21 +15,27 @@ import math
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
 
 from embedbench.disk import write_safely
 from embedbench.errors import UserError
-from embedbench.evaluators import ClassEvaluator, LabelEvaluator
-from embedbench.learner import Learner
-from embedbench.stream import Session
 
 BEGUN, SESSIONS = "begun.json", "sessions"
 CHECKSUM = 32  # bytes before the contents of a file
+
+
+class Stateful(Protocol):
+    """A learner, or what collects its answers."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that it must remember."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from `state`."""
 
 
 class UnusableError(Exception):
@@ -114,7 +120,7 @@ class Keeper:
         shutil.rmtree(self.directory, ignore_errors=True)
         self._kept, self._named, self.resumed = None, False, 0
 
-    def restore(self, learner: Learner, evaluator: ClassEvaluator | LabelEvaluator) -> list[Any]:
+    def restore(self, learner: Stateful, evaluator: Stateful) -> list[Any]:
         """Bring a learner that has started, and an evaluator, to where the last kept session ended.
 
         Returns the logs of the sessions so far, none if the run begins.
@@ -131,16 +137,13 @@ class Keeper:
             raise UnusableError(f"{SESSIONS} does not fit ({type(error).__name__})") from error
         return cast(list[Any], kept["logs"])
 
-    def begin(self, number: int, session: Session) -> Session:
-        """The session that is to be learned now; its trainings find the keeper there."""
+    def begin(self, number: int) -> None:
+        """A session is to be learned now."""
         self._session, self._fits, self.carried = number, 0, 0.0
         self._waiting.clear()
         self._began = time.perf_counter()
-        return replace(session, keeper=self)
 
-    def end(
-        self, learner: Learner, evaluator: ClassEvaluator | LabelEvaluator, logs: list[Any]
-    ) -> None:
+    def end(self, learner: Stateful, evaluator: Stateful, logs: list[Any]) -> None:
         """Keep the learner, the answers and the logs after a session, if a checkpoint is due."""
         if time.perf_counter() - self._ended < self.seconds:
             return

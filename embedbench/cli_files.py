@@ -150,13 +150,17 @@ def inspect(
     if redundancy or discretise or heatmap:
         from embedbench.progress import bar
         from embedbench.redundancy import redundancy as analyse
+        from embedbench.redundancy import su_matrix
 
         if heatmap is not None and heatmap.exists() and not overwrite:
             raise UserError(f"{heatmap} is there already; name another file or add --overwrite")
         with bar("features", quiet) as advance:
-            found["redundancy"] = analyse(
-                opened, discretise or "mdlp", heatmap=heatmap, progress=advance
-            )
+            found["redundancy"], codes = analyse(opened, discretise or "mdlp", progress=advance)
+            if heatmap is not None:
+                from embedbench.plots import save_map
+
+                matrix = su_matrix(codes, lambda *n: advance(*n, "heat map"))
+                save_map(matrix, heatmap, "feature", "symmetric uncertainty")
     show(found, card_text, as_json)
 
 

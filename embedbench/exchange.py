@@ -21,12 +21,9 @@ from embedbench._sources import read_source
 from embedbench.disk import publish
 from embedbench.errors import UserError
 from embedbench.file import EmbeddingFile
-from embedbench.idx import is_idx, pixels, pixels_recipe, read_idx
 from embedbench.samples import Samples
 from embedbench.split import make_split, split_rule
 from embedbench.writer import check_target, write_file
-
-__all__ = ["export_file", "import_file", "is_idx", "pixels", "pixels_recipe", "read_idx"]
 
 
 def import_file(

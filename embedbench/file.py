@@ -19,11 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench import _disk, _layout
-from embedbench._layout import PIXELS
 from embedbench.errors import DamagedFileError, UserError, unknown
-from embedbench.samples import SPLITS, TEST, TRAIN, VAL, Samples
-
-__all__ = ["FINAL", "EmbeddingFile", "Samples", "PIXELS", "SPLITS", "TRAIN", "VAL", "TEST"]
+from embedbench.samples import Samples
 
 FINAL = "final"  # what the embedding that is no intermediate layer is called
 

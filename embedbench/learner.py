@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -49,6 +50,57 @@ class Tags:
     learns: bool = True
 
 
+class Checkpoint(typing.Protocol):
+    """What a training keeps, so that it can go on where it was cut off."""
+
+    def take_up(self, parts: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
+        """Bring the parts of a training that begins to where it was cut off.
+
+        Parameters
+        ----------
+        parts : modules, optimisers, random generators and the like, by name
+
+        Returns
+        -------
+        Epochs that lie behind it; and its log if it had ended, else None.
+        """
+
+    def keep_epoch(self, epochs: int, parts: dict[str, Any]) -> None:
+        """Keep a training after some epochs, if a checkpoint is due."""
+
+    def keep_fit(self, log: dict[str, Any], parts: dict[str, Any]) -> None:
+        """Keep a training that has ended, now or with the next checkpoint of its session."""
+
+
+class NoCheckpoint:
+    """Keeps nothing, so that every run and every training begins at its beginning."""
+
+    carried = 0.0
+
+    def restore(self, learner: Learner, evaluator: Any) -> list[Any]:
+        """No session lies behind the run."""
+        return []
+
+    def begin(self, number: int) -> None:
+        """Note nothing."""
+
+    def end(self, learner: Learner, evaluator: Any, logs: list[Any]) -> None:
+        """Keep nothing."""
+
+    def take_up(self, parts: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
+        """No epochs lie behind it."""
+        return 0, None
+
+    def keep_epoch(self, epochs: int, parts: dict[str, Any]) -> None:
+        """Keep nothing."""
+
+    def keep_fit(self, log: dict[str, Any], parts: dict[str, Any]) -> None:
+        """Keep nothing."""
+
+
+NO_CHECKPOINT = NoCheckpoint()
+
+
 class Footprint(dict[str, int]):
     """Bytes a learner holds between sessions, by kind ("parameters", "fisher", "samples", …)."""
 
@@ -69,11 +121,13 @@ class Context:
     validation : "train", or "test" where the stream's validation data is its test data; nothing may
         be tuned on the latter
     progress : takes one short line
+    checkpoint : of the trainings in this session; given to `fit`
     """
 
     validate: Callable[[Callable[[torch.Tensor], torch.Tensor]], float]
     validation: str = "train"
     progress: Callable[[str], None] = lambda _: None
+    checkpoint: Checkpoint = NO_CHECKPOINT
 
 
 class Learner(ABC):

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -274,15 +273,13 @@ def redundancy(
     file: EmbeddingFile,
     method: str = "mdlp",
     *,
-    heatmap: Path | None = None,
     progress: Callable[..., None] = lambda *_: None,
-) -> dict[str, Any]:
-    """How many features of a file FCBF keeps, as plain JSON (Table S9).
+) -> tuple[dict[str, Any], Coded]:
+    """How many features of a file FCBF keeps, as plain JSON (Table S9), and the features in codes.
 
     Parameters
     ----------
     method : of `discretise`
-    heatmap : PNG to write, SU of all pairs of features (Fig. S4)
     progress : takes (done, total) and what is done
     """
     rows = file.split != TEST
@@ -294,12 +291,7 @@ def redundancy(
     relevance = class_su(codes, y)
     kept = fcbf(codes, relevance, progress=lambda *n: progress(*n, "filter"))
     seconds = time.perf_counter() - began
-    if heatmap is not None:
-        from embedbench.plots import save_map
-
-        matrix = su_matrix(codes, lambda *n: progress(*n, "heat map"))
-        save_map(matrix, heatmap, "feature", "symmetric uncertainty")
-    return {
+    result = {
         "features": len(codes.bins),
         "kept": len(kept),
         "share": len(kept) / len(codes.bins),
@@ -316,3 +308,4 @@ def redundancy(
         "seconds": seconds,
         "features_kept": kept.tolist(),
     }
+    return result, codes

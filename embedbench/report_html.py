@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.version import __version__
 from embedbench.arrays import Floats
 from embedbench.errors import UserError
 from embedbench.metrics import all_metrics
@@ -24,6 +23,7 @@ from embedbench.report_moments import by_samples
 from embedbench.report_rows import FLAGS, Group, Row
 from embedbench.report_text import COLUMNS, amount, megabytes
 from embedbench.stats import number, signed
+from embedbench.version import __version__
 
 HEADINGS = {name: heading.removesuffix(" %") for name, heading, _, _ in COLUMNS}
 RESCALED = (("raa", "RAA: against guessing"), ("raf", "RAF: forgetting against guessing"))

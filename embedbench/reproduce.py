@@ -14,10 +14,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from embedbench.version import __version__
 from embedbench.errors import unknown
 from embedbench.report_text import NATURAL
 from embedbench.stats import Stat, signed
+from embedbench.version import __version__
 
 # The papers that can be reproduced, and the module whose `reproduce` does it.
 PAPERS = {

@@ -47,7 +47,7 @@ def table_s9(runs: Runs) -> Table:
             "percent": Value(row["percent"], None, 1),
         }
         if data:
-            found = redundancy(EmbeddingFile.open(data.file))
+            found, _ = redundancy(EmbeddingFile.open(data.file))
             kept, share = Stat.of([found["kept"]]), Stat.of([100 * found["share"]])
             values = {
                 "features": Value(row["kept"], kept, 0, data.stands_in),

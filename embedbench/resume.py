@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 
-from embedbench.version import __version__
 from embedbench.arrays import digest
 from embedbench.cell import Cell
 from embedbench.checkpoint import Keeper, UnusableError
 from embedbench.label_sets import AnyPredictions
 from embedbench.registry import learner_class
 from embedbench.runner import SessionLog, run_stream
+from embedbench.version import __version__
 
 
 def keeper_of(cell: Cell, directory: Path, threads: int, tell: Callable[[str], None]) -> Keeper:

@@ -20,7 +20,14 @@ from embedbench.errors import UserError
 from embedbench.evaluators import Moment, evaluator_of
 from embedbench.label_sets import AnyPredictions, pw_js
 from embedbench.layers import without_layers
-from embedbench.learner import Context, Learner, learns_sessions
+from embedbench.learner import (
+    NO_CHECKPOINT,
+    Checkpoint,
+    Context,
+    Learner,
+    NoCheckpoint,
+    learns_sessions,
+)
 from embedbench.seeds import Seeds
 from embedbench.stream import Session, Stream, StreamSpec
 from embedbench.table import View
@@ -50,7 +57,7 @@ def run_stream(
     seeds: Seeds,
     device: str = "cpu",
     progress: Callable[[str], None] = lambda _: None,
-    keeper: Keeper | None = None,
+    keeper: Keeper | NoCheckpoint = NO_CHECKPOINT,
 ) -> tuple[AnyPredictions, list[SessionLog]]:
     """Teach `learner` the sessions in order; evaluate on every test sample after each.
 
@@ -71,7 +78,7 @@ def run_stream(
     learner.start(stream.spec, seeds, device)
     evaluator = evaluator_of(stream, device)
     seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)
-    logs: list[SessionLog] = keeper.restore(learner, evaluator) if keeper else []
+    logs: list[SessionLog] = keeper.restore(learner, evaluator)
     kept = len(logs)  # sessions learned before the run was cut off
     meter = Meter(device)
     before = 0  # samples of the sessions before
@@ -81,11 +88,13 @@ def run_stream(
         if i < kept:
             before += len(session.x)
             continue
-        session = keeper.begin(i, session) if keeper else session
+        keeper.begin(i)
         learning, evaluating = np.zeros(2), np.zeros(2)  # seconds and joules
         log: dict[str, Any] = {}
         began = meter.read()
-        for n, told in _teach(learner, session, seen, stream, seeds, i, before, device, progress):
+        for n, told in _teach(
+            learner, session, seen, stream, seeds, i, before, device, progress, keeper
+        ):
             learner.prepare()
             _synchronise(device)
             learned = meter.read()
@@ -94,13 +103,12 @@ def run_stream(
             learning, evaluating = learning + learned - began, evaluating + done - learned
             log, began = told, done
         before += len(session.x)
-        if keeper and keeper.carried:  # nobody knows the joules of what was cut off
+        if keeper.carried:  # nobody knows the joules of what was cut off
             learning += (keeper.carried, math.nan)
         (learn_s, learn_j), (evaluate_s, evaluate_j) = learning.tolist(), evaluating.tolist()
         held = dict(learner.footprint())
         logs.append(SessionLog(learn_s, evaluate_s, held, log, learn_j, evaluate_j))
-        if keeper:
-            keeper.end(learner, evaluator, logs)
+        keeper.end(learner, evaluator, logs)
         progress(f"session {i + 1}/{len(stream.sessions)}")
     return evaluator.predictions(), logs
 
@@ -178,6 +186,7 @@ def _teach(
     before: int,
     device: str,
     progress: Callable[[str], None],
+    keeper: Checkpoint,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Teach one session; at every evaluation moment the samples of it so far, and the log.
 
@@ -189,6 +198,7 @@ def _teach(
             validate=lambda scores: _validation_score(scores, session, seen, device),
             validation=stream.validation,
             progress=progress,
+            checkpoint=keeper,
         )
         yield len(session.x), learner.learn(session, ctx)
         return

@@ -8,31 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.arrays import Bools, Ints, Labels, digest
-from embedbench.table import Images, Scaling, Table, View
-
-if TYPE_CHECKING:
-    from embedbench.checkpoint import Keeper
-
-# What others take from here, wherever it is written.
-__all__ = [
-    "Bools",
-    "EvalSet",
-    "Images",
-    "Ints",
-    "Labels",
-    "Session",
-    "Stream",
-    "StreamSpec",
-    "Table",
-    "View",
-    "digest",
-]
+from embedbench.table import Scaling, View
 
 
 @dataclass(frozen=True)
@@ -48,7 +30,6 @@ class Session:
     classes : classes introduced here, (k,) int
     loss_classes : (C,) bool mask the protocol sets for training, or None
     session_id : number of the session, or None where the protocol hides it
-    keeper : takes checkpoints while the session is learned; None: none are taken
     """
 
     x: View
@@ -59,7 +40,6 @@ class Session:
     classes: Ints
     loss_classes: Bools | None = None
     session_id: int | None = None
-    keeper: Keeper | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

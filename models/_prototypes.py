@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
 from embedbench.errors import UserError, unknown
-from embedbench.learner import tensor_bytes
+from embedbench.learner import NO_CHECKPOINT, Checkpoint, tensor_bytes
 from embedbench.stream import Session
 
 from ._cosine import CosineNet
@@ -82,19 +82,26 @@ class Prototypes(nn.Module):
         """Means of all samples so far, (C, D) float32; zeros for a class not seen."""
         return (self.sums / self.counts.clamp(min=1)[:, None]).float()
 
-    def add(self, session: Session, settings: Classifier | None = None, seed: int = 0) -> None:
+    def add(
+        self,
+        session: Session,
+        settings: Classifier | None = None,
+        seed: int = 0,
+        checkpoint: Checkpoint = NO_CHECKPOINT,
+    ) -> None:
         """Take in a session: new rows for its classes; those of a first one as `settings` say.
 
         Parameters
         ----------
         seed : of the batches of the training, where there is one
+        checkpoint : of that training
         """
         first, device = not self.seen.any(), self.device
         y = torch.from_numpy(session.y).to(device)
         for index in torch.split(torch.arange(len(y), device=device), BLOCK):
             self.include(session.x.batch(index, device), y[index])
         if first and settings is not None and settings.base == "trained":
-            self._train(session, settings, seed)
+            self._train(session, settings, seed, checkpoint)
 
     def include(self, x: Tensor, y: Tensor) -> None:
         """Take in samples x (n, D) of classes y (n,), and move the rows of their classes."""
@@ -103,7 +110,9 @@ class Prototypes(nn.Module):
         means = normalize(self.means()[:, : self.rows.shape[1]])
         self.rows[:] = torch.where(self.trained[:, None], self.rows, means)
 
-    def _train(self, session: Session, settings: Classifier, seed: int) -> None:
+    def _train(
+        self, session: Session, settings: Classifier, seed: int, checkpoint: Checkpoint
+    ) -> None:
         device, (n_classes, head) = self.device, self.rows.shape
         net = CosineNet(head, 0, 0, n_classes, eta=settings.scale, seed=0).to(device)
         net.theta.data.copy_(self.rows)
@@ -122,6 +131,7 @@ class Prototypes(nn.Module):
             generator=generator(seed, 0),
             device=device,
             objective=objective,
+            checkpoint=checkpoint,
         )
         self.trained[:] = self.seen
         self.rows[:] = torch.where(self.trained[:, None], normalize(net.theta.detach()), 0)

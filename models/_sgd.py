@@ -10,65 +10,22 @@ import numpy as np
 import torch
 from torch import nn
 
+from embedbench.learner import NO_CHECKPOINT, Checkpoint, Context
 from embedbench.stream import Session
 
 from ._augment import Views
 from ._loss import (
     Objective,
-    batch_loss,
-    loss_classes,
-    loss_mask,
     plain_loss,
-    set_loss,
     validation_value,
 )
 from ._net import (
     PLAIN,
-    Net,
-    check_training,
-    features_of,
     generator,
-    make_optimiser,
-    mlp_net,
-    module_bytes,
-    net_bytes,
-    new_net,
-    optimiser_bytes,
     optimiser_of,
-    predict,
-    trained,
-    trunk_and_head,
     views_of,
 )
 from ._stop import Best, Stop
-
-# What learners take from here, wherever it is written.
-__all__ = [
-    "Net",
-    "Objective",
-    "Stop",
-    "batch_loss",
-    "check_training",
-    "features_of",
-    "fit",
-    "generator",
-    "loss_classes",
-    "loss_mask",
-    "make_optimiser",
-    "mlp_net",
-    "module_bytes",
-    "net_bytes",
-    "new_net",
-    "optimiser_bytes",
-    "optimiser_of",
-    "plain_loss",
-    "predict",
-    "set_loss",
-    "train",
-    "trained",
-    "trunk_and_head",
-    "views_of",
-]
 
 
 def fit(
@@ -87,6 +44,7 @@ def fit(
     first: bool = False,
     views: Views = PLAIN,
     draws: np.random.Generator | None = None,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> dict[str, Any]:
     """Train `net` on a session until `stop` says so.
 
@@ -101,9 +59,10 @@ def fit(
     first : this is the first session
     views : how the images of a batch are shown to `objective` in training
     draws : what `objective`, `regularise` and the others draw from, if they do
+    checkpoint : what the runner offers as `ctx.checkpoint`
 
-    Where the session has a keeper, a training that was cut off goes on after the last epoch that
-    was kept, and one that had ended ends at once. What the functions above remember from step to
+    A training that was cut off goes on after the last epoch that `checkpoint` kept, and one that
+    had ended ends at once. What the functions above remember from step to
     step must lie in buffers of `net`, which are kept, or in `draws`.
 
     Returns the log: epochs, steps, stop reason, the best epoch, last training loss, validation
@@ -119,7 +78,7 @@ def fit(
     parts = {"net": net, "optimiser": optimiser, "generator": generator, "draws": draws}
     parts["views"] = views.generator
     unfinished = {**parts, "best": best, "decay": decay}
-    done, ended = session.keeper.take_up(unfinished) if session.keeper else (0, None)
+    done, ended = checkpoint.take_up(unfinished)
     if ended is not None:
         net.eval()
         return ended
@@ -138,8 +97,8 @@ def fit(
 
     epoch = done
     for epoch in range(done + 1, stop.cap(first=first) + 1):
-        if session.keeper and epoch > done + 1:
-            session.keeper.keep_epoch(epoch - 1, unfinished)
+        if epoch > done + 1:
+            checkpoint.keep_epoch(epoch - 1, unfinished)
         net.train()
         total = torch.zeros((), device=device)
         order = torch.randperm(n, generator=generator).to(device)
@@ -190,14 +149,14 @@ def fit(
         log["lr"] = optimiser.param_groups[0]["lr"]
         for group, rate in zip(optimiser.param_groups, rates, strict=True):
             group["lr"] = rate  # or an optimiser that is kept would begin the next session with it
-    if session.keeper:
-        session.keeper.keep_fit(log, parts)
+    checkpoint.keep_fit(log, parts)
     return log
 
 
 def train(
     learner: Any,
     session: Session,
+    ctx: Context,
     *,
     objective: Objective | None = None,
     regularise: Callable[[], None] | None = None,
@@ -228,4 +187,5 @@ def train(
         first=learner.learned == 0,
         views=views_of(learner, learner.learned),
         draws=draws,
+        checkpoint=ctx.checkpoint,
     )

@@ -100,6 +100,7 @@ class AGEM(Learner):
         log = train(
             self,
             session,
+            ctx,
             objective=self._objective(sorted(own)) if sets and own else None,
             regularise=regularise if len(self.exemplars) and (len(old) or not sets) else None,
             draws=draw,

@@ -97,11 +97,11 @@ class ALICE(Learner):
         return net.to(self.device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        log = {} if self.prototypes.seen.any() else self._train(session)
+        log = {} if self.prototypes.seen.any() else self._train(session, ctx)
         self._keep_means(session)
         return log
 
-    def _train(self, session: Session) -> dict[str, Any]:
+    def _train(self, session: Session, ctx: Context) -> dict[str, Any]:
         base = torch.from_numpy(np.unique(session.y)).to(self.device)
         mixtures = len(base) * (len(base) - 1) // 2 if self.mixes else 0
         whole = self._whole(mixtures)
@@ -117,6 +117,7 @@ class ALICE(Learner):
             objective=self._objective(whole, base, draws),
             first=True,
             draws=draws,
+            checkpoint=ctx.checkpoint,
         )
         self.net = whole.trunk
         return log

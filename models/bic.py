@@ -117,7 +117,7 @@ class BiC(Learner):
         joined, held, held_y = self.exemplars.join(session), None, None
         if old and new:
             joined, held, held_y = self._hold_out(joined, old)
-        log = train(self, joined, objective=self._objective(old, sorted(present | seen)))
+        log = train(self, joined, ctx, objective=self._objective(old, sorted(present | seen)))
         if held is not None and held_y is not None and len(held):
             self.biases[-1] = self._fitted(held, held_y, new, sorted(present | seen))
         self.exemplars.keep(session, partial(features_of, self.net))

@@ -88,12 +88,12 @@ class CFSCIL(Learner):
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         first = not self.prototypes.seen.any()
         self.prototypes.add(session)
-        log = self._train(session) if first else {}
+        log = self._train(session, ctx) if first else {}
         if self.mode > 1:
             self._align()
         return log
 
-    def _train(self, session: Session) -> dict[str, Any]:
+    def _train(self, session: Session, ctx: Context) -> dict[str, Any]:
         return fit(
             self.net,
             optimiser_of(self, self.net),
@@ -104,6 +104,7 @@ class CFSCIL(Learner):
             device=self.device,
             objective=self._episode,
             first=True,
+            checkpoint=ctx.checkpoint,
         )
 
     def _episode(self, x: Tensor, y: Tensor) -> Tensor:

@@ -85,7 +85,7 @@ class ER(Learner):
         self.steps += 1
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        log = train(self, self.exemplars.join(session))
+        log = train(self, self.exemplars.join(session), ctx)
         self.exemplars.take(session)
         self.learned += 1
         return log

@@ -136,22 +136,24 @@ class EWC(Learner):
             self.past.append(_Kept.of(session, self.device))
         log: dict[str, Any] = {}
         if self.learned == 0:
-            log = self._train(session, 0.0)
+            log = self._train(session, ctx, 0.0)
         elif self.lam is None and self.searched < self.lam_sessions:
             log = self._search(session, ctx)
         else:
-            log = self._train(session, self.lam_)
+            log = self._train(session, ctx, self.lam_)
         log["lam"] = self.lam_ if self.learned else 0.0
         self._consolidate(session)
         self.learned += 1
         return log
 
-    def _train(self, session: Session, lam: float) -> dict[str, Any]:
+    def _train(self, session: Session, ctx: Context, lam: float) -> dict[str, Any]:
         def regularise() -> None:
             pull(self.net, self.weight, self.anchor, lam)
 
         validate = self._validate if self.past else None
-        return train(self, session, regularise=regularise if lam > 0 else None, validate=validate)
+        return train(
+            self, session, ctx, regularise=regularise if lam > 0 else None, validate=validate
+        )
 
     def _validate(self, monitor: str = "") -> float:
         """Mean over the sessions so far of the loss or negative accuracy on validation data."""
@@ -166,7 +168,7 @@ class EWC(Learner):
         def attempt(lam: float) -> tuple[dict[str, Any], float]:
             self.net.load_state_dict(before[0])
             self.optimiser_.load_state_dict(copy.deepcopy(before[1]))
-            log = self._train(session, lam)
+            log = self._train(session, ctx, lam)
             if self.past_validation:
                 return log, -self._validate("accuracy")
             return log, ctx.validate(self.scores)

@@ -86,7 +86,7 @@ class FEL(Learner):
         self.optimiser_ = optimiser_of(self, self.net)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        log = train(self, session)
+        log = train(self, session, ctx)
         self.learned += 1
         return log
 

@@ -114,7 +114,7 @@ class ICaRL(Learner):
         objective = self._objective(sorted(new), old)
         if isinstance(self.net, CosineNet):
             self.net.eta.data.fill_(ETA)  # the old network, which is copied, has the η it learned
-        log = train(self, self.exemplars.join(session), objective=objective)
+        log = train(self, self.exemplars.join(session), ctx, objective=objective)
         self.exemplars.keep(session, self.features)
         if self.by_means:
             self._remember_means()

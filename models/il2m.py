@@ -86,7 +86,7 @@ class IL2M(Learner):
         self.session_of = torch.full((spec.n_classes,), -1, device=device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        log = train(self, self.exemplars.join(session))
+        log = train(self, self.exemplars.join(session), ctx)
         self.exemplars.keep(session, partial(features_of, self.net))
         self._remember(session)
         self.learned += 1

@@ -90,7 +90,7 @@ class Joint(Learner):
             self.loss_classes = self.loss_classes | session.loss_classes
         if self.weights == "fresh":
             self._new_net()
-        log = train(self, self._all(session))
+        log = train(self, self._all(session), ctx)
         self.learned += 1
         return log
 

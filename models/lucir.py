@@ -113,6 +113,7 @@ class LUCIR(Learner):
         log = train(
             self,
             self.exemplars.join(session),
+            ctx,
             objective=self._objective(old, sorted(present), lam),
             stepped=stepped,
         )

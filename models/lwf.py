@@ -85,7 +85,7 @@ class LwF(Learner):
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         objective = self._objective(set(session.y.tolist()))
-        log = train(self, self.exemplars.join(session), objective=objective)
+        log = train(self, self.exemplars.join(session), ctx, objective=objective)
         self.exemplars.keep(session, partial(features_of, self.net))
         self.learned += 1
         return log

@@ -77,7 +77,9 @@ class MAS(Learner):
         def regularise() -> None:
             pull(self.net, self.importance, anchor, 2 * self.lam)
 
-        log = train(self, session, regularise=regularise if self.learned and self.lam else None)
+        log = train(
+            self, session, ctx, regularise=regularise if self.learned and self.lam else None
+        )
         for first in range(0, len(session.x), BLOCK):
             rows = torch.arange(first, min(first + BLOCK, len(session.x)), device=self.device)
             found = sensitivity(self.net, session.x.batch(rows, self.device))

@@ -68,7 +68,7 @@ class MLP(Learner):
         self.net, self.optimiser_ = new_net(self, spec, seeds, device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        log = train(self, session)
+        log = train(self, session, ctx)
         self.learned += 1
         return log
 

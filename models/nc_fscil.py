@@ -76,7 +76,7 @@ class NCFSCIL(Learner):
         self.prototypes = Prototypes(n_classes, width, 0, device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        log = train(self, self._joined(session), objective=self._loss)
+        log = train(self, self._joined(session), ctx, objective=self._loss)
         self.prototypes.add(session)
         self.learned += 1
         return log

@@ -45,7 +45,7 @@ class Prototype(Learner):
         self.prototypes = Prototypes(spec.n_classes, width, width, device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        self.prototypes.add(session, self.classifier, self.seeds.batches)
+        self.prototypes.add(session, self.classifier, self.seeds.batches, ctx.checkpoint)
         return {}
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:

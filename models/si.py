@@ -94,7 +94,7 @@ class SI(Learner):
             for p, was, g, w in zip(parameters, before, gradient, path, strict=True):
                 w.addcmul_(g, was.sub_(p.data))
 
-        log = train(self, session, regularise=regularise, stepped=stepped)
+        log = train(self, session, ctx, regularise=regularise, stepped=stepped)
         moved = zip(self.importance, path, parameters, anchor, strict=True)
         for total, w, p, was in moved:
             total += w.clamp(min=0) / ((p.data - was).square() + self.xi)

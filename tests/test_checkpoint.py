@@ -25,7 +25,7 @@ from embedbench.cell import Cell, partial_of, run_cell
 from embedbench.check_resume import CutOffError, Saboteur
 from embedbench.checkpoint import Keeper, UnusableError
 from embedbench.grid import run_grid
-from embedbench.learner import Context, Learner
+from embedbench.learner import NO_CHECKPOINT, Context, Learner, NoCheckpoint
 from embedbench.models._net import generator, make_optimiser
 from embedbench.models._prototypes import Classifier
 from embedbench.models._sgd import fit
@@ -116,24 +116,25 @@ def test_online_runs_go_on_between_sessions(tmp_path: Path) -> None:
 
 
 def test_layers_that_draw_from_the_global_state_draw_the_same(tmp_path: Path) -> None:
-    def trained(keeper: Keeper | None, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    def trained(keeper: Keeper | NoCheckpoint, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
         torch.manual_seed(5)
         net = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 4))
         torch.manual_seed(seed)
-        session = keeper.begin(0, STREAM.sessions[0]) if keeper else STREAM.sessions[0]
+        keeper.begin(0)
         log = fit(
             net,
             make_optimiser("sgd", net, lr=0.1, weight_decay=0.0),
-            session,
+            STREAM.sessions[0],
             batch_size=16,
             stop=Stop(rule="epochs", epochs=4),
             generator=generator(0, 0),
             device="cpu",
+            checkpoint=keeper,
         )
         return log, net.state_dict()
 
     with torch.random.fork_rng(devices=[]):
-        whole, other = trained(None, 1), trained(None, 2)
+        whole, other = trained(NO_CHECKPOINT, 1), trained(NO_CHECKPOINT, 2)
         with pytest.raises(CutOffError):
             trained(Saboteur(tmp_path, after=2), 1)
         keeper = Saboteur(tmp_path)
@@ -222,7 +223,7 @@ def test_checkpoints_are_as_far_apart_as_asked(
 
 def test_trainings_that_have_ended_are_kept_with_the_next_checkpoint(tmp_path: Path) -> None:
     keeper = Keeper(tmp_path, {}, seconds=math.inf)
-    keeper.begin(0, STREAM.sessions[0])
+    keeper.begin(0)
     parts = {"net": nn.Linear(2, 2)}
     for _ in range(2):
         assert keeper.take_up(parts) == (0, None)
@@ -234,7 +235,7 @@ def test_trainings_that_have_ended_are_kept_with_the_next_checkpoint(tmp_path: P
     assert names(tmp_path) == ["begun.json", "fit-0-0", "fit-0-1", "fit-0-2", "sessions"]
     again = Keeper(tmp_path, {}, seconds=0)
     assert again.open()
-    again.begin(0, STREAM.sessions[0])
+    again.begin(0)
     found = [again.take_up({"net": nn.Linear(2, 2)}) for _ in range(4)]
     assert found == [(3, {"epochs": 3}), (3, {"epochs": 3}), (1, None), (0, None)]
 

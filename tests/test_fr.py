@@ -13,9 +13,9 @@ import torch
 from few_shot import few_shot_stream
 from torch import Tensor
 
-from embedbench import registry
 from embedbench._check_tools import state_bytes
 from embedbench.errors import UserError
+from embedbench.fields import make
 from embedbench.learner import Context
 from embedbench.models._gaussians import draw, factor, most_alike
 from embedbench.models._prototypes import Classifier
@@ -192,7 +192,7 @@ def test_the_gradient_of_the_instance_relation_is_autograds(seed: int) -> None:
 )
 def test_weights_of_paper_and_code(name: str | None, expected: tuple[float, ...]) -> None:
     settings = preset(name).get("learners", {}).get("fr", {})
-    learner = registry.make(FR, settings, name="fr")
+    learner = make(FR, settings, name="fr")
     weights = (learner.w_cos, learner.w_novel, learner.w_class, learner.w_same, learner.w_different)
     assert weights == expected
     code = name is not None and "code" in name

@@ -307,7 +307,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingFile:
 
 
 def test_a_file_by_hand(file: EmbeddingFile) -> None:
-    found = redundancy.redundancy(file)
+    found, _ = redundancy.redundancy(file)
     assert found.pop("seconds") > 0
     assert found == {
         "features": 5,
@@ -321,7 +321,7 @@ def test_a_file_by_hand(file: EmbeddingFile) -> None:
         "classes": 4,
         "features_kept": [0, 2],
     }
-    ten = redundancy.redundancy(file, "frequency")
+    ten, _ = redundancy.redundancy(file, "frequency")
     assert ten["intervals"]["max"] == 10
     assert {0, 2} <= set(ten["features_kept"])
     assert not {1, 4} & set(ten["features_kept"])
