@@ -50,7 +50,7 @@ def _timed(name: str, run: Any) -> None:
 
 def _command(line: str) -> None:
     """Run a command in this process, so that it finds the random weights."""
-    from embedbench.cli import main as embedbench
+    from embedbench.cli.app import main as embedbench
 
     words = shlex.split(line, comments=True)
     assert words[0] == "embedbench", f"cannot run {line!r}"
@@ -84,7 +84,7 @@ def _random_weights(path: Path) -> None:
         save_file(model.state_dict(), path)
         return path, "random"
 
-    patch("embedbench.weights.hub_weights", made).start()
+    patch("embedbench.networks.weights.hub_weights", made).start()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = {"embedbench": "", "extract": "extract.", "models": "models.", "protocols": "protocols."}
+ROOMS = ("extract", "models", "protocols")  # beside the package, linked into it
 
 # Runs in the empty environment: every module of the project, and the files that ship with it.
 CHECK = """
@@ -30,13 +30,15 @@ print(f"{len(sys.argv) - 1} modules and {len(assets)} assets")
 
 def modules() -> list[str]:
     """Every module of the project by its import name; `__main__` is run instead."""
-    found = []
-    for room, prefix in ROOMS.items():
-        for path in sorted((ROOT / room).glob("*.py")):
-            stem = "" if path.stem == "__init__" else path.stem
-            if stem != "__main__":
-                found.append(f"embedbench.{prefix}{stem}".rstrip("."))
-    return found
+    package = ROOT / "embedbench"
+    files = [
+        p.relative_to(ROOT) for p in package.rglob("*.py") if p.resolve().is_relative_to(package)
+    ]
+    files += [
+        Path("embedbench", room, p.name) for room in ROOMS for p in (ROOT / room).glob("*.py")
+    ]
+    names = {".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in files}
+    return sorted(names - {"embedbench.__main__"})
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from embedbench.file import EmbeddingFile
+from embedbench.files.file import EmbeddingFile
 
 CODE = """
 import sys, warnings

@@ -24,9 +24,9 @@ def measure(kept: bool) -> list[dict[str, float]]:
     """A side, in this process: of each shape seconds a step, in the kernel, and MB held so far."""
     import torch
 
-    from embedbench.allocator import keep_freed_memory
-    from embedbench.models._image_training import ImageTraining
-    from embedbench.models._trunk import image_trunk
+    from embedbench.learning.images import ImageTraining
+    from embedbench.learning.trunk import image_trunk
+    from embedbench.machine import keep_freed_memory
 
     torch.set_num_threads(1)
     if kept:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from embedbench import multilabel
-from embedbench.label_sets import LabelSets, pack
+from embedbench.scores import multilabel
+from embedbench.scores.label_sets import LabelSets, pack
 
 CLASSES, SESSIONS, CHUNK = 1083, 35, 8192
 

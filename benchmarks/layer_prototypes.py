@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch.nn.functional import normalize
 
-from embedbench.file import EmbeddingFile
+from embedbench.files.file import EmbeddingFile
 from embedbench.protocols.fscil import FSCIL
 from embedbench.seeds import Seeds
 

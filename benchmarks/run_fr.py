@@ -22,12 +22,12 @@ from run_kemker import rate
 
 from embedbench.api import build_stream
 from embedbench.fields import make
-from embedbench.registry import learner_class
-from embedbench.runner import run_stream
-from embedbench.samples import TEST, TRAIN, Samples
+from embedbench.files.samples import TEST, TRAIN, Samples
+from embedbench.files.writer import write_file
+from embedbench.runs.registry import learner_class
+from embedbench.runs.runner import run_stream
+from embedbench.runs.settings import parse_settings
 from embedbench.seeds import Seeds
-from embedbench.settings import parse_settings
-from embedbench.writer import write_file
 
 WIDTH, LAYERS, EPOCHS = 256, 3, 100
 

@@ -24,12 +24,12 @@ from synthetic import clusters
 
 from embedbench.api import build_stream
 from embedbench.fields import make
-from embedbench.registry import learner_class
-from embedbench.reproduce import published
-from embedbench.runner import SessionLog, run_stream
+from embedbench.papers.table import published
+from embedbench.runs.registry import learner_class
+from embedbench.runs.runner import SessionLog, run_stream
+from embedbench.runs.settings import parse_settings
 from embedbench.seeds import Seeds
-from embedbench.settings import parse_settings
-from embedbench.stream import Stream
+from embedbench.streams.stream import Stream
 
 LEARNERS = ("mlp", "ewc", "pathnet", "geppnet", "geppnet-stm", "fel")
 DATA = {"clustered": 0.3, "random": 10.0}

@@ -23,9 +23,9 @@ from synthetic import clusters
 from torch import Tensor
 
 from embedbench.api import build_stream, make_learner
-from embedbench.runner import run_stream
+from embedbench.runs.runner import run_stream
 from embedbench.seeds import Seeds
-from embedbench.stream import Stream
+from embedbench.streams.stream import Stream
 
 Sessions = list[tuple[Tensor, Tensor]]
 

@@ -32,13 +32,13 @@ from timing import gemm_rate, in_turn, mlp_flops, note
 from torch.utils.data import TensorDataset
 
 from embedbench.api import build_stream, make_learner
-from embedbench.models._net import mlp_net
-from embedbench.models._stop import Stop
-from embedbench.runner import run_stream
-from embedbench.scoring import score_matrix
+from embedbench.learning.net import mlp_net
+from embedbench.learning.stop import Stop
+from embedbench.runs.runner import run_stream
+from embedbench.scores.scoring import score_matrix
 from embedbench.seeds import Seeds
-from embedbench.stream import Stream
-from embedbench.table import View
+from embedbench.streams.stream import Stream
+from embedbench.streams.table import View
 
 SEED = 0
 LAM = 100.0  # λ/2 Σ F (θ - θ*)² here, λ' Σ F (θ - θ*)² there: λ' = λ/2

@@ -33,13 +33,13 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from embedbench.api import build_stream, make_learner
-from embedbench.cell import Cell, run_cell
-from embedbench.models._nadam import NAdam
-from embedbench.models._net import generator, mlp_net
-from embedbench.models._stop import Stop
-from embedbench.runner import run_stream
+from embedbench.learning.nadam import NAdam
+from embedbench.learning.net import generator, mlp_net
+from embedbench.learning.stop import Stop
+from embedbench.runs.cell import Cell, run_cell
+from embedbench.runs.runner import run_stream
 from embedbench.seeds import Seeds
-from embedbench.stream import Stream
+from embedbench.streams.stream import Stream
 
 LR, BATCH = 8e-4, 256
 SEED = 0

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.samples import TEST, TRAIN, Samples
-from embedbench.writer import write_file
+from embedbench.files.samples import TEST, TRAIN, Samples
+from embedbench.files.writer import write_file
 
 
 def mnist_like(path: Path) -> Path:

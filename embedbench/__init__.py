@@ -16,19 +16,28 @@ if TYPE_CHECKING:
     from embedbench.api import make_learner as make_learner
     from embedbench.api import run as run
     from embedbench.api import score as score
-    from embedbench.file import EmbeddingFile as EmbeddingFile
-    from embedbench.learner import Learner as Learner
-    from embedbench.protocol import Protocol as Protocol
-
+    from embedbench.errors import UserError as UserError
+    from embedbench.files.file import EmbeddingFile as EmbeddingFile
+    from embedbench.learning.learner import Learner as Learner
+    from embedbench.learning.learner import Tags as Tags
+    from embedbench.seeds import Seeds as Seeds
+    from embedbench.streams.protocol import Protocol as Protocol
+    from embedbench.streams.stream import Session as Session
+    from embedbench.streams.stream import Stream as Stream
 
 _HOMES = {
     "build_stream": "api",
     "make_learner": "api",
     "run": "api",
     "score": "api",
-    "EmbeddingFile": "file",
-    "Learner": "learner",
-    "Protocol": "protocol",
+    "UserError": "errors",
+    "EmbeddingFile": "files.file",
+    "Learner": "learning.learner",
+    "Tags": "learning.learner",
+    "Seeds": "seeds",
+    "Protocol": "streams.protocol",
+    "Session": "streams.stream",
+    "Stream": "streams.stream",
 }
 
 

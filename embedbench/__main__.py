@@ -1,6 +1,6 @@
 """`python -m embedbench` is the command `embedbench`."""
 
-from embedbench.cli import main
+from embedbench.cli.app import main
 
 if __name__ == "__main__":
     main()

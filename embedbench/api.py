@@ -10,15 +10,15 @@ import numpy as np
 
 from embedbench.arrays import Floats
 from embedbench.fields import make
-from embedbench.file import EmbeddingFile
-from embedbench.label_sets import AnyPredictions
-from embedbench.learner import Learner
-from embedbench.metrics import Reference, compute
-from embedbench.protocol import Protocol
-from embedbench.registry import alias_settings, learner_class, protocol_class
-from embedbench.scoring import score_matrices
+from embedbench.files.file import EmbeddingFile
+from embedbench.learning.learner import Learner
+from embedbench.runs.registry import alias_settings, learner_class, protocol_class
+from embedbench.scores.label_sets import AnyPredictions
+from embedbench.scores.metrics import Reference, compute
+from embedbench.scores.scoring import score_matrices
 from embedbench.seeds import Seeds
-from embedbench.stream import Stream
+from embedbench.streams.protocol import Protocol
+from embedbench.streams.stream import Stream
 
 
 def build_stream(
@@ -48,7 +48,7 @@ def run(
     stream: Stream, learner: Learner | str, *, seed: int = 0, device: str = "cpu"
 ) -> AnyPredictions:
     """Teach a learner the stream; returns what it answered after every session."""
-    from embedbench.runner import run_stream
+    from embedbench.runs.runner import run_stream
 
     if isinstance(learner, str):
         learner = make_learner(learner)
@@ -68,7 +68,7 @@ def score(
     ----------
     offline : answers of the `offline` learner on the same stream, or on each of its `references`
         where there are several (multi-modal); without it Ω is NaN
-    score : base score, one of `embedbench.scoring.SCORES`, or of `embedbench.multilabel.SCORES`
+    score : base score, one of `scores.scoring.SCORES`, or of `scores.multilabel.SCORES`
         for label sets; None: the main one, "class_accuracy" or "pw_js"
     normalise_new : `stream.normalise_new`, for Ω_new
     """

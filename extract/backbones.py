@@ -18,8 +18,8 @@ from timm.data.transforms_factory import create_transform
 from torch import nn
 
 from embedbench.errors import UserError
-from embedbench.timm_models import timm
-from embedbench.weights import hub_weights, load_weights, told_of
+from embedbench.networks.timm_models import timm
+from embedbench.networks.weights import hub_weights, load_weights, told_of
 
 from .fold import folded
 from .layers import Layers

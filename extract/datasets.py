@@ -13,8 +13,8 @@ import numpy as np
 from PIL import Image
 
 from embedbench.errors import UserError
-from embedbench.idx import read_idx
-from embedbench.samples import TEST, TRAIN
+from embedbench.files.formats.idx import read_idx
+from embedbench.files.samples import TEST, TRAIN
 
 from .sources import Content, Source
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from embedbench.errors import UserError
-from embedbench.idx import pixels, pixels_recipe
+from embedbench.files.formats.idx import pixels, pixels_recipe
 
 from .backbones import Backbone
 from .sources import Content, open_image

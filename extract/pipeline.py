@@ -19,17 +19,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from embedbench.cores import cores
 from embedbench.errors import UserError
-from embedbench.file import EmbeddingFile
-from embedbench.samples import Samples
-from embedbench.writer import Partial, check_target
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.samples import Samples
+from embedbench.files.writer import Partial, check_target
+from embedbench.machine import cores
 
 from .backbones import DTYPES, Backbone, check_kind, choose_device, open_backbone
 from .decode import Batch, computed, decode, first_image
+from .shipped import DEMO_BACKBONE, demo_weights
 from .sources import Source, open_source
 from .splits import across, choose_split, told
-from .weights import DEMO_BACKBONE, demo_weights
 
 Progress = Callable[[int, int], None]
 Notify = Callable[[str], None]

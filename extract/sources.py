@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from embedbench.errors import UserError
-from embedbench.idx import is_idx
-from embedbench.samples import TEST, TRAIN, VAL
+from embedbench.files.formats.idx import is_idx
+from embedbench.files.samples import TEST, TRAIN, VAL
 
 IMAGE_SUFFIXES = frozenset(
     (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
@@ -42,7 +42,7 @@ class Source:
     labels
         (N,) index of the leaf class.
     classes, parents
-        (C,) names and parents, leaves first (see ``embedbench.samples.Samples``).
+        (C,) names and parents, leaves first (see ``embedbench.files.samples.Samples``).
     read
         Sample number to its encoded bytes or its image; safe to call from several threads.
     split

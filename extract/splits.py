@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.errors import UserError
-from embedbench.samples import SPLITS
-from embedbench.split import make_split, split_rule
+from embedbench.files.samples import SPLITS
+from embedbench.files.split import make_split, split_rule
 
 from .sources import Source
 

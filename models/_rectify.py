@@ -14,7 +14,7 @@ from torch.nn.functional import (
 )
 
 from embedbench.errors import UserError, unknown
-from embedbench.stream import StreamSpec
+from embedbench.streams.stream import StreamSpec
 
 
 class _Linear(nn.Module):

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from embedbench.arrays import Bools, Ints
 from embedbench.errors import UserError
-from embedbench.learner import Footprint, tensor_bytes
+from embedbench.learning.learner import Footprint, tensor_bytes
 
 from ._som_kernel import GATED, JOINT, LEAST_WIDTH, SOM_ONLY, steps
 

@@ -9,17 +9,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embedbench.learner import Context, Footprint, Learner, Tags
+from embedbench.learning.exemplars import Exemplars, taught
+from embedbench.learning.fit import train
+from embedbench.learning.images import ImageTraining
+from embedbench.learning.learner import Context, Footprint, Learner, Tags
+from embedbench.learning.loss import Objective, batch_loss, set_loss
+from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
+from embedbench.learning.net import check_training, net_bytes, new_net, predict, trained, views_of
+from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds
-from embedbench.stream import Session, StreamSpec
-
-from ._exemplars import Exemplars, taught
-from ._image_training import ImageTraining
-from ._loss import Objective, batch_loss, set_loss
-from ._memory import BY_SAMPLE, Memory, check_memory
-from ._net import check_training, net_bytes, new_net, predict, trained, views_of
-from ._sgd import train
-from ._stop import Stop
+from embedbench.streams.stream import Session, StreamSpec
 
 
 @dataclass

@@ -12,17 +12,16 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize, one_hot
 
 from embedbench.errors import UserError
-from embedbench.learner import Context, Footprint, Learner, tensor_bytes
+from embedbench.learning.cosine import CosineNet
+from embedbench.learning.distill import only
+from embedbench.learning.fit import fit
+from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
+from embedbench.learning.loss import Objective
+from embedbench.learning.net import check_training, generator, optimiser_of
+from embedbench.learning.prototypes import BLOCK, UNSEEN, Prototypes, cosines
+from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds
-from embedbench.stream import Session, StreamSpec
-
-from ._cosine import CosineNet
-from ._distill import only
-from ._loss import Objective
-from ._net import check_training, generator, optimiser_of
-from ._prototypes import BLOCK, UNSEEN, Prototypes, cosines
-from ._sgd import fit
-from ._stop import Stop
+from embedbench.streams.stream import Session, StreamSpec
 
 
 @dataclass

@@ -14,20 +14,26 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from embedbench.errors import UserError
-from embedbench.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.distill import distillation, only
+from embedbench.learning.exemplars import Exemplars, taught
+from embedbench.learning.fit import train
+from embedbench.learning.images import ImageTraining
+from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.loss import Objective, set_loss
+from embedbench.learning.memory import BY_SESSION, Memory, check_memory
+from embedbench.learning.net import (
+    check_training,
+    features_of,
+    generator,
+    net_bytes,
+    new_net,
+    predict,
+)
+from embedbench.learning.stop import Stop
+from embedbench.learning.views import Part
 from embedbench.seeds import Seeds
-from embedbench.stream import Session, StreamSpec
-from embedbench.table import View
-
-from ._distill import distillation, only
-from ._exemplars import Exemplars, taught
-from ._image_training import ImageTraining
-from ._loss import Objective, set_loss
-from ._memory import BY_SESSION, Memory, check_memory
-from ._net import check_training, features_of, generator, net_bytes, new_net, predict
-from ._sgd import train
-from ._stop import Stop
-from ._views import Part
+from embedbench.streams.stream import Session, StreamSpec
+from embedbench.streams.table import View
 
 PENALTY = 0.1  # of (α - 1)²/2 and β²/2 beside the cross-entropy
 

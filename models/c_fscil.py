@@ -12,14 +12,13 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy, cosine_similarity, normalize, one_hot
 
 from embedbench.errors import UserError
-from embedbench.learner import Context, Footprint, Learner, tensor_bytes
+from embedbench.learning.fit import fit
+from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
+from embedbench.learning.net import check_training, generator, mlp_net, optimiser_of
+from embedbench.learning.prototypes import UNSEEN, Prototypes, cosines
+from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds
-from embedbench.stream import Session, StreamSpec
-
-from ._net import check_training, generator, mlp_net, optimiser_of
-from ._prototypes import UNSEEN, Prototypes, cosines
-from ._sgd import fit
-from ._stop import Stop
+from embedbench.streams.stream import Session, StreamSpec
 
 DECAY = 5e-4  # of the weights while the projection is retrained
 

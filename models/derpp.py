@@ -10,14 +10,13 @@ import torch
 from torch.nn.functional import cross_entropy, mse_loss
 
 from embedbench.errors import UserError
-from embedbench.learner import Footprint, Learner, Tags
+from embedbench.learning.exemplars import Exemplars
+from embedbench.learning.images import ImageTraining
+from embedbench.learning.learner import Footprint, Learner, Tags
+from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
+from embedbench.learning.net import check_training, net_bytes, new_net, predict, views_of
 from embedbench.seeds import Seeds
-from embedbench.stream import StreamSpec
-
-from ._exemplars import Exemplars
-from ._image_training import ImageTraining
-from ._memory import BY_SAMPLE, Memory, check_memory
-from ._net import check_training, net_bytes, new_net, predict, views_of
+from embedbench.streams.stream import StreamSpec
 
 
 @dataclass

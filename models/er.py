@@ -8,17 +8,16 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from embedbench.learner import Context, Footprint, Learner, Tags
+from embedbench.learning.exemplars import Exemplars
+from embedbench.learning.fit import train
+from embedbench.learning.images import ImageTraining
+from embedbench.learning.learner import Context, Footprint, Learner, Tags
+from embedbench.learning.loss import batch_loss
+from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
+from embedbench.learning.net import check_training, net_bytes, new_net, predict, views_of
+from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds
-from embedbench.stream import Session, StreamSpec
-
-from ._exemplars import Exemplars
-from ._image_training import ImageTraining
-from ._loss import batch_loss
-from ._memory import BY_SAMPLE, Memory, check_memory
-from ._net import check_training, net_bytes, new_net, predict, views_of
-from ._sgd import train
-from ._stop import Stop
+from embedbench.streams.stream import Session, StreamSpec
 
 
 @dataclass

@@ -12,14 +12,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from embedbench.errors import UserError, unknown
-from embedbench.learner import Context, Footprint, Learner, Tags, tensor_bytes
-from embedbench.seeds import Seeds
-from embedbench.stream import Session, StreamSpec
-
-from ._fisher import fisher_diagonal
-from ._image_training import ImageTraining
-from ._loss import loss_mask
-from ._net import (
+from embedbench.learning.fit import train
+from embedbench.learning.images import ImageTraining
+from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.loss import loss_mask
+from embedbench.learning.net import (
     check_training,
     generator,
     module_bytes,
@@ -28,9 +25,12 @@ from ._net import (
     predict,
     trained,
 )
-from ._penalty import pull
-from ._sgd import train
-from ._stop import Stop
+from embedbench.learning.penalty import pull
+from embedbench.learning.stop import Stop
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import Session, StreamSpec
+
+from ._fisher import fisher_diagonal
 
 FISHERS = ("exact", "sampled", "empirical")
 MERGES = ("sum", "per_session", "online")

@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from embedbench.errors import UserError, unknown
-from embedbench.learner import Context, Footprint, Learner, tensor_bytes
+from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
 from embedbench.seeds import Seeds
-from embedbench.stream import Session, StreamSpec
+from embedbench.streams.stream import Session, StreamSpec
 
 UNSEEN = -1e30  # score of a class without a mean: finite, below every other
 

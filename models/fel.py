@@ -9,13 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from embedbench.errors import UserError, unknown
-from embedbench.learner import Context, Footprint, Learner
+from embedbench.learning.fit import train
+from embedbench.learning.learner import Context, Footprint, Learner
+from embedbench.learning.net import check_training, net_bytes, optimiser_of, predict
+from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds
-from embedbench.stream import Session, StreamSpec
-
-from ._net import check_training, net_bytes, optimiser_of, predict
-from ._sgd import train
-from ._stop import Stop
+from embedbench.streams.stream import Session, StreamSpec
 
 VALUES = ("raw", "saturate", "sign")
 

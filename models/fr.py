@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from embedbench.errors import UserError, unknown
-from embedbench.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.net import generator, make_optimiser
+from embedbench.learning.prototypes import UNSEEN, Classifier, Prototypes, cosines
 from embedbench.seeds import Seeds
-from embedbench.stream import Session, StreamSpec
+from embedbench.streams.stream import Session, StreamSpec
 
 from ._gaussians import draw, factor, most_alike
-from ._net import generator, make_optimiser
-from ._prototypes import UNSEEN, Classifier, Prototypes, cosines
 from ._rectify import (
     Rectifier,
     class_relation,

@@ -11,15 +11,12 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 
 from embedbench.errors import UserError
-from embedbench.learner import Footprint, Learner, Tags
-from embedbench.seeds import Seeds
-from embedbench.stream import Session, StreamSpec
-from embedbench.table import View
-
-from ._exemplars import Exemplars
-from ._image_training import ImageTraining
-from ._memory import BY_SAMPLE, Memory, check_memory
-from ._net import (
+from embedbench.learning.exemplars import Exemplars
+from embedbench.learning.fit import fit
+from embedbench.learning.images import ImageTraining
+from embedbench.learning.learner import Footprint, Learner, Tags
+from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
+from embedbench.learning.net import (
     Net,
     check_training,
     generator,
@@ -29,8 +26,10 @@ from ._net import (
     trunk_and_head,
     views_of,
 )
-from ._sgd import fit
-from ._stop import Stop
+from embedbench.learning.stop import Stop
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import Session, StreamSpec
+from embedbench.streams.table import View
 
 
 @dataclass

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from embedbench.learner import Context, Footprint, Learner, Tags
+from embedbench.learning.learner import Context, Footprint, Learner, Tags
+from embedbench.learning.store import Rehearsal, Samples
 from embedbench.seeds import Seeds
-from embedbench.stream import Session, StreamSpec
+from embedbench.streams.stream import Session, StreamSpec
 
-from ._samples import Rehearsal, Samples
 from ._som import Network, Som
 
 

@@ -10,11 +10,11 @@ import torch
 
 from embedbench.arrays import Ints
 from embedbench.errors import UserError
-from embedbench.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.store import Rehearsal, Samples
 from embedbench.seeds import Seeds
-from embedbench.stream import Session, StreamSpec
+from embedbench.streams.stream import Session, StreamSpec
 
-from ._samples import Rehearsal, Samples
 from ._som import Network, Som
 
 

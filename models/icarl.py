@@ -11,18 +11,25 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize, one_hot
 
 from embedbench.errors import UserError, unknown
-from embedbench.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.cosine import CosineNet, cosine_net, predict_cosines
+from embedbench.learning.exemplars import Exemplars, taught
+from embedbench.learning.fit import train
+from embedbench.learning.images import ImageTraining
+from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.loss import Objective, set_loss
+from embedbench.learning.memory import BY_SESSION, Memory, check_memory
+from embedbench.learning.net import (
+    Net,
+    check_training,
+    features_of,
+    net_bytes,
+    optimiser_of,
+    predict,
+    trunk_and_head,
+)
+from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds
-from embedbench.stream import Session, StreamSpec
-
-from ._cosine import CosineNet, cosine_net, predict_cosines
-from ._exemplars import Exemplars, taught
-from ._image_training import ImageTraining
-from ._loss import Objective, set_loss
-from ._memory import BY_SESSION, Memory, check_memory
-from ._net import Net, check_training, features_of, net_bytes, optimiser_of, predict, trunk_and_head
-from ._sgd import train
-from ._stop import Stop
+from embedbench.streams.stream import Session, StreamSpec
 
 UNSEEN = -2.0  # score of a class without exemplars: below every cosine
 ETA = 1.0  # where the η of a cosine head begins in every session

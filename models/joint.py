@@ -12,16 +12,15 @@ from numpy.typing import NDArray
 
 from embedbench.arrays import Bools, Labels
 from embedbench.errors import unknown
-from embedbench.learner import Context, Footprint, Learner, Tags
+from embedbench.learning.fit import train
+from embedbench.learning.images import ImageTraining
+from embedbench.learning.learner import Context, Footprint, Learner, Tags
+from embedbench.learning.net import check_training, net_bytes, new_net, predict
+from embedbench.learning.stop import Stop
+from embedbench.learning.store import Samples
 from embedbench.seeds import Seeds
-from embedbench.stream import Session, StreamSpec
-from embedbench.table import View
-
-from ._image_training import ImageTraining
-from ._net import check_training, net_bytes, new_net, predict
-from ._samples import Samples
-from ._sgd import train
-from ._stop import Stop
+from embedbench.streams.stream import Session, StreamSpec
+from embedbench.streams.table import View
 
 
 @dataclass

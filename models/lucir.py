@@ -13,19 +13,18 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy, normalize
 
 from embedbench.errors import UserError
-from embedbench.learner import Context, Footprint, Learner, Tags
+from embedbench.learning.cosine import cosine_net, predict_cosines
+from embedbench.learning.distill import only
+from embedbench.learning.exemplars import Exemplars, taught
+from embedbench.learning.fit import train
+from embedbench.learning.images import ImageTraining
+from embedbench.learning.learner import Context, Footprint, Learner, Tags
+from embedbench.learning.loss import Objective, set_loss
+from embedbench.learning.memory import BY_SESSION, Memory, check_memory
+from embedbench.learning.net import check_training, features_of, net_bytes, optimiser_of, predict
+from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds
-from embedbench.stream import Session, StreamSpec
-
-from ._cosine import cosine_net, predict_cosines
-from ._distill import only
-from ._exemplars import Exemplars, taught
-from ._image_training import ImageTraining
-from ._loss import Objective, set_loss
-from ._memory import BY_SESSION, Memory, check_memory
-from ._net import check_training, features_of, net_bytes, optimiser_of, predict
-from ._sgd import train
-from ._stop import Stop
+from embedbench.streams.stream import Session, StreamSpec
 
 
 @dataclass

@@ -12,18 +12,17 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from embedbench.errors import UserError
-from embedbench.learner import Context, Footprint, Learner, Tags
+from embedbench.learning.distill import distillation, only
+from embedbench.learning.exemplars import Exemplars
+from embedbench.learning.fit import train
+from embedbench.learning.images import ImageTraining
+from embedbench.learning.learner import Context, Footprint, Learner, Tags
+from embedbench.learning.loss import Objective
+from embedbench.learning.memory import BY_SESSION, Memory, check_memory
+from embedbench.learning.net import check_training, features_of, net_bytes, new_net, predict
+from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds
-from embedbench.stream import Session, StreamSpec
-
-from ._distill import distillation, only
-from ._exemplars import Exemplars
-from ._image_training import ImageTraining
-from ._loss import Objective
-from ._memory import BY_SESSION, Memory, check_memory
-from ._net import check_training, features_of, net_bytes, new_net, predict
-from ._sgd import train
-from ._stop import Stop
+from embedbench.streams.stream import Session, StreamSpec
 
 
 @dataclass

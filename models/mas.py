@@ -10,17 +10,16 @@ import torch
 from torch import Tensor, nn
 
 from embedbench.errors import UserError
-from embedbench.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.fit import train
+from embedbench.learning.images import ImageTraining
+from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.net import check_training, net_bytes, new_net, predict, trained
+from embedbench.learning.penalty import pull
+from embedbench.learning.per_sample import BLOCK as SAMPLES
+from embedbench.learning.per_sample import gradients, is_mlp
+from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds
-from embedbench.stream import Session, StreamSpec
-
-from ._image_training import ImageTraining
-from ._net import check_training, net_bytes, new_net, predict, trained
-from ._penalty import pull
-from ._per_sample import BLOCK as SAMPLES
-from ._per_sample import gradients, is_mlp
-from ._sgd import train
-from ._stop import Stop
+from embedbench.streams.stream import Session, StreamSpec
 
 BLOCK = 1024  # samples; larger ones fall out of a processor's caches
 

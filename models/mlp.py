@@ -7,14 +7,13 @@ from typing import Any, ClassVar
 
 import torch
 
-from embedbench.learner import Context, Footprint, Learner, Tags
+from embedbench.learning.fit import train
+from embedbench.learning.images import ImageTraining
+from embedbench.learning.learner import Context, Footprint, Learner, Tags
+from embedbench.learning.net import check_training, net_bytes, new_net, predict
+from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds
-from embedbench.stream import Session, StreamSpec
-
-from ._image_training import ImageTraining
-from ._net import check_training, net_bytes, new_net, predict
-from ._sgd import train
-from ._stop import Stop
+from embedbench.streams.stream import Session, StreamSpec
 
 
 @dataclass

@@ -11,15 +11,21 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from embedbench.errors import UserError
-from embedbench.learner import Context, Footprint, Learner, tensor_bytes
+from embedbench.learning.fit import train
+from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
+from embedbench.learning.net import (
+    check_training,
+    generator,
+    mlp_net,
+    net_bytes,
+    optimiser_of,
+    predict,
+)
+from embedbench.learning.prototypes import UNSEEN, Prototypes
+from embedbench.learning.stop import Stop
+from embedbench.learning.views import Joined, Rows
 from embedbench.seeds import Seeds
-from embedbench.stream import Session, StreamSpec
-
-from ._net import check_training, generator, mlp_net, net_bytes, optimiser_of, predict
-from ._prototypes import UNSEEN, Prototypes
-from ._sgd import train
-from ._stop import Stop
-from ._views import Joined, Rows
+from embedbench.streams.stream import Session, StreamSpec
 
 
 @dataclass

@@ -9,9 +9,9 @@ import torch
 from torch.nn.functional import normalize
 
 from embedbench.errors import unknown
-from embedbench.learner import Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
 from embedbench.seeds import Seeds
-from embedbench.stream import StreamSpec
+from embedbench.streams.stream import StreamSpec
 
 UNSEEN = -1e30  # score of a class without a mean: finite, below every other
 

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import torch
 
-from embedbench.learner import Context, Footprint, Learner, Tags
+from embedbench.learning.learner import Context, Footprint, Learner, Tags
 from embedbench.seeds import Seeds
-from embedbench.stream import Session, StreamSpec
+from embedbench.streams.stream import Session, StreamSpec
 
 from .mlp import MLP
 

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from embedbench.errors import UserError, unknown
-from embedbench.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.loss import loss_mask
+from embedbench.learning.net import generator
 from embedbench.seeds import Seeds
-from embedbench.stream import Session, StreamSpec
+from embedbench.streams.stream import Session, StreamSpec
 
-from ._loss import loss_mask
-from ._net import generator
 from ._paths import Contest, drawn, path_scores, with_ones
 
 

@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from embedbench.learner import Context, Footprint, Learner
+from embedbench.learning.learner import Context, Footprint, Learner
+from embedbench.learning.prototypes import UNSEEN, Classifier, Prototypes, cosines
 from embedbench.seeds import Seeds
-from embedbench.stream import Session, StreamSpec
-
-from ._prototypes import UNSEEN, Classifier, Prototypes, cosines
+from embedbench.streams.stream import Session, StreamSpec
 
 
 @dataclass

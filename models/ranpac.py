@@ -12,11 +12,10 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from embedbench.errors import UserError
-from embedbench.learner import Context, Footprint, Learner, tensor_bytes
+from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
+from embedbench.learning.net import generator
 from embedbench.seeds import Seeds
-from embedbench.stream import Session, StreamSpec
-
-from ._net import generator
+from embedbench.streams.stream import Session, StreamSpec
 
 LAMBDAS = [10.0**k for k in range(-8, 9)]
 BLOCK = 2048  # samples projected at once

@@ -10,11 +10,10 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from embedbench.errors import UserError
-from embedbench.learner import Context, Footprint, Learner, tensor_bytes
+from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
+from embedbench.learning.prototypes import UNSEEN, Prototypes, cosines
 from embedbench.seeds import Seeds
-from embedbench.stream import Session, StreamSpec
-
-from ._prototypes import UNSEEN, Prototypes, cosines
+from embedbench.streams.stream import Session, StreamSpec
 
 
 @dataclass

@@ -10,10 +10,10 @@ import numpy as np
 
 from embedbench.arrays import Ints
 from embedbench.errors import UserError, unknown
-from embedbench.file import FINAL, EmbeddingFile
-from embedbench.fscil_lists import LISTS, SHOT, listed_rows
-from embedbench.layers import layer_names
-from embedbench.protocol import (
+from embedbench.files.file import FINAL, EmbeddingFile
+from embedbench.files.samples import TEST, TRAIN
+from embedbench.streams.layers import layer_names
+from embedbench.streams.protocol import (
     Protocol,
     Split,
     class_order,
@@ -24,8 +24,9 @@ from embedbench.protocol import (
     split_rows,
     view_session,
 )
-from embedbench.samples import TEST, TRAIN
-from embedbench.stream import Stream
+from embedbench.streams.stream import Stream
+
+from ._fscil_lists import LISTS, SHOT, listed_rows
 
 WAY = 5
 Drawn = tuple[Ints, Ints]  # of a session: its classes, and the rows of their training samples
@@ -40,7 +41,7 @@ class FSCIL(Protocol):
 
     **Source**: Tao et al. (2020); Tang et al. (2024), §4.1 and §5.1: CIFAR-100 and miniImageNet
     60 + 8 × 5 classes with 5 shots, CUB-200 100 + 10 × 10 with 5; published lists, see
-    `embedbench.fscil_lists`.
+    `embedbench.protocols._fscil_lists`.
 
     **Departs**: validation data comes from the base session only, carved as in every protocol, so
     that the base is taught from 90 % of its samples; later sessions have none, and their shots may

@@ -11,10 +11,15 @@ from typing import ClassVar
 import numpy as np
 
 from embedbench.arrays import Bools, Ints
-from embedbench.class_sessions import draw_sessions
 from embedbench.errors import UserError, unknown
-from embedbench.file import EmbeddingFile
-from embedbench.hierarchy import (
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.samples import TEST, VAL
+from embedbench.streams.protocol import Protocol, load_table, one_file
+from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
+from embedbench.streams.table import Table, View
+
+from ._class_sessions import draw_sessions
+from ._hierarchy import (
     PUBLISHED,
     Hierarchy,
     check_configuration,
@@ -22,12 +27,8 @@ from embedbench.hierarchy import (
     hierarchy_text,
     named_hierarchy,
 )
-from embedbench.on_demand import OnDemand
-from embedbench.protocol import Protocol, load_table, one_file
-from embedbench.samples import TEST, VAL
-from embedbench.shares import Roles, leaf_roles, share_out, union
-from embedbench.stream import EvalSet, Session, Stream, StreamSpec
-from embedbench.table import Table, View
+from ._on_demand import OnDemand
+from ._shares import Roles, leaf_roles, share_out, union
 
 INFORMATION = ("incomplete", "complete", "cumulative")
 
@@ -60,7 +61,7 @@ class IIRC(Protocol):
     hierarchy : "file" (classes and parents of the embedding file), a published one by name
         ("iirc-cifar", "iirc-imagenet-full", "iirc-imagenet-lite", and the class-incremental
         "incremental-cifar", "incremental-imagenet-full", "incremental-imagenet-lite"), or the path
-        of a JSON file (see `embedbench.hierarchy.named_hierarchy`). It counts whatever the file's
+        of a JSON file (see `_hierarchy.named_hierarchy`). It counts whatever the file's
         own hierarchy
     configuration : number of the class order; None: the order seed, modulo the number of published
         ones. For a hierarchy without published ones it is the seed that draws one

@@ -10,8 +10,9 @@ import numpy as np
 
 from embedbench.arrays import Ints
 from embedbench.errors import UserError
-from embedbench.file import EmbeddingFile
-from embedbench.protocol import (
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.samples import TEST
+from embedbench.streams.protocol import (
     Protocol,
     class_order,
     flat_spec,
@@ -21,8 +22,7 @@ from embedbench.protocol import (
     split_rows,
     view_session,
 )
-from embedbench.samples import TEST
-from embedbench.stream import Stream
+from embedbench.streams.stream import Stream
 
 
 @dataclass(kw_only=True)

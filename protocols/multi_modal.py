@@ -10,13 +10,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench._layout import PIXELS
 from embedbench.arrays import Bools, digest
 from embedbench.errors import UserError, unknown
-from embedbench.file import EmbeddingFile
-from embedbench.protocol import Protocol, flat_spec, load_table, split_rows, view_session
-from embedbench.stream import EvalSet, Session, Stream, StreamSpec
-from embedbench.table import Table
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.layout import PIXELS
+from embedbench.streams.protocol import Protocol, flat_spec, load_table, split_rows, view_session
+from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
+from embedbench.streams.table import Table
 
 
 @dataclass(kw_only=True)

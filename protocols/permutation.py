@@ -12,9 +12,16 @@ from typing import ClassVar
 import numpy as np
 
 from embedbench.errors import UserError
-from embedbench.file import EmbeddingFile
-from embedbench.protocol import Protocol, flat_spec, load_table, one_file, split_rows, view_session
-from embedbench.stream import Stream
+from embedbench.files.file import EmbeddingFile
+from embedbench.streams.protocol import (
+    Protocol,
+    flat_spec,
+    load_table,
+    one_file,
+    split_rows,
+    view_session,
+)
+from embedbench.streams.stream import Stream
 
 
 @dataclass(kw_only=True)

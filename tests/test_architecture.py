@@ -64,7 +64,7 @@ class Import:
 
     @property
     def second(self) -> str:
-        """`file` of `embedbench.file`."""
+        """`file` of `embedbench.files.file`."""
         return self.module.split(".")[1] if "." in self.module else ""
 
 
@@ -220,9 +220,9 @@ def test_this_test_sees_imports(tmp_path: Path) -> None:
     found = {i.module: i for i in imports(path, "embedbench.models")}
     assert set(found) == {
         "models",
-        "embedbench.runner",
+        "embedbench.runs.runner",
         "embedbench.models.ewc",
-        "embedbench.models._sgd",
+        "embedbench.learning.fit",
         "typing",
         "torch",
         "embedbench.extract",
@@ -231,5 +231,5 @@ def test_this_test_sees_imports(tmp_path: Path) -> None:
     assert not found["torch"].lazy
     assert found["embedbench.extract"].lazy
     assert found["embedbench.models.ewc"].relative
-    assert not found["embedbench.runner"].relative
+    assert not found["embedbench.runs.runner"].relative
     assert sum(1 for _ in all_imports("models")) > 10

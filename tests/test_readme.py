@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 import typer
 
-from embedbench import cli, registry
-from embedbench.exchange import import_file
-from embedbench.metrics import all_metrics
+from embedbench.cli import app
+from embedbench.files.exchange import import_file
+from embedbench.runs import registry
+from embedbench.scores.metrics import all_metrics
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
@@ -45,9 +46,9 @@ def commands() -> list[str]:
 @pytest.mark.parametrize("line", sorted(set(commands())))
 def test_commands_parse(line: str) -> None:
     words = shlex.split(line, comments=True)[1:]
-    group = typer.main.get_command(cli.app)
+    group = typer.main.get_command(app.app)
     command = group.commands[words[0]]  # type: ignore[attr-defined]  # a group has commands
-    command.make_context(words[0], cli._dashes(words[1:]))
+    command.make_context(words[0], app._dashes(words[1:]))
 
 
 def test_the_readme_shows_the_main_commands() -> None:

@@ -1,0 +1,82 @@
+"""The checks for learners of images: with a small residual network, where they have a trunk."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from embedbench.learning.learner import Learner
+from embedbench.runs.runner import run_stream
+
+from .small_streams import EVERY_CLASS, as_images, blobs
+from .suite import demand
+from .tools import SEEDS, ask, goes_on_alike, learner_check, same, small, state_bytes, teach
+
+TINY = {"trunk": "resnet8", "epochs": 2}
+FULL = {**TINY, "augment": "crop-flip", "frozen": 1}  # where a fault of a learner would show
+FEW = ((0, 1), (2,))  # classes of each session, where what is learned does not matter
+
+
+@learner_check
+def images_are_learned(cls: type[Learner]) -> None:
+    """Images of separate colours are learned (90 % right), by a residual trunk if it has trunks."""
+    if not (cls.tags.images and cls.tags.learns):
+        return
+    learner = small(cls, **{**TINY, "epochs": 4})
+    p = teach(learner, as_images(blobs(cls.tags, EVERY_CLASS, 256, n_val=16)))
+    right = float(np.mean(p.answer[-1] == p.y))
+    demand(right >= 0.9, f"expected at least 90 % right on separate colours, got {right:.0%}")
+
+
+@learner_check
+def images_follow_the_seeds(cls: type[Learner]) -> None:
+    """On images, too, the four seeds decide everything, and scores ignore how batches are cut.
+
+    Where the learner has a trunk, images are augmented, and a stage of it stands still.
+    """
+    if not cls.tags.images:
+        return
+    stream = as_images(blobs(cls.tags, FEW, 17, n_val=4))
+    found = []
+    for other in (1, 2) if cls.tags.deterministic else (1,):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(other)
+            learner = small(cls, **FULL)
+            teach(learner, stream)
+        found.append(ask(learner, stream))
+    demand(same(found[0], found[-1]), "expected the same scores from the same seeds, got others")
+    state = learner.state_dict()
+    seen = [c for classes in FEW for c in classes]
+    whole, alone = found[-1][:, seen], ask(learner, stream, cut=1)[:, seen]
+    size = np.maximum(np.abs(whole).max(axis=1, keepdims=True), 1e-30)
+    off = float((np.abs(alone - whole) / size).max())
+    demand(off <= 1e-5, f"expected scores within 1e-5 one by one, they are {off:.1e} off")
+    demand(
+        same(state, learner.state_dict()), "expected state_dict() unchanged by scores, it changed"
+    )
+
+
+@learner_check
+def images_go_on_from_a_state(cls: type[Learner]) -> None:
+    """On images, too, a loaded state goes on as the learner that it is of.
+
+    And the footprint covers the state's bytes, statistics of BatchNorm among them.
+    """
+    if not cls.tags.images or cls.tags.offline:
+        return
+    stream = as_images(blobs(cls.tags, FEW, 17, n_val=4))
+    first, rest = (replace(stream, sessions=s) for s in (stream.sessions[:1], stream.sessions[1:]))
+    old, new = small(cls, **FULL), small(cls, **FULL)
+    run_stream(first, old, SEEDS)
+    state = old.state_dict()
+    held, total = state_bytes(state), old.footprint().total
+    kept = old.footprint().get("optimiser", 0)
+    demand(total - kept >= held, f"footprint of {total - kept} bytes, the state holds {held}")
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    # our own bytes of a moment ago; NumPy arrays in a state need the full unpickler
+    goes_on_alike(old, new, torch.load(file, weights_only=False), stream, rest)

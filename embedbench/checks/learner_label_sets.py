@@ -1,0 +1,72 @@
+"""The checks for learners of label sets, and for those that learn batches and sessions alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from embedbench.learning.learner import Learner, learns_sessions
+from embedbench.runs.runner import run_stream
+from embedbench.scores.label_sets import LabelSets, pw_js
+
+from .small_streams import EVERY_CLASS, blobs, family_blobs, multilabel_blobs
+from .suite import demand
+from .tools import SEEDS, goes_on_alike, learner_check, same, settings_of, small, state_bytes, teach
+
+
+@learner_check
+def label_sets_are_learned(cls: type[Learner]) -> None:
+    """Sums of one or two blobs get their label sets: scores above 0 for these, below for others."""
+    if not (cls.tags.multilabel and cls.tags.learns):
+        return
+    answers, _ = run_stream(multilabel_blobs(cls.tags), cls(), SEEDS)
+    assert isinstance(answers, LabelSets)
+    value = float(pw_js(answers.true(), answers.answered(-1)).mean())
+    demand(value >= 0.9, f"expected a pw-JS of at least 0.9 on sums of blobs, got {value:.2f}")
+
+
+@learner_check
+def label_sets_follow_the_seeds(cls: type[Learner]) -> None:
+    """On a stream of label sets, too, the four seeds decide everything, and input is left alone."""
+    if not (cls.tags.multilabel and cls.tags.deterministic):
+        return
+    stream = family_blobs(cls.tags)
+    before = [s.y.copy() for s in stream.sessions]
+    runs = [run_stream(stream, small(cls), SEEDS)[0].answer for _ in range(2)]
+    demand(same(*runs), "expected the same label sets from the same seeds, got others")
+    demand(same(before, [s.y for s in stream.sessions]), "expected the labels to be left alone")
+
+
+@learner_check
+def label_sets_go_on_from_a_state(cls: type[Learner]) -> None:
+    """On a stream of label sets, too, a loaded state goes on as the learner that it is of.
+
+    And the footprint is the bytes of the state.
+    """
+    if not cls.tags.multilabel or cls.tags.offline:
+        return
+    stream = family_blobs(cls.tags)
+    first, rest = (replace(stream, sessions=s) for s in (stream.sessions[:2], stream.sessions[2:]))
+    old, new = small(cls), small(cls)
+    before = settings_of(old)
+    run_stream(first, old, SEEDS)
+    held, total = state_bytes(old.state_dict()), old.footprint().total
+    if getattr(cls, "optimiser_state", "kept") == "fresh":  # moments nobody keeps are not counted
+        demand(total <= held, f"footprint of {total} bytes, more than the {held} of the state")
+    else:
+        demand(total == held, f"footprint of {total} bytes, the state holds {held}")
+    goes_on_alike(old, new, old.state_dict(), stream, rest)
+    demand(settings_of(old) == before, "expected the hyperparameters as they were, they changed")
+
+
+@learner_check
+def whole_sessions_are_learned(cls: type[Learner]) -> None:
+    """An online learner that has a `learn` learns blobs from whole sessions as well."""
+    learner = cls()
+    if not (cls.tags.online and learns_sessions(learner)):
+        return
+    stream = replace(blobs(cls.tags, EVERY_CLASS, 96, n_val=16), observe_batch=0)
+    p = teach(learner, stream)
+    right = float(np.mean(p.answer[-1] == p.y))
+    demand(right >= 0.9, f"expected at least 90 % right from whole sessions, got {right:.0%}")

@@ -1,0 +1,80 @@
+"""The check for runs that are cut off: they go on, within a session too, as if nothing had been."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from embedbench.learning.learner import Learner, learns_sessions
+from embedbench.runs.checkpoint import Keeper
+from embedbench.runs.runner import run_stream
+from embedbench.streams.stream import Stream
+
+from .learner_images import FEW, TINY
+from .small_streams import as_images, blobs
+from .suite import demand
+from .tools import SEEDS, ask, learner_check, same, small
+
+SHORT = {"epochs": 3, "min_steps": 1}  # few epochs, among which there is a best one
+
+
+class CutOffError(Exception):
+    """Raised in the place of a power cut."""
+
+
+class Saboteur(Keeper):
+    """Keeps every checkpoint, and cuts the run off after so many of them; 0: never."""
+
+    def __init__(self, directory: Path, after: int = 0, **more: Any) -> None:
+        super().__init__(directory, **{"decided": {}, "seconds": 0, **more})
+        self.after, self.saves, self.inside = after, 0, False
+
+    def _save(self, files: dict[str, bytes]) -> None:
+        super()._save(files)
+        self.inside |= any(name.startswith("fit-") for name in files)
+        self.saves += bool(files)
+        if files and self.saves == self.after:
+            raise CutOffError
+
+
+@learner_check
+def goes_on_inside_a_session(cls: type[Learner]) -> None:
+    """A run that is cut off at its checkpoints, within sessions too, ends with the same scores."""
+    if not cls.tags.deterministic:
+        return
+    stream = blobs(cls.tags, FEW, 18, n_val=4)
+    if learns_sessions(cls()):
+        stream = replace(stream, observe_batch=0)
+    _check(lambda: small(cls, **SHORT), stream, 1)
+    if cls.tags.images:
+        _check(lambda: small(cls, **{**SHORT, **TINY}), as_images(stream), 4)
+
+
+def _check(make: Callable[[], Learner], stream: Stream, after: int) -> None:
+    """Cut a run off after every so many checkpoints."""
+    with tempfile.TemporaryDirectory() as place:
+        whole = Saboteur(Path(place) / "whole")
+        one, other, saves = make(), make(), 0
+        expected, _ = run_stream(stream, one, SEEDS, keeper=whole)
+        if not whole.inside:
+            return  # "state round trips" has the ends of sessions
+        while saves <= whole.saves:
+            keeper = Saboteur(Path(place) / "cut", after)
+            keeper.open()
+            try:
+                answers, _ = run_stream(stream, other, SEEDS, keeper=keeper)
+                break
+            except CutOffError:
+                other, saves = make(), saves + keeper.saves
+    demand(
+        saves <= whole.saves,
+        f"expected to go on after each of {whole.saves} checkpoints, it began the session again",
+    )
+    demand(
+        same(vars(answers), vars(expected)) and same(ask(one, stream), ask(other, stream)),
+        "expected the same scores after being cut off, got others: what a training remembers from "
+        "step to step must lie in buffers of the network or in `draws`",
+    )

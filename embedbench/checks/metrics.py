@@ -1,0 +1,132 @@
+"""The checks for metrics: what holds of every one, whatever it measures."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import fields, replace
+
+import numpy as np
+
+from embedbench.scores.metrics import Metric, Reference
+from embedbench.scores.predictions import Predictions
+from embedbench.scores.scoring import SCORES, ScoreMatrix, score_matrix
+
+from .suite import demand
+
+MetricCheck = Callable[[Metric], None]
+METRIC_CHECKS: list[MetricCheck] = []
+SEEDS = range(5)
+N_CLASSES = 3
+
+
+def metric_check(check: MetricCheck) -> MetricCheck:
+    """Add a check to the suite."""
+    METRIC_CHECKS.append(check)
+    return check
+
+
+def random_predictions(seed: int, sessions: int = 3) -> Predictions:
+    """Random answers on a stream that shows all classes in every session, 9 to 29 samples a set."""
+    draw = np.random.default_rng(seed)
+    sizes = draw.integers(9, 30, sessions)
+    n = int(sizes.sum())
+    moments = np.arange(sessions)
+    return Predictions(
+        ids=np.arange(n),
+        y=np.concatenate([np.resize(np.arange(N_CLASSES), size) for size in sizes]),
+        eval_set=np.repeat(moments, sizes),
+        set_classes=np.ones((sessions, N_CLASSES), dtype=np.bool_),
+        session=moments,
+        samples_seen=(moments + 1) * 10,
+        seen=np.ones((sessions, N_CLASSES), dtype=np.bool_),
+        answer=draw.integers(0, N_CLASSES, (sessions, n)).astype(np.int32),
+        within=draw.integers(0, N_CLASSES, (sessions, n)).astype(np.int32),
+    )
+
+
+def reference(sessions: int = 3) -> Reference:
+    """A reference with every field measured; an α_ideal of 1 leaves fractions alone."""
+    return Reference(ideal=1.0, chance=np.full(sessions, 1 / N_CLASSES))
+
+
+def value_of(metric: Metric, scores: ScoreMatrix, told: Reference) -> float:
+    """The metric's value, which must be a float and come without a warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        value = metric(scores, told)
+    demand(type(value) is float, f"expected a float, got {value!r} of {type(value).__name__}")
+    return value
+
+
+@metric_check
+def says_where_it_comes_from(metric: Metric) -> None:
+    """The docstring has a sentence as its first line, and its **Source**."""
+    text = inspect.getdoc(metric) or ""
+    demand("**Source**" in text, "expected **Source** and the paper in the docstring, it has none")
+    summary = text.partition("\n")[0]
+    demand(summary.endswith("."), f"expected a sentence in the first line, got {summary!r}")
+
+
+@metric_check
+def is_a_fraction(metric: Metric) -> None:
+    """Of fractions it makes a float between -1 and 1."""
+    for seed in SEEDS:
+        for name in SCORES:
+            value = value_of(metric, score_matrix(random_predictions(seed), name), reference())
+            demand(-1 <= value <= 1, f"expected a fraction between -1 and 1, got {value}")
+
+
+@metric_check
+def order_of_samples_does_not_matter(metric: Metric) -> None:
+    """Mixing the samples of an eval set changes nothing."""
+    for seed in SEEDS:
+        p = random_predictions(seed)
+        sets = [np.flatnonzero(p.eval_set == e) for e in range(len(p.set_classes))]
+        mixed = np.concatenate([np.random.default_rng(seed).permutation(s) for s in sets])
+        other = replace(
+            p, ids=p.ids[mixed], y=p.y[mixed], answer=p.answer[:, mixed], within=p.within[:, mixed]
+        )
+        for name in SCORES:
+            a, b = (value_of(metric, score_matrix(q, name), reference()) for q in (p, other))
+            demand(a == b, f"expected {a} in whatever order the samples stand, got {b}")
+
+
+@metric_check
+def one_session_is_no_silent_zero(metric: Metric) -> None:
+    """With a single session it is its score, or NaN where nothing can be said."""
+    for seed in SEEDS:
+        scores = score_matrix(random_predictions(seed, sessions=1))
+        value, only = value_of(metric, scores, reference(1)), float(scores.R[0, 0])
+        demand(
+            math.isnan(value) or math.isclose(value, only),
+            f"expected NaN or the only score {only} for a single session, got {value}",
+        )
+
+
+@metric_check
+def undefined_scores_are_nan(metric: Metric) -> None:
+    """Where no score is defined it is NaN; where no reference was measured, NaN or the same."""
+    scores = score_matrix(random_predictions(0))
+    none, measured = np.full_like(scores.values, np.nan), value_of(metric, scores, reference())
+    value = value_of(metric, replace(scores, values=none, pooled=none[:, 0]), reference())
+    demand(math.isnan(value), f"expected NaN of undefined scores, got {value}")
+    unmeasured = value_of(metric, scores, Reference())
+    demand(
+        math.isnan(unmeasured) or unmeasured == measured,
+        f"expected NaN or {measured} without references, got {unmeasured}",
+    )
+
+
+@metric_check
+def scores_stay_untouched(metric: Metric) -> None:
+    """The score matrix is not written to."""
+    scores = score_matrix(random_predictions(0))
+    before = copy.deepcopy(scores)
+    metric(scores, reference())
+    for f in fields(scores):
+        a, b = getattr(scores, f.name), getattr(before, f.name)
+        demand(np.array_equal(a, b), f"expected {f.name} as it was, the metric changed it")

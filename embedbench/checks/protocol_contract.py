@@ -1,0 +1,285 @@
+"""The checks for protocols: streams of small files, compared with what those hold."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from embedbench.fields import make
+from embedbench.files.samples import TEST, TRAIN, VAL
+from embedbench.streams.protocol import Protocol
+from embedbench.streams.stream import EvalSet, Session, Stream
+
+from .small_files import KINDS, SEEDS, Case, build, each_case
+from .suite import demand
+
+ProtocolCheck = Callable[[type[Protocol]], None]
+PROTOCOL_CHECKS: list[ProtocolCheck] = []
+
+
+def protocol_check(check: ProtocolCheck) -> ProtocolCheck:
+    """Add a check to the suite."""
+    PROTOCOL_CHECKS.append(check)
+    return check
+
+
+def _flat(cls: type[Protocol]) -> Iterator[Case]:
+    """Streams of one class a sample; check_label_sets has what holds of the others."""
+    return (case for case in each_case(cls) if not case.stream.spec.multilabel)
+
+
+def _multilabel(cls: type[Protocol]) -> bool:
+    return build(cls, "plain", 0).stream.spec.multilabel
+
+
+@protocol_check
+def parameters_survive_json(cls: type[Protocol]) -> None:
+    """Parameters survive JSON, and all of them stand in the recipe."""
+    protocol = cls()
+    before = dataclasses.asdict(protocol)
+    again = make(cls, json.loads(json.dumps(before)), name=cls.name)
+    demand(again == protocol, f"expected {protocol} back from JSON, got {again}")
+    recipe = json.loads(protocol.recipe())
+    missing = sorted({*before, "protocol"} - recipe.keys())
+    demand(not missing, f"expected every parameter in the recipe, {missing} are missing")
+
+
+@protocol_check
+def train_and_test_are_disjoint(cls: type[Protocol]) -> None:
+    """No sample is in two of training, validation and test data of a stream, by id."""
+    for case in each_case(cls):
+        where, stream = case.where, case.stream
+        taught = {i for s in stream.sessions for i in s.ids.tolist()}
+        tested = {i for e in stream.eval_sets for i in e.ids.tolist()}
+        both = sorted(taught & tested)[:3]
+        demand(not both, f"{where}: samples with ids {both} are in training and in test data")
+        roles = {
+            "training": case.rows(*(s.x for s in stream.sessions)),
+            "validation": case.rows(*(s.val_x for s in stream.sessions)),
+            "test": case.rows(*(e.x for e in stream.eval_sets)),
+        }
+        for a, b in itertools.combinations(roles, 2):
+            both = np.intersect1d(roles[a], roles[b])[:3].tolist()
+            demand(not both, f"{where}: rows {both} are in {a} and in {b} data")
+
+
+@protocol_check
+def counts_are_exact(cls: type[Protocol]) -> None:
+    """Every sample of the file comes, and each as often as the others: in one session or in all.
+
+    Protocols that leave training samples out by design may; none of those comes twice.
+    """
+    for case in _flat(cls):
+        where, stream = case.where, case.stream
+        brought = (case.split == VAL).any()
+        roles = {
+            "training": (
+                [v for s in stream.sessions for v in ((s.x,) if brought else (s.x, s.val_x))],
+                case.split == TRAIN,
+            ),
+            "validation": ([s.val_x for s in stream.sessions], case.split == VAL),
+            "test": ([e.x for e in stream.eval_sets], case.split == TEST),
+        }
+        if not brought:
+            del roles["validation"]
+        for role, (views, mine) in roles.items():
+            count = np.bincount(case.rows(*views), minlength=len(case.labels))
+            expected = {1 if count.max() == 1 else len(stream.sessions)}
+            got = set(count[mine].tolist())
+            if not cls.teaches_all and role != "test":
+                expected, got = {0, 1}, got | {0, 1}
+            demand(
+                got == expected, f"{where}: {role} samples come {got} times, expected {expected}"
+            )
+            strange = np.flatnonzero(count * ~mine)[:3].tolist()
+            demand(not strange, f"{where}: rows {strange} are no {role} samples of the file")
+
+
+@protocol_check
+def samples_are_the_files(cls: type[Protocol]) -> None:
+    """Features and labels are those of the file's rows, and every sample has one id."""
+    for kind in [] if _multilabel(cls) else KINDS:
+        case = build(cls, kind, 0, scale="none")
+        values = [file.read() for file in case.files]
+        names: dict[int, int] = {}
+        parts: list[Session | EvalSet] = [*case.stream.sessions, *case.stream.eval_sets]
+        shown = [(part.x, part.y, part.ids) for part in parts]
+        shown += [(s.val_x, s.val_y, case.rows(s.val_x)) for s in case.stream.sessions]
+        for view, y, ids in shown:
+            rows, x = case.rows(view), values[case.file(view)][view.rows]
+            x = x if view.columns is None else x[:, view.columns]
+            x = np.pad(x, ((0, 0), (0, view.width - x.shape[1])))
+            demand(np.array_equal(view.numpy(), x), f"file {kind!r}: the features are others")
+            demand(np.array_equal(y, case.labels[rows]), f"file {kind!r}: wrong labels")
+            for row, name in zip(rows.tolist(), ids.tolist(), strict=True):
+                demand(names.setdefault(name, row) == row, f"id {name} names two samples")
+        demand(len({*names.values()}) == len(names), f"file {kind!r}: a sample has two ids")
+
+
+@protocol_check
+def same_seed_same_stream(cls: type[Protocol]) -> None:
+    """The same file, parameters and seed give the same stream, digests and all."""
+    for kind in KINDS:
+        a, b = build(cls, kind, 3).stream, build(cls, kind, 3).stream
+        demand(a.digests == b.digests, f"file {kind!r}: expected the same digests, got others")
+        demand(_taught(a) == _taught(b), f"file {kind!r}: expected the same sessions, got others")
+
+
+@protocol_check
+def train_digest_tells_streams_apart(cls: type[Protocol]) -> None:
+    """Under other seeds the train digest changes exactly when what is taught changes."""
+    streams = [build(cls, "plain", seed).stream for seed in range(6)]
+    for a in streams:
+        for b in streams:
+            alike, told = _taught(a) == _taught(b), a.digests["train"] == b.digests["train"]
+            demand(
+                alike == told,
+                f"streams that teach {'the same' if alike else 'different things'} have "
+                f"{'the same' if told else 'different'} train digests",
+            )
+
+
+def _taught(stream: Stream) -> list[list[Any]]:
+    """All that a learner is shown, as plain lists."""
+    return [
+        [a.tolist() for a in (s.x.rows, s.y, s.val_x.rows, s.val_y, s.classes)]
+        + [None if s.x.columns is None else s.x.columns.tolist(), s.session_id]
+        for s in stream.sessions
+    ]
+
+
+@protocol_check
+def recipe_is_the_parameters(cls: type[Protocol]) -> None:
+    """Recipe and features digests do not depend on the seed; other parameters, another recipe."""
+    first, *others = [build(cls, "plain", seed).stream.digests for seed in SEEDS]
+    for digests in others:
+        for key in ("recipe", "features"):
+            demand(digests[key] == first[key], f"expected one {key} digest for all seeds")
+    other = build(cls, "plain", 0, val_fraction=0.3).stream.digests["recipe"]
+    demand(other != first["recipe"], "expected another recipe digest for another val_fraction")
+    other = build(cls, "plain", 0, scale="l2").stream.digests["features"]
+    demand(other != first["features"], "expected another features digest for another scale")
+
+
+@protocol_check
+def labels_never_reveal_the_future(cls: type[Protocol]) -> None:
+    """A session introduces just the new classes that it teaches, and has labels of its own only."""
+    for case in _flat(cls):
+        where, stream = case.where, case.stream
+        seen: set[int] = set()
+        for i, (session, test) in enumerate(zip(stream.sessions, stream.eval_sets, strict=True)):
+            new, got = set(session.y.tolist()) - seen, set(session.classes.tolist())
+            demand(new == got, f"{where}: session {i} introduces {got}, and teaches {new} anew")
+            seen |= new
+            own = set(np.flatnonzero(test.classes).tolist())
+            demand(own <= seen, f"{where}: eval set {i} has classes {own - seen} of the future")
+            labels = {*session.y.tolist(), *session.val_y.tolist(), *test.y.tolist()}
+            demand(
+                labels <= own, f"{where}: session {i} has labels {labels - own} of other classes"
+            )
+        missing = set(range(sum(f.samples.n_leaves for f in case.files))) - seen
+        demand(not missing, f"{where}: classes {missing} are never introduced")
+
+
+@protocol_check
+def masks_admit_the_labels(cls: type[Protocol]) -> None:
+    """What a session's loss and a set's answers are restricted to holds all their labels."""
+    for case in _flat(cls):
+        parts = [(s.loss_classes, {*s.y.tolist(), *s.val_y.tolist()}) for s in case.stream.sessions]
+        parts += [(e.candidates, {*e.y.tolist()}) for e in case.stream.eval_sets]
+        for mask, labels in parts:
+            shut = set() if mask is None else labels - {*np.flatnonzero(mask).tolist()}
+            demand(not shut, f"{case.where}: labels {shut} are masked where they are the truth")
+
+
+@protocol_check
+def session_ids_are_as_announced(cls: type[Protocol]) -> None:
+    """Session ids are the sessions' numbers where the spec reveals them, and None elsewhere."""
+    for case in each_case(cls):
+        where, stream = case.where, case.stream
+        for i, session in enumerate(stream.sessions):
+            expected = i if stream.spec.reveals_session_id else None
+            got = session.session_id
+            demand(got == expected, f"{where}: expected session id {expected}, got {got}")
+
+
+@protocol_check
+def one_table_for_all(cls: type[Protocol]) -> None:
+    """All views of a file share one table: nothing is copied."""
+    for case in each_case(cls):
+        shapes, expected = [t.values.shape for t in case.tables], [f.shape for f in case.files]
+        demand(
+            shapes == expected, f"{case.where}: expected tables of shapes {expected}, got {shapes}"
+        )
+
+
+@protocol_check
+def merged_ignores_the_order(cls: type[Protocol]) -> None:
+    """The reference streams are the same for every seed, and together hold every sample once.
+
+    Where the seed draws what is taught, only the rest is the same, and no sample comes twice.
+    """
+    for kind in [] if _multilabel(cls) else KINDS:
+        # unscaled: a scaling that is fitted to session 0 depends on the order by right
+        cases = [build(cls, kind, seed, scale="none") for seed in SEEDS]
+        for references in zip(*(case.stream.references for case in cases), strict=True):
+            for key in ("recipe", "eval", "features", *(["train"] if cls.teaches_all else [])):
+                found = {r.digests[key] for r in references}
+                demand(len(found) == 1, f"file {kind!r}: {key} digest of merged() varies with seed")
+        case = cases[0]
+        streams = case.stream.references
+        shown = case.rows(*(v for r in streams for s in r.sessions for v in (s.x, s.val_x)))
+        mine = np.flatnonzero(case.split != TEST)
+        if not cls.teaches_all:
+            mine = np.intersect1d(mine, shown)
+        demand(
+            np.array_equal(np.sort(shown), mine),
+            f"file {kind!r}: merged() must teach every sample once",
+        )
+        shown = case.rows(*(e.x for r in streams for e in r.eval_sets))
+        mine = np.flatnonzero(case.split == TEST)
+        demand(np.array_equal(shown, mine), f"file {kind!r}: merged() must test every sample")
+
+
+@protocol_check
+def validation_is_carved_per_class(cls: type[Protocol]) -> None:
+    """Each class of two or more samples gives validation samples, the same for every seed.
+
+    Where not all training samples are taught, those of the base session.
+    """
+    given: dict[int, set[int]] = {}
+    for seed in SEEDS:
+        case = build(cls, "uneven", seed)
+        sessions = case.stream.sessions
+        held = {*case.rows(*(s.val_x for s in sessions)).tolist()}
+        kept = {*case.rows(*(s.x for s in sessions)).tolist()}
+        classes = np.unique(case.labels) if cls.teaches_all else sessions[0].classes
+        for c in classes.tolist():
+            mine = {*np.flatnonzero((case.labels == c) & (case.split == TRAIN)).tolist()}
+            demand(mine & kept, f"class {c} with {len(mine)} samples keeps none for training")
+            gives = mine & held
+            demand(
+                gives or len(mine) < 2,
+                f"class {c} gives no validation sample of {len(mine)}",
+            )
+            demand(
+                given.setdefault(c, gives) == gives,
+                "expected the same validation data for every seed",
+            )
+            held -= gives
+        demand(not held, f"rows {sorted(held)[:3]} are validation data, of no class that gives any")
+
+
+@protocol_check
+def small_classes_are_borne(cls: type[Protocol]) -> None:
+    """Classes of one to five samples, and classes without test samples, leave no session empty."""
+    for case in _flat(cls):
+        where, stream = case.where, case.stream
+        for i, (session, test) in enumerate(zip(stream.sessions, stream.eval_sets, strict=True)):
+            demand(len(session.x), f"{where}: session {i} has no training sample")
+            demand(len(test.x), f"{where}: eval set {i} has no sample, its scores are undefined")

@@ -1,0 +1,135 @@
+"""Small embedding files for the checks of protocols, at their worst, and streams of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from embedbench.arrays import Ints
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.samples import TEST, TRAIN, VAL, Samples
+from embedbench.files.writer import write_file
+from embedbench.streams.protocol import Protocol
+from embedbench.streams.stream import Stream
+from embedbench.streams.table import Table, View
+
+WIDTH = 6
+SEEDS = (0, 1, 2)
+
+
+def _write(
+    folder: Path,
+    name: str,
+    train: Sequence[int],
+    val: Sequence[int],
+    test: Sequence[int],
+    *,
+    width: int = WIDTH,
+) -> EmbeddingFile:
+    """A file with these numbers of samples per leaf class; two leaves have a parent."""
+    n_classes = len(train)
+    labels = np.concatenate([np.repeat(np.arange(n_classes), n) for n in (train, val, test)])
+    split = np.repeat([TRAIN, VAL, TEST], [sum(train), sum(val), sum(test)])
+    draw = np.random.default_rng(0)
+    order = draw.permutation(len(labels))
+    samples = Samples(
+        ids=np.array([f"{i:03d}.png" for i in range(len(labels))]),
+        labels=labels[order],
+        split=split[order].astype(np.uint8),
+        classes=(*(f"leaf {c}" for c in range(n_classes)), "node"),
+        parents=np.array([n_classes, n_classes, *[-1] * (n_classes - 1)]),
+    )
+    features = draw.normal(size=(len(labels), width)).astype(np.float32)
+    return write_file(folder / f"{name}.h5", samples, features, {"backbone": {"name": "made up"}})
+
+
+KINDS: dict[str, Callable[..., EmbeddingFile]] = {
+    "plain": partial(_write, name="plain", train=[10] * 6, val=[0] * 6, test=[4] * 6),
+    "brings its validation data": partial(
+        _write, name="val", train=[6] * 6, val=[2] * 6, test=[3] * 6
+    ),
+    "uneven": partial(
+        _write,
+        name="uneven",
+        train=[1, 2, 3, 4, 5, 12],
+        val=[0] * 6,
+        test=[1, 2, 1, 0, 3, 1],
+    ),
+}
+
+_folder = cache(TemporaryDirectory)  # lasts as long as the process
+
+
+@cache
+def small_file(kind: str, width: int = WIDTH) -> EmbeddingFile:
+    """The small file of a kind, written when it is first asked for."""
+    folder = Path(_folder().name) / str(width)
+    folder.mkdir(exist_ok=True)
+    return KINDS[kind](folder, width=width)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A stream and the files it was made of; rows and classes are counted through all files.
+
+    Parameters
+    ----------
+    where : names the case in messages
+    """
+
+    where: str
+    files: list[EmbeddingFile]
+    stream: Stream
+
+    @cached_property
+    def labels(self) -> Ints:
+        """(N,) classes of all files' samples."""
+        first = np.cumsum([0, *(f.samples.n_leaves for f in self.files[:-1])])
+        return np.concatenate([f.labels + c for f, c in zip(self.files, first, strict=True)])
+
+    @cached_property
+    def split(self) -> Ints:
+        """(N,) roles of all files' samples."""
+        return np.concatenate([f.split for f in self.files]).astype(np.int64)
+
+    @cached_property
+    def tables(self) -> list[Table]:
+        """The tables behind the stream, in the order in which they come."""
+        views = [v for s in self.stream.sessions for v in (s.x, s.val_x)]
+        views += [e.x for e in self.stream.eval_sets]
+        return list({id(v.table): v.table for v in views}.values())
+
+    def file(self, view: View) -> int:
+        """Number of the file that a view shows; a table too many is held to be the last one's."""
+        found = [i for i, table in enumerate(self.tables) if table is view.table]
+        return min(found[0], len(self.files) - 1)
+
+    def rows(self, *views: View) -> Ints:
+        """Row numbers of what views show."""
+        first = np.cumsum([0, *(len(f.labels) for f in self.files)])
+        return np.concatenate([v.rows + first[self.file(v)] for v in views])
+
+
+def build(cls: type[Protocol], kind: str, seed: int, **settings: Any) -> Case:
+    """A stream of the small files of a kind: default parameters, a seeded class order if there is
+    one."""
+    if any(f.name == "order" for f in dataclasses.fields(cls)):
+        settings = {"order": "random", **settings}
+    widths = (WIDTH, WIDTH - 2) if cls.several_files else (WIDTH,)
+    files = [small_file(kind, width) for width in widths]
+    stream = cls(**settings).build(files, seed=seed)
+    return Case(f"file {kind!r}, seed {seed}", files, stream)
+
+
+def each_case(cls: type[Protocol]) -> Iterator[Case]:
+    """Streams of every kind of small file and seed."""
+    for kind in KINDS:
+        for seed in SEEDS:
+            yield build(cls, kind, seed)

@@ -1,0 +1,198 @@
+"""Small streams for the checks: well separated blobs in a few dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.arrays import Bools, Ints
+from embedbench.learning.learner import Tags
+from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
+from embedbench.streams.table import Images, Table, View
+
+N_CLASSES = 4
+LEVELS = (1 / 32,) * 3, (-4.0,) * 3  # how bytes are shown as blobs
+WIDTH = 12  # columns of the final embedding
+LAYER = WIDTH  # columns of an intermediate one, for learners that need them
+BATCH = 8  # samples in the batches of online learners
+NOISE = 0.2  # deviation of a blob; its centres lie about 5 apart
+SESSIONS = ((0, 1), (2,), (3,))
+EVERY_CLASS = ((0, 1, 2, 3),)
+
+
+def blobs(
+    tags: Tags,
+    sessions: Sequence[Sequence[int]] = SESSIONS,
+    sizes: Sequence[int] | int = 24,
+    *,
+    n_val: int = 6,
+    seed: int = 0,
+    reveal: bool = False,
+) -> Stream:
+    """A stream of blobs as a learner of these tags would be shown it.
+
+    Parameters
+    ----------
+    sessions : classes of each session
+    sizes : training samples of each session, spread over its classes
+    n_val : validation samples of each session
+    seed : of the samples; the blobs lie where they lie
+    reveal : give the session id although the learner does not need it
+    """
+    sizes = [sizes] * len(sessions) if isinstance(sizes, int) else sizes
+    draw = np.random.default_rng(seed)
+    labels = [
+        np.resize(classes, n)
+        for classes, size in zip(sessions, sizes, strict=True)
+        for n in (size, n_val, 6 * len(classes))
+    ]
+    values = [_points(y, tags, draw) for y in labels]
+    table = Table(np.concatenate(values))
+    width = table.values.shape[1]
+    ends = np.cumsum([len(y) for y in labels])
+    parts = [
+        (View(table, np.arange(e - len(y), e), width), y) for e, y in zip(ends, labels, strict=True)
+    ]
+    known: set[int] = set()
+    taught, tested = [], []
+    reveal = reveal or tags.needs_session_id
+    for t, classes in enumerate(sessions):
+        (x, y), (val_x, val_y), (test_x, test_y) = parts[3 * t : 3 * t + 3]
+        new = np.array(sorted({*classes} - known), dtype=np.int64)
+        known |= {*classes}
+        taught.append(Session(x, y, val_x, val_y, x.rows, new, None, t if reveal else None))
+        tested.append(EvalSet(test_x, test_y, test_x.rows, class_mask(classes)))
+    layers = {"middle": (WIDTH, WIDTH + LAYER)} if tags.needs_layers else {}
+    stream = Stream(
+        spec=StreamSpec((width,), N_CLASSES, layers=layers, reveals_session_id=reveal),
+        sessions=tuple(taught),
+        eval_sets=tuple(tested),
+        recipe="blobs",
+        features=f"blobs {seed}",
+        samples=("blobs",),
+        observe_batch=BATCH,
+    )
+    return stream.merged() if tags.offline else stream
+
+
+def permuted_blobs(tags: Tags) -> Stream:
+    """All classes in both of two sessions, the second through a permutation; ids are revealed."""
+    one = blobs(tags, EVERY_CLASS, 48, reveal=True)
+    session, test = one.sessions[0], one.eval_sets[0]
+    columns = np.random.default_rng(0).permutation(session.x.width)
+    again = replace(
+        session,
+        x=replace(session.x, columns=columns),
+        val_x=replace(session.val_x, columns=columns),
+        classes=session.classes[:0],
+        session_id=1,
+    )
+    sets = (test, replace(test, x=replace(test.x, columns=columns)))
+    stream = replace(one, sessions=(session, again), eval_sets=sets)
+    return stream.merged() if tags.offline else stream
+
+
+def as_images(stream: Stream) -> Stream:
+    """A stream of blobs as images of 3 x 8 x 8: each of the 12 columns is a square of one colour.
+
+    They are shown as the blobs are, but for a level of grey.
+    """
+    tables: dict[int, Images] = {}
+
+    def shown(view: View) -> View:
+        table = view.table
+        if id(table) not in tables:
+            small = np.clip(128 + 32 * table.values, 0, 255).astype(np.uint8).reshape(-1, 2, 2, 3)
+            values = small.repeat(4, axis=1).repeat(4, axis=2)
+            tables[id(table)] = Images(values, *LEVELS)
+        return View(tables[id(table)], view.rows, 64)
+
+    def session(s: Session) -> Session:
+        return replace(s, x=shown(s.x), val_x=shown(s.val_x))
+
+    return replace(
+        stream,
+        spec=replace(stream.spec, input_shape=(3, 8, 8), scaling=LEVELS),
+        sessions=tuple(session(s) for s in stream.sessions),
+        eval_sets=tuple(replace(e, x=shown(e.x)) for e in stream.eval_sets),
+        features=f"{stream.features} as images",
+    )
+
+
+def multilabel_blobs(tags: Tags) -> Stream:
+    """One session of samples with one or two labels, each the sum of its blobs."""
+    one = blobs(tags, EVERY_CLASS, 96, n_val=0)
+    y = np.stack([one.sessions[0].y, np.random.default_rng(1).integers(0, N_CLASSES, 96)], axis=1)
+    many: NDArray[Any] = np.zeros((96, N_CLASSES), dtype=np.bool_)
+    np.put_along_axis(many, y, True, axis=1)
+    centres = _centres(one.spec.input_shape[0])
+    values = one.sessions[0].x.table.values.copy()
+    values[one.sessions[0].x.rows] = many.astype(np.float32) @ centres  # (n, C) @ (C, D)
+    values += np.random.default_rng(2).normal(0, NOISE, values.shape).astype(np.float32)
+    view = replace(one.sessions[0].x, table=Table(values))
+    empty = replace(view, rows=view.rows[:0])
+    session = replace(one.sessions[0], x=view, y=many, val_x=empty, val_y=many[:0])
+    test = replace(one.eval_sets[0], x=view, y=many, ids=session.ids)
+    return replace(
+        one,
+        spec=replace(one.spec, multilabel=True),
+        sessions=(session,),
+        eval_sets=(test,),
+        observe_batch=0,
+    )
+
+
+def family_blobs(tags: Tags) -> Stream:
+    """Three sessions of label sets: classes 0 and 1, then 2 below 0, then 3 below 1.
+
+    Labels are incomplete: samples of 2 and 3 come first under the class above, then again as
+    themselves, and are tested for both. Validation data likewise.
+    """
+    one = blobs(tags, EVERY_CLASS, 96, n_val=16)
+    base, test = one.sessions[0], one.eval_sets[0]
+    own = np.eye(N_CLASSES, dtype=np.bool_)
+    above = own | own[np.array([0, 1, 0, 1])]  # (C, C) the labels of a leaf
+    seen = np.zeros(N_CLASSES, dtype=np.bool_)
+    taught = []
+    for classes in SESSIONS:
+        mask = class_mask(classes)
+        seen = seen | mask
+        y, val_y = above[base.y] & mask, above[base.val_y] & mask
+        mine, held = y.any(axis=1), val_y.any(axis=1)
+        x = replace(base.x, rows=base.x.rows[mine])
+        val_x = replace(base.val_x, rows=base.val_x.rows[held])
+        new = np.array(classes, dtype=np.int64)
+        taught.append(Session(x, y[mine], val_x, val_y[held], x.rows, new, seen))
+    y = above[test.y]
+    return replace(
+        one,
+        spec=replace(one.spec, multilabel=True),
+        sessions=tuple(taught),
+        eval_sets=(replace(test, y=y), replace(test, y=y, split="val")),
+        whole=(replace(base, y=above[base.y], val_y=above[base.val_y], loss_classes=seen),),
+        parents=np.array([-1, -1, 0, 1]),
+        observe_batch=0,
+    )
+
+
+def class_mask(classes: Sequence[int]) -> Bools:
+    """(C,) bool, true for `classes`."""
+    mask = np.zeros(N_CLASSES, dtype=np.bool_)
+    mask[list(classes)] = True
+    return mask
+
+
+def _points(y: Ints, tags: Tags, draw: np.random.Generator) -> NDArray[np.float32]:
+    width = WIDTH + LAYER if tags.needs_layers else WIDTH
+    noise = draw.normal(0, NOISE, (len(y), width)).astype(np.float32)
+    return _centres(width)[y] + noise
+
+
+def _centres(width: int) -> NDArray[np.float32]:
+    """(C, D) the same ones for every stream, and for the final and the intermediate embedding."""
+    centres = np.random.default_rng(7).normal(size=(N_CLASSES, WIDTH)).astype(np.float32)
+    return np.tile(centres, width // WIDTH)

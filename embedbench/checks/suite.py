@@ -1,0 +1,143 @@
+"""The conformance suite: what every learner, protocol and metric is held to.
+
+`embedbench check NAME` runs it, for what ships as for what lies outside the project; the tests run
+it over everything that ships. A check is one function whose docstring says what it demands; it
+raises `CheckFailed` where it is let down. They live in check_learners, check_promises,
+check_sessions, check_multilabel, check_images, check_resume, check_protocols, check_label_sets and
+check_metrics.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from embedbench.errors import unknown
+from embedbench.learning.learner import Learner
+from embedbench.runs import registry
+from embedbench.streams.protocol import Protocol
+
+T = TypeVar("T")
+
+
+class CheckFailed(Exception):  # noqa: N818  (a verdict, not an error)
+    """One sentence on what was expected and what came."""
+
+
+def demand(held: object, sentence: str) -> None:
+    """Raise `CheckFailed(sentence)` unless the condition held."""
+    if not held:
+        raise CheckFailed(sentence)
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one check ended.
+
+    Parameters
+    ----------
+    name : of the check
+    demand : what it demands, one sentence
+    passed : whether it held
+    message : what came instead; empty where it passed
+    seconds : it took
+    """
+
+    name: str
+    demand: str
+    passed: bool
+    message: str
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as plain JSON."""
+        return dataclasses.asdict(self)
+
+
+def check_text(results: Sequence[Result]) -> str:
+    """Results as text: a line a check, what came where one failed, and how many passed."""
+    lines = []
+    for r in results:
+        lines.append(f"{'ok    ' if r.passed else 'FAILED'}  {r.name}  ({r.seconds:.1f} s)")
+        if not r.passed:
+            lines += [f"        demanded: {r.demand}", f"        {r.message}"]
+    passed = sum(r.passed for r in results)
+    return "\n".join([*lines, f"{passed} of {len(results)} checks passed"])
+
+
+def check(name: str) -> list[Result]:
+    """Check the learner or protocol `name`, a learner `package.module:Class`, or "metrics"."""
+    if name == "metrics":
+        return check_metrics()
+    if name.replace("_", "-") in registry.protocol_names():
+        return check_protocol(name)
+    learners = registry.learner_names()
+    if ":" not in name and name.replace("_", "-") not in learners and name not in learners:
+        raise unknown(
+            "learner or protocol", name, [*learners, *registry.protocol_names(), "metrics"]
+        )
+    return check_learner(name)
+
+
+def check_learner(learner: str | type[Learner]) -> list[Result]:
+    """Hold a learner, by name or class, to every check for learners."""
+    cls = registry.learner_class(learner) if isinstance(learner, str) else learner
+    return run_checks(learner_checks(), cls)
+
+
+def learner_checks() -> list[Callable[[type[Learner]], None]]:
+    """Every check for learners."""
+    # ruff thinks these unused; they add their checks to the suite when they are imported
+    from .tools import LEARNER_CHECKS
+
+    return LEARNER_CHECKS
+
+
+def check_protocol(protocol: str | type[Protocol]) -> list[Result]:
+    """Hold a protocol, by name or class, to every check for protocols."""
+    cls = registry.protocol_class(protocol) if isinstance(protocol, str) else protocol
+    return run_checks(protocol_checks(), cls)
+
+
+def protocol_checks() -> list[Callable[[type[Protocol]], None]]:
+    """Every check for protocols."""
+    from . import protocol_label_sets  # noqa: F401  (adds its checks, as above)
+    from .protocol_contract import PROTOCOL_CHECKS
+
+    return PROTOCOL_CHECKS
+
+
+def check_metrics() -> list[Result]:
+    """Hold every metric to every check for metrics; results are named `metric: check`."""
+    from embedbench.scores.metrics import all_metrics
+
+    from .metrics import METRIC_CHECKS
+
+    return [
+        Result(f"{name}: {r.name}", r.demand, r.passed, r.message, r.seconds)
+        for name, metric in all_metrics().items()
+        for r in run_checks(METRIC_CHECKS, metric)
+    ]
+
+
+def run_checks(checks: Iterable[Callable[[T], None]], subject: T) -> list[Result]:
+    """Run checks one after the other; an error inside one is its failure, not the end."""
+    return [_run(c, subject) for c in checks]
+
+
+def _run(check: Callable[[T], None], subject: T) -> Result:
+    began = time.perf_counter()
+    message = ""
+    try:
+        check(subject)
+    except CheckFailed as failure:
+        message = str(failure)
+    except Exception as error:
+        message = f"raised {type(error).__name__}: {error}"
+    demand = (inspect.getdoc(check) or "").partition("\n")[0]
+    name = check.__name__.replace("_", " ")
+    return Result(name, demand, not message, message, time.perf_counter() - began)

@@ -1,0 +1,225 @@
+"""What the checks for learners are made of: teaching, asking, comparing, and looking for memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from embedbench.fields import make
+from embedbench.learning.learner import Learner
+from embedbench.runs.runner import run_stream
+from embedbench.scores.predictions import Predictions
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import Stream
+
+from .suite import demand
+
+SEEDS = Seeds.of(0)
+# Hyperparameters of these names are set small, wherever they stand, so that a check takes no time.
+SMALL: dict[str, Any] = {"units": 32, "projections": 64, "batch_size": 16, "epochs": 3}
+
+LearnerCheck = Callable[[type[Learner]], None]
+LEARNER_CHECKS: list[LearnerCheck] = []
+
+
+def learner_check(check: LearnerCheck) -> LearnerCheck:
+    """Add a check to the suite; it runs on one thread, so that float32 sums have one order."""
+
+    @functools.wraps(check)
+    def on_one_thread(cls: type[Learner]) -> None:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            check(cls)
+        finally:
+            torch.set_num_threads(threads)
+
+    LEARNER_CHECKS.append(on_one_thread)
+    return on_one_thread
+
+
+def small(cls: type[Learner], **more: Any) -> Learner:
+    """A new learner with default hyperparameters, but for those in `SMALL` and `more`."""
+    settings = _small_settings(cls, {**SMALL, **more})
+    learner: Learner = make(cls, settings, name=cls.__name__)
+    return learner
+
+
+def _small_settings(cls: type, small: Mapping[str, Any]) -> dict[str, Any]:
+    demand(
+        dataclasses.is_dataclass(cls),
+        f"{cls.__name__} must be a dataclass: write @dataclass over it",
+    )
+    hints = typing.get_type_hints(cls)
+    found: dict[str, Any] = {}
+    for f in dataclasses.fields(cls):
+        if f.name in small:
+            found[f.name] = small[f.name]
+        elif dataclasses.is_dataclass(hints[f.name]) and isinstance(hints[f.name], type):
+            found[f.name] = _small_settings(hints[f.name], small)
+    return found
+
+
+def settings_of(learner: Any) -> dict[str, Any]:
+    """The hyperparameters of a learner, nested as its fields are."""
+    return dataclasses.asdict(learner)
+
+
+def teach(learner: Learner, stream: Stream, seeds: Seeds = SEEDS) -> Predictions:
+    """Run the learner through the stream; its answers must not be NaN."""
+    predictions, _ = run_stream(stream, learner, seeds)
+    assert isinstance(predictions, Predictions)
+    missing = int((predictions.answer < 0).sum())
+    demand(not missing, f"expected an answer to every sample, got NaN scores for {missing}")
+    return predictions
+
+
+def going_on(learner: Learner, state: dict[str, Any] | None = None) -> AbstractContextManager[Any]:
+    """While open, `start` keeps what was learned, or loads `state` after it."""
+    start = learner.start
+
+    def resume(*told: Any) -> None:
+        if state is not None:
+            start(*told)
+            learner.load_state_dict(state)
+
+    return mock.patch.object(learner, "start", resume)
+
+
+def goes_on_alike(
+    old: Learner, new: Learner, state: dict[str, Any], stream: Stream, rest: Stream
+) -> None:
+    """Teach `rest` of a stream to `old`, and to `new` from `state` on: they must answer alike."""
+    with going_on(new, state):
+        run_stream(rest, new, SEEDS)
+    with going_on(old):
+        run_stream(rest, old, SEEDS)
+    if old.tags.deterministic:
+        demand(
+            same(ask(old, stream), ask(new, stream)),
+            "expected the same learning to follow from the loaded state, it went another way",
+        )
+
+
+def probe(stream: Stream) -> torch.Tensor:
+    """All test samples of the stream, (n, D)."""
+    return torch.cat([e.x.tensor() for e in stream.eval_sets])
+
+
+def ask(
+    learner: Learner, stream: Stream, x: torch.Tensor | None = None, cut: int = 10**6, turn: int = 0
+) -> NDArray[np.float64]:
+    """Scores of `x` (by default the test samples), asked in batches of `cut`, (n, C).
+
+    `turn` is added to the session ids, modulo their number, where the stream reveals them.
+    """
+    sizes = [len(e.x) for e in stream.eval_sets]
+    ids = (torch.repeat_interleave(torch.tensor(sizes)) + turn) % len(sizes)
+    x = probe(stream) if x is None else x
+    ids = ids[: len(x)]
+    out = []
+    with torch.inference_mode():
+        for batch, numbers in zip(torch.split(x, cut), torch.split(ids, cut), strict=True):
+            told = numbers if stream.spec.reveals_session_id else None
+            out.append(torch.as_tensor(learner.scores(batch, session_id=told)))
+    for scores, batch in zip(out, torch.split(x, cut), strict=True):
+        shape = (len(batch), stream.spec.n_classes)
+        demand(
+            scores.shape == shape, f"expected scores of shape {shape}, got {tuple(scores.shape)}"
+        )
+    joined: NDArray[np.float64] = torch.cat(out).double().numpy()
+    return joined
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal to the last bit, through dicts, lists, tensors and arrays."""
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, torch.Tensor | np.ndarray) and isinstance(b, torch.Tensor | np.ndarray):
+        return as_array(a).tobytes() == as_array(b).tobytes() and a.shape == b.shape
+    return bool(a == b)
+
+
+def as_array(value: torch.Tensor | NDArray[Any]) -> NDArray[Any]:
+    """A tensor or array as an array; half precision that NumPy lacks as float32."""
+    if isinstance(value, np.ndarray):
+        return value
+    value = value.detach().cpu()
+    array: NDArray[Any] = (value.float() if value.dtype == torch.bfloat16 else value).numpy()
+    return array
+
+
+def reachable(root: Any) -> Iterator[Any]:
+    """Every tensor, array and number that can be reached from an object, each object once.
+
+    Follows attributes, containers and what functions closed over: what the object holds in memory.
+    """
+    stack, met = [root], set()
+    while stack:
+        value = stack.pop()
+        if id(value) in met or isinstance(value, type):
+            continue
+        met.add(id(value))
+        if isinstance(value, torch.Tensor | np.ndarray | int | float):
+            yield value
+        elif isinstance(value, Mapping):
+            stack += [*value.keys(), *value.values()]
+        elif isinstance(value, list | tuple | set | frozenset) or hasattr(value, "popleft"):
+            stack += [*value]
+        elif callable(value) and getattr(value, "__closure__", None):
+            stack += [cell.cell_contents for cell in value.__closure__]
+        stack += [*getattr(value, "__dict__", {}).values()]
+
+
+def held_bytes(root: Any) -> int:
+    """Bytes of everything reachable: shared memory once, 8 for a number."""
+    storages: dict[int, int] = {}
+    numbers = 0
+    for value in reachable(root):
+        if isinstance(value, torch.Tensor):
+            storage = value.untyped_storage()
+            storages[storage.data_ptr()] = storage.nbytes()
+        elif isinstance(value, np.ndarray):
+            while isinstance(value.base, np.ndarray):
+                value = value.base
+            storages[value.ctypes.data] = value.nbytes
+        else:
+            numbers += 8
+    return numbers + sum(storages.values())
+
+
+def samples_held(root: Any, samples: NDArray[np.float32]) -> int:
+    """How many rows of reachable tables equal a training sample, in whatever precision."""
+    width = samples.shape[1]
+    found = 0
+    for value in reachable(root):
+        if not isinstance(value, torch.Tensor | np.ndarray):
+            continue
+        table = as_array(value)
+        if table.dtype.kind != "f" or table.size == 0 or table.size % width:
+            continue
+        known = {row.tobytes() for row in samples.astype(table.dtype)}
+        found += sum(row.tobytes() in known for row in table.reshape(-1, width))
+    return found
+
+
+def state_bytes(state: Any) -> int:
+    """Bytes of the tensors in a state dict, but for those of optimisers."""
+    if isinstance(state, Mapping):
+        if {"state", "param_groups"} <= state.keys():
+            return 0
+        return sum(state_bytes(v) for v in state.values())
+    if isinstance(state, list | tuple):
+        return sum(state_bytes(v) for v in state)
+    return int(state.nbytes) if isinstance(state, torch.Tensor | np.ndarray) else 0

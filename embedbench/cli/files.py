@@ -1,0 +1,218 @@
+"""The commands on embedding files: extract, import, export, inspect, verify, diff."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from embedbench.errors import UserError
+
+from .options import Device, Json, Overwrite, Quiet, note, show
+
+if TYPE_CHECKING:
+    from embedbench.files.file import EmbeddingFile
+
+Split = Annotated[
+    str | None, typer.Option(help="Test fraction (0.3) or a list file: sample_id,train|val|test.")
+]
+
+
+def extract(
+    source: Annotated[str, typer.Argument(help="Folder, zip, data set name, or 'demo'.")],
+    out: Annotated[Path, typer.Option(help="The embedding file to write.")],
+    backbone: Annotated[
+        str | None,
+        typer.Option(
+            help="A timm model; 'none': a pixel file, of images for learners with a --trunk; "
+            "'pixels': the same images as rows of values; 'log-mel' for sounds."
+        ),
+    ] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help=".safetensors or .pth file, or 'shipped'.")
+    ] = None,
+    layers: Annotated[
+        str,
+        typer.Option(
+            help="Intermediate embeddings: 7,8,9 or last4, which counts the last block; where the "
+            "class token is the embedding, that is the embedding again."
+        ),
+    ] = "",
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    size: Annotated[int | None, typer.Option(help="Input size in pixels, or in seconds.")] = None,
+    split: Split = None,
+    group: Annotated[
+        str | None, typer.Option(help="What must not straddle a split: stem, parent or a regex.")
+    ] = None,
+    device: Device = "auto",
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out unreadable files.")
+    ] = False,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+) -> None:
+    """Cache embeddings of images by a pretrained backbone, images, or log-mel frames of sounds."""
+    from embedbench.extract.pipeline import extract as run_extraction
+
+    from .progress import bar
+
+    with bar("files", quiet) as advance:
+        file = run_extraction(
+            source,
+            out,
+            backbone=backbone,
+            weights=weights,
+            layers=[part for part in layers.split(",") if part],
+            dtype=dtype,
+            size=size,
+            split=split,
+            group=group,
+            device=device,
+            skip_bad=skip_bad,
+            overwrite=overwrite,
+            progress=advance,
+            notify=note,
+        )
+    print(_written(file))
+
+
+def import_command(
+    source: Annotated[Path, typer.Argument(metavar="SRC", help="npz, npy, IDX or AudioSet.")],
+    out: Annotated[Path, typer.Option(help="The embedding file to write.")],
+    labels: Annotated[Path | None, typer.Option(help="Labels of a features .npy file.")] = None,
+    group: Annotated[str | None, typer.Option(help="Key of the npz that groups samples.")] = None,
+    split: Split = None,
+    classes: Annotated[int | None, typer.Option(help="How many of AudioSet's (100).")] = None,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make an embedding file from features in another format."""
+    from embedbench.files.exchange import import_file
+    from embedbench.files.formats.audioset import told
+
+    from .progress import bar
+
+    with bar("files", quiet) as advance:
+        file = import_file(
+            source,
+            out,
+            labels=labels,
+            group=group,
+            split=split,
+            classes=classes,
+            overwrite=overwrite,
+            progress=advance,
+        )
+    if "selection" in file.provenance:
+        note(told(file.provenance["selection"]))
+    print(_written(file))
+
+
+def _written(file: EmbeddingFile) -> str:
+    """One line on a file that was written."""
+    n, *sample = file.shape
+    if len(sample) == 1:
+        return f"{file.path}: {n} samples of {sample[0]} features"
+    return f"{file.path}: {n} images of {' x '.join(map(str, sample))}"
+
+
+def export(
+    file: Annotated[Path, typer.Argument(help="An embedding file.")],
+    out: Annotated[Path, typer.Option(help="The npz to write.")],
+    overwrite: Overwrite = False,
+) -> None:
+    """Write an embedding file as npz."""
+    from embedbench.files.exchange import export_file
+
+    export_file(file, out, overwrite=overwrite)
+    print(out)
+
+
+def inspect(
+    file: Annotated[Path, typer.Argument(help="An embedding file.")],
+    redundancy: Annotated[
+        bool, typer.Option("--redundancy", help="Count the features that are not redundant.")
+    ] = False,
+    discretise: Annotated[
+        str | None, typer.Option(help="Intervals for that: mdlp (default) or frequency.")
+    ] = None,
+    heatmap: Annotated[
+        Path | None, typer.Option(metavar="PNG", help="Draw what any two features share.")
+    ] = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Show what an embedding file holds and what made it."""
+    from embedbench.files.file import EmbeddingFile
+    from embedbench.files.inspect import card, card_text
+
+    opened = EmbeddingFile.open(file)
+    found = card(opened)
+    if redundancy or discretise or heatmap:
+        from embedbench.files.redundancy import redundancy as analyse
+        from embedbench.files.redundancy import su_matrix
+
+        from .progress import bar
+
+        if heatmap is not None and heatmap.exists() and not overwrite:
+            raise UserError(f"{heatmap} is there already; name another file or add --overwrite")
+        with bar("features", quiet) as advance:
+            found["redundancy"], codes = analyse(opened, discretise or "mdlp", progress=advance)
+            if heatmap is not None:
+                from embedbench.reports.plots import save_map
+
+                matrix = su_matrix(codes, lambda *n: advance(*n, "heat map"))
+                save_map(matrix, heatmap, "feature", "symmetric uncertainty")
+    show(found, card_text, as_json)
+
+
+def order(
+    file: Annotated[Path, typer.Argument(help="An embedding file.")],
+    kind: Annotated[str, typer.Option(help="natural, random, icarl1993, coarse, max-confusion, …")],
+    out: Annotated[Path, typer.Option(help="The order file to write, JSON.")],
+    seed: Annotated[int, typer.Option(help="Of the draw, the probe, the annealing.", min=0)] = 0,
+    sessions: Annotated[int, typer.Option(help="Sessions of a task-confusion order.")] = 10,
+    base: Annotated[int, typer.Option(help="Classes of the first; 0: all equal.", min=0)] = 0,
+    confusion: Annotated[
+        str, typer.Option(help="Of a probe's errors: cross-fitted, or train as in the paper.")
+    ] = "cross-fitted",
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Order the classes of an embedding file, for run --order. Confusion is of training data."""
+    from embedbench.files.file import EmbeddingFile
+    from embedbench.streams.orders import make_order, order_text, write_order
+
+    opened = EmbeddingFile.open(file)
+    if out.exists() and not overwrite:
+        raise UserError(f"{out} is there already; name another file or add --overwrite")
+    found = make_order(opened, kind, seed=seed, sessions=sessions, base=base, confusion=confusion)
+    write_order(found, out)
+    show(found, order_text, as_json)
+    note(f"wrote {out}")
+
+
+def verify(
+    file: Annotated[Path, typer.Argument(help="An embedding file.")], as_json: Json = False
+) -> None:
+    """Check every checksum of an embedding file. Exit 1 and name the rows if any fails."""
+    from embedbench.files.inspect import verify as verify_file
+
+    damage = verify_file(file)
+    show({"file": str(file), "damage": damage}, lambda _: "\n".join(damage or ["sound"]), as_json)
+    if damage:
+        raise typer.Exit(1)
+
+
+def diff(
+    a: Annotated[Path, typer.Argument(metavar="A")],
+    b: Annotated[Path, typer.Argument(metavar="B")],
+    as_json: Json = False,
+) -> None:
+    """Compare two embedding files. Samples, bits, directions, neighbours, scores."""
+    from embedbench.files.inspect import diff as diff_files
+    from embedbench.files.inspect import diff_text
+
+    show(diff_files(a, b), diff_text, as_json)

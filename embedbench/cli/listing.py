@@ -1,0 +1,97 @@
+"""What `embedbench list` shows, read from source text: nothing is imported that needs torch."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+from pathlib import Path
+
+from embedbench.errors import UserError, unknown
+from embedbench.runs import registry
+
+KINDS = ("learners", "protocols", "metrics", "backbones")
+
+
+def entries(kind: str) -> list[dict[str, str]]:
+    """Name and one-line summary of everything of a kind."""
+    here = Path(__file__).parents[1]
+    if kind == "learners":
+        return _room(here / "models", registry.learner_names())
+    if kind == "protocols":
+        return _room(here / "protocols", registry.protocol_names())
+    if kind == "metrics":
+        found = [
+            *_functions(here / "scores" / "metrics.py", ["scores", "reference"]),
+            *_functions(here / "scores" / "rescaled.py", ["scores"]),
+            *_functions(here / "scores" / "few_shot.py", ["accuracies"]),
+        ]
+        return [{"name": f.name, "summary": _first_line(f)} for f in found]
+    if kind == "backbones":
+        return _backbones()
+    raise unknown("listing", kind, KINDS)
+
+
+def _functions(path: Path, takes: list[str]) -> list[ast.FunctionDef]:
+    """Public functions of a module that take these arguments first, but for those of all."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [
+        n
+        for n in tree.body
+        if isinstance(n, ast.FunctionDef)
+        and [a.arg for a in n.args.args][: len(takes)] == takes
+        and not n.name.startswith("_")
+        and n.name not in ("compute", "curves", "curves_of")
+    ]
+
+
+def _room(folder: Path, names: list[str]) -> list[dict[str, str]]:
+    found = []
+    for name in names:
+        path = folder / f"{name.replace('-', '_')}.py"
+        summary = "from an installed package"
+        if name in registry.ALIASES:
+            same, given = registry.ALIASES[name], registry.alias_settings(name)
+            shown = ", ".join(f"{k}={v}" for k, v in given.items())
+            summary = f"{same} with {shown}" if given else f"another name of {same}"
+        if path.is_file():
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            public = [
+                n
+                for n in tree.body
+                if isinstance(n, ast.ClassDef)
+                and not n.name.startswith("_")
+                and {b.id for b in n.bases if isinstance(b, ast.Name)} & {"Learner", "Protocol"}
+            ]
+            summary = _first_line(public[0])
+        found.append({"name": name, "summary": summary})
+    return found
+
+
+def _first_line(node: ast.ClassDef | ast.FunctionDef) -> str:
+    return (ast.get_docstring(node) or "").partition("\n")[0]
+
+
+def _backbones() -> list[dict[str, str]]:
+    """Ours, and every model that timm or we enter in timm's registry, found in the source."""
+    spec = importlib.util.find_spec("timm")
+    if spec is None or spec.origin is None:
+        raise UserError("timm is not installed; install it with: pip install timm")
+    pattern = re.compile(r"^@register_model\s+def (\w+)\(", re.MULTILINE)
+    names: dict[str, str] = {}
+    for path in sorted((Path(spec.origin).parent / "models").glob("*.py")):
+        for name in pattern.findall(path.read_text(encoding="utf-8")):
+            names[name] = f"timm, {path.stem}"
+    ours = Path(__file__).parents[1] / "networks" / "timm_models.py"
+    for name in pattern.findall(ours.read_text(encoding="utf-8")):
+        names[name] = "a network of the papers, to be pretrained"
+    listed = [{"name": n, "summary": names[n]} for n in sorted(names)]
+    return [
+        {"name": "pixels", "summary": "flattened raw values, divided by 255"},
+        {"name": "none", "summary": "no backbone: the images themselves, a pixel file"},
+        {
+            "name": "log-mel",
+            "summary": "of sounds: log-mel frames, one a second",
+        },
+        *listed,
+    ]

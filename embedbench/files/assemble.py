@@ -1,0 +1,199 @@
+"""Putting rows, samples and provenance together into one HDF5 file, as docs/format.md says."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.errors import UserError
+
+from . import layout
+from .samples import SPLITS, Samples
+
+_LAYER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
+_LAYER = (layout.TABLES[layout.EMBEDDING],)  # what a layer is
+
+
+def assemble(
+    path: Path,
+    samples: Samples,
+    provenance: Mapping[str, Any],
+    chunks: Iterable[Mapping[str, NDArray[Any]]],
+    *,
+    compress: bool = False,
+) -> None:
+    """Write a whole file from runs of consecutive rows, each holding every feature table.
+
+    The rows are held one chunk at a time, so memory stays flat in the number of rows. After an
+    error, what was written is the caller's to remove.
+    """
+    samples.check()
+    provenance = _completed(provenance, samples)
+    text = layout.canonical_json(provenance).encode()
+    recipe = layout.recipe_digest(provenance)
+    try:
+        with h5py.File(path, "w", libver=("v108", "v108")) as file:
+            layout.set_attribute(file, "format", layout.FORMAT)
+            layout.set_attribute(file, "format_version", layout.VERSION)
+            file.create_group("layers")
+            sums = file.create_group("checksums")
+            sums.create_group("layers")
+            kind, tables = _write_features(file, samples, chunks, compress=compress)
+            layout.set_attribute(file, "kind", kind)
+            _write_samples(file, samples)
+            _write_column(file, "provenance", np.array(text))
+            digests = file.create_group("digests")
+            layout.set_attribute(digests, "samples", samples.digest())
+            layout.set_attribute(digests, "recipe", recipe)
+            layout.set_attribute(digests, "content", layout.content_digest(tables))
+            layout.set_attribute(sums, "metadata", layout.metadata_digest(file))
+    except OSError as error:
+        raise UserError(f"could not write {path} ({error}); is the disk full?") from error
+
+
+def check_rows(
+    table: str, rows: NDArray[Any], first: int, ids: Sequence[str] | NDArray[np.str_]
+) -> None:
+    """Raise UserError unless rows are embeddings or images, as `_layout.TABLES` says, and finite.
+
+    Parameters
+    ----------
+    table
+        ``features`` or ``layers/NAME``.
+    rows
+        The rows to check.
+    first
+        Number of the first of them in the file.
+    ids
+        Ids of all samples, to name the bad one; may be empty where they are not known yet.
+    """
+    layer = table.removeprefix("layers/")
+    if table != "features" and (layer == table or not _LAYER_NAME.fullmatch(layer)):
+        raise UserError(f"layer name {layer!r} must be letters, digits, '.', '_' and '-' only.")
+    kind = layout.kind_of(rows.dtype, rows.shape)
+    if kind is None or (table != "features" and kind != layout.EMBEDDING):
+        either = ", or ".join(layout.TABLES.values() if table == "features" else _LAYER)
+        raise UserError(
+            f"{table} must be {either}, not {rows.dtype} of shape {rows.shape}; convert it first."
+        )
+    if kind == layout.EMBEDDING and not np.isfinite(rows).all():
+        bad = int(np.argmin(np.isfinite(rows).all(axis=1)))
+        who = f" (sample {str(ids[first + bad])!r})" if first + bad < len(ids) else ""
+        raise UserError(
+            f"row {first + bad} of {table}{who} holds NaN or infinite values; "
+            "remove that sample, or compute it in float32."
+        )
+
+
+class _Table:
+    """One feature table being written: rows go in, block checksums come out."""
+
+    def __init__(self, file: h5py.File, name: str, rows: NDArray[Any], n: int, compress: bool):
+        self.name = name
+        self.dtype = layout.FEATURE_TYPES[rows.dtype.name]
+        self.shape = (n, *rows.shape[1:])
+        storage = {"chunks": (min(n, layout.BLOCK), *rows.shape[1:])} if compress else {}
+        filters = {"compression": "gzip", "compression_opts": 2, "shuffle": True}
+        self.data = file.create_dataset(
+            name, self.shape, self.dtype, **storage, **(filters if compress else {})
+        )
+        self.filled = 0
+        self.sums = bytearray()
+        self._hash = hashlib.sha256()
+
+    def add(self, rows: NDArray[Any], ids: NDArray[np.str_]) -> None:
+        check_rows(self.name, rows, self.filled, ids)
+        room = self.shape[0] - self.filled
+        if rows.shape[1:] != self.shape[1:] or rows.dtype != self.dtype or len(rows) > room:
+            raise UserError(
+                f"{self.name} began as {self.dtype} of shape {self.shape}; rows "
+                f"{self.filled} on came as {rows.dtype} of shape {rows.shape}."
+            )
+        rows = np.ascontiguousarray(rows, dtype=self.dtype)
+        self.data[self.filled : self.filled + len(rows)] = rows
+        while len(rows):
+            part = rows[: layout.BLOCK - self.filled % layout.BLOCK]
+            self._hash.update(part.view(np.uint8).data)
+            self.filled += len(part)
+            rows = rows[len(part) :]
+            if self.filled % layout.BLOCK == 0 or self.filled == self.shape[0]:
+                self.sums += self._hash.digest()
+                self._hash = hashlib.sha256()
+
+
+def _write_features(
+    file: h5py.File,
+    samples: Samples,
+    chunks: Iterable[Mapping[str, NDArray[Any]]],
+    *,
+    compress: bool,
+) -> tuple[str, list[tuple[str, bytes]]]:
+    """Write all feature tables; return the kind of file, and each one's signature and checksums."""
+    n = len(samples.ids)
+    tables: dict[str, _Table] = {}
+    for chunk in chunks:
+        for name, rows in chunk.items():
+            if name not in tables:
+                check_rows(name, rows, 0, samples.ids)
+                tables[name] = _Table(file, name, rows, n, compress)
+            tables[name].add(rows, samples.ids)
+    if "features" not in tables:
+        raise UserError("no features came; give a table 'features' of shape (N, D).")
+    for table in tables.values():
+        if table.filled != n:
+            raise UserError(
+                f"{table.name} has {table.filled} rows for {n} sample ids; give one row per sample."
+            )
+        _write_sums(file, table.name, bytes(table.sums))
+    kind = layout.kind_of(tables["features"].dtype, tables["features"].shape)
+    assert kind is not None
+    if kind == layout.PIXELS and len(tables) > 1:
+        raise UserError("images have no layers beside them; leave the layers out.")
+    return kind, [
+        (layout.table_signature(table.name, table.dtype, table.shape), bytes(table.sums))
+        for table in tables.values()
+    ]
+
+
+def _write_samples(file: h5py.File, samples: Samples) -> None:
+    columns = {
+        "labels": samples.labels.astype("<i4"),
+        "split": samples.split,
+        "sample_ids": layout.pack_strings(samples.ids),
+    }
+    for name, values in columns.items():
+        _write_column(file, name, values)
+        blocks = layout.block_ranges(len(values))
+        _write_sums(file, name, b"".join(layout.block_digest(values[a:b]) for a, b in blocks))
+    meaning = ", ".join(f"{number} {name}" for number, name in enumerate(SPLITS))
+    layout.set_attribute(file["split"], "meaning", meaning)
+    _write_column(file, "classes", layout.pack_strings(samples.classes))
+    _write_column(file, "parents", samples.parents.astype("<i4"))
+
+
+def _write_column(file: h5py.File, name: str, values: NDArray[Any]) -> None:
+    if values.dtype.kind == "S":
+        values = values.astype(h5py.string_dtype("utf-8", values.dtype.itemsize))
+    file.create_dataset(name, data=values)
+
+
+def _write_sums(file: h5py.File, name: str, sums: bytes) -> None:
+    file[f"checksums/{name}"] = np.frombuffer(sums, np.uint8).reshape(-1, 32)
+
+
+def _completed(provenance: Mapping[str, Any], samples: Samples) -> dict[str, Any]:
+    """Return the provenance with date, writer and sample list filled in where they are missing."""
+    made_by = {"embedbench": metadata.version("embedbench-cl")}
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    source = {"sample_list_sha256": samples.digest(), **(provenance.get("source") or {})}
+    filled = {"date_utc": now, "made_by": made_by, "skipped": []}
+    return {**filled, **provenance, "source": source}

@@ -1,0 +1,240 @@
+"""The embedding file: one data set through one backbone, with what is needed to trust it.
+
+Needs NumPy and h5py only. ``embedbench.files.writer`` makes these files;
+docs/format.md describes them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.errors import DamagedFileError, UserError, unknown
+
+from . import disk, layout
+from .samples import Samples
+
+FINAL = "final"  # what the embedding that is no intermediate layer is called
+
+
+@dataclass(frozen=True)
+class EmbeddingFile:
+    """The metadata of one embedding file; ``read`` gives its features.
+
+    Parameters
+    ----------
+    path
+        Where it lies.
+    samples
+        Ids, labels, splits and class hierarchy.
+    provenance
+        What made it: backbone, preprocessing, arithmetic, source, date, skipped samples.
+    digests
+        SHA-256 of ``samples``, of the ``recipe`` and of the ``content``.
+    kind
+        ``embedding``, or ``pixels``: the features are images.
+    shape
+        (N, D) of the features, or (N, H, W, C) of images.
+    dtype
+        Stored type of the features: float32 or float16, of images uint8.
+    layers
+        Width of each intermediate embedding, by name.
+    """
+
+    path: Path
+    samples: Samples
+    provenance: dict[str, Any]
+    digests: dict[str, str]
+    kind: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    layers: dict[str, int]
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """Read and check the metadata of a file; the features stay on disk.
+
+        Raises
+        ------
+        UserError
+            There is no such file, it is not an embedding file, or its version is unknown.
+        DamagedFileError
+            It is incomplete, or its metadata, labels, splits or ids fail their checksums.
+        """
+        path = Path(path)
+        with disk.opened(path) as file:
+            disk.check_format(path, file)
+            disk.check_metadata(path, file)
+            samples = Samples(
+                ids=layout.unpack_strings(file["sample_ids"][()]),
+                labels=file["labels"][()],
+                split=file["split"][()],
+                classes=tuple(layout.unpack_strings(file["classes"][()]).tolist()),
+                parents=file["parents"][()],
+            )
+            features = file["features"]
+            digests = {key: layout.attribute(file["digests"], key) for key in file["digests"].attrs}
+            found = cls(
+                path=path,
+                samples=samples,
+                provenance=json.loads(bytes(file["provenance"][()])),
+                digests=digests,
+                kind=layout.attribute(file, "kind"),
+                shape=features.shape,
+                dtype=features.dtype,
+                layers={name: int(table.shape[1]) for name, table in file["layers"].items()},
+            )
+        samples.check()
+        if samples.digest() != digests["samples"]:
+            raise DamagedFileError(f"{path}: the samples do not match their digest; make it again.")
+        return found
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """(N,) index of the leaf class."""
+        return self.samples.labels
+
+    @property
+    def split(self) -> NDArray[np.uint8]:
+        """(N,) TRAIN, VAL or TEST."""
+        return self.samples.split
+
+    @property
+    def sample_ids(self) -> NDArray[np.str_]:
+        """(N,) names of the samples."""
+        return self.samples.ids
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """(C,) names; leaves first."""
+        return self.samples.classes
+
+    @property
+    def parents(self) -> NDArray[np.int64]:
+        """(C,) index of each class's parent, -1 where there is none."""
+        return self.samples.parents
+
+    def width(self, embedding: str = FINAL) -> int:
+        """Return the values of one sample: D, of a layer D_l, of an image H·W·C."""
+        return math.prod(self.shape[1:]) if embedding == FINAL else self.layers[embedding]
+
+    def tables(self, layers: Sequence[str] = (), embedding: str = FINAL) -> list[str]:
+        """Return the names of the feature tables: ``features``, then the named layers.
+
+        A layer given as `embedding` takes the place of ``features``.
+        """
+        own = () if embedding == FINAL else (embedding,)
+        for name in (*own, *layers):
+            if name not in self.layers:
+                raise unknown(f"layer of {self.path}", name, self.layers)
+        named = [f"layers/{name}" for name in (*own, *layers)]
+        return named if own else ["features", *named]
+
+    def blocks(self, table: str) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield (first row, rows as stored) of a feature table, each block verified first."""
+        with disk.opened(self.path) as file:
+            sums = file[f"checksums/{table}"][()]
+            for block, (first, end) in enumerate(layout.block_ranges(self.shape[0])):
+                rows = disk.read_rows(file, table, first, end)
+                if rows is None or layout.block_digest(rows) != sums[block].tobytes():
+                    raise disk.damaged_error(self.path, [(table, first, end)])
+                yield first, rows
+
+    def read(self, layers: Sequence[str] = (), embedding: str = FINAL) -> NDArray[np.float32]:
+        """Read and verify the features, or the layer `embedding`, followed by the named layers.
+
+        Returns
+        -------
+        (N, D + D_1 + ...) float32, filled in one pass.
+
+        Raises
+        ------
+        DamagedFileError
+            Blocks do not match their checksums; the message names the rows.
+        UserError
+            The file holds images, a layer is unknown, or a value is NaN or infinite.
+        """
+        if self.kind != layout.EMBEDDING:
+            raise UserError(
+                f"{self.path} holds images, and this takes embeddings: make a file of them with "
+                "`embedbench extract SOURCE --backbone NAME --out FILE`."
+            )
+        tables = self.tables(layers, embedding)
+        widths = [self.width(embedding), *(self.layers[name] for name in layers)]
+        out = np.empty((self.shape[0], sum(widths)), dtype=np.float32)
+        parts = np.split(out, np.cumsum(widths)[:-1], axis=1)  # views
+        self._fill(zip(tables, parts, strict=True))
+        return out
+
+    def images(self) -> NDArray[np.uint8]:
+        """Read and verify the images of a pixel file, (N, H, W, C).
+
+        Raises
+        ------
+        DamagedFileError
+            As of `read`.
+        UserError
+            The file holds embeddings.
+        """
+        if self.kind != layout.PIXELS:
+            raise UserError(
+                f"{self.path} holds embeddings, and this takes images: make a file of them with "
+                "`embedbench extract SOURCE --backbone none --out FILE`."
+            )
+        out = np.empty(self.shape, dtype=np.uint8)
+        self._fill([("features", out)])
+        return out
+
+    def _fill(self, targets: Iterable[tuple[str, NDArray[Any]]]) -> None:
+        """Read tables, by name, each into its array, and verify them."""
+        damage: list[tuple[str, int, int]] = []
+        pending: deque[tuple[tuple[str, int, int], Future[str]]] = deque()
+
+        def settle() -> None:
+            where, future = pending.popleft()
+            problem = future.result()
+            if problem == "damaged":
+                damage.append(where)
+            elif problem:
+                raise UserError(f"{self.path}: {where[0]} {problem}; extract the file again.")
+
+        with disk.opened(self.path) as file, ThreadPoolExecutor(4) as pool:
+            for table, target in targets:
+                sums = file[f"checksums/{table}"][()]
+                for block, (first, end) in enumerate(layout.block_ranges(self.shape[0])):
+                    rows = disk.read_rows(file, table, first, end)
+                    job = pool.submit(_place, target, first, rows, sums[block].tobytes())
+                    pending.append(((table, first, end), job))
+                    if len(pending) > 8:  # bounds the memory beside `out`
+                        settle()
+            while pending:
+                settle()
+        if damage:
+            raise disk.damaged_error(self.path, damage)
+
+    def damaged_rows(self) -> list[tuple[str, int, int]]:
+        """Return (table, first row, row after the last) of every block with a wrong checksum."""
+        return disk.damaged_rows(self.path)
+
+
+def _place(target: NDArray[Any], first: int, rows: NDArray[Any] | None, sha: bytes) -> str:
+    """Copy a block into place; return what is wrong with it, or nothing."""
+    if rows is None or layout.block_digest(rows) != sha:
+        return "damaged"
+    target[first : first + len(rows)] = rows
+    if rows.dtype.kind != "f":
+        return ""
+    finite = np.isfinite(rows)
+    if not finite.all():
+        return f"row {first + int(np.argmin(finite.all(axis=1)))} holds NaN or infinite values"
+    return ""

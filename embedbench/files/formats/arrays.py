@@ -1,0 +1,217 @@
+"""What ``import`` reads, brought to one form: npz, npy pairs, MNIST's IDX files, AudioSet."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.errors import UserError, unknown
+from embedbench.files import layout
+from embedbench.files.samples import SPLITS, TEST, Samples
+
+from .audioset import N_CLASSES, Progress, is_audioset, read_audioset
+from .idx import is_idx, pixels, pixels_recipe, read_idx
+
+_KEYS = {
+    "features": ("features", "X", "x", "embeddings"),
+    "labels": ("labels", "y", "targets"),
+    "classes": ("classes", "class_names", "names"),
+    "ids": ("sample_ids", "ids"),
+    "groups": ("groups", "group"),
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a source holds, before the splits are made."""
+
+    features: NDArray[Any]
+    labels: NDArray[np.int64]
+    classes: tuple[str, ...]
+    parents: NDArray[np.int64]
+    ids: NDArray[np.str_]
+    split: NDArray[np.uint8] | None
+    groups: list[str] | None
+    provenance: dict[str, Any]
+    layers: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+
+def read_source(
+    src: Path,
+    labels: Path | None,
+    group: str | None,
+    classes: int | None,
+    progress: Progress,
+) -> Source:
+    """Read features, labels and what else a source brings; see ``exchange.import_file``."""
+    if not src.exists():
+        raise UserError(f"there is no {src}; give an npz or npy file or a directory.")
+    if labels is not None and src.suffix != ".npy":
+        raise UserError(f"--labels goes with a features file NAME.npy, not with {src}.")
+    if src.is_dir() and is_audioset(src):
+        return _from_samples(src, group, *read_audioset(src, classes or N_CLASSES, progress))
+    if classes is not None:
+        raise UserError(f"--classes chooses among AudioSet's, and {src} is not AudioSet; drop it.")
+    if src.is_dir() and is_idx(src):
+        samples, images = read_idx(src)
+        source = {"name": src.resolve().name, "revision": "", "licence": ""}
+        provenance = {**pixels_recipe(), "source": source}
+        return _from_samples(src, group, samples, pixels(images), provenance)
+    if src.is_dir() and (src / "features.npy").is_file():
+        arrays = {path.stem: _load(path) for path in sorted(src.glob("*.npy"))}
+    elif src.suffix == ".npy":
+        if labels is None:
+            raise UserError(f"{src} has no labels; name their npy file with --labels.")
+        arrays = {"features": _load(src), "labels": _load(labels)}
+    elif src.suffix == ".npz":
+        arrays = _load(src)
+    else:
+        raise UserError(
+            f"{src} is nothing that import reads; give an npz file, a features file NAME.npy with "
+            "--labels, a directory with features.npy and labels.npy, MNIST's IDX files, or "
+            "AudioSet's folders of TFRecords."
+        )
+    return _from_arrays(arrays, src, group)
+
+
+def _load(path: Path) -> Any:
+    """Return the array of an npy file (mapped, not read) or the arrays of an npz file."""
+    try:
+        if path.suffix == ".npy":
+            return np.load(path, mmap_mode="r", allow_pickle=False)
+        with np.load(path, allow_pickle=False) as archive:
+            return {key: archive[key] for key in archive}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise UserError(
+            f"{path} cannot be read ({error}); save plain numeric and text arrays, not objects."
+        ) from error
+
+
+def _from_samples(
+    src: Path,
+    group: str | None,
+    samples: Samples,
+    features: NDArray[np.float32],
+    provenance: dict[str, Any],
+) -> Source:
+    """Return what a data set with a split of its own holds."""
+    if group is not None:
+        raise UserError(f"{src} has its own layout and no key {group!r}; drop --group.")
+    return Source(
+        features=features,
+        labels=samples.labels,
+        classes=samples.classes,
+        parents=samples.parents,
+        ids=samples.ids,
+        split=samples.split,
+        groups=None,
+        provenance=provenance,
+    )
+
+
+def _from_arrays(arrays: Mapping[str, NDArray[Any]], src: Path, group: str | None) -> Source:
+    found = {
+        what: next((arrays[key] for key in keys if key in arrays), None)
+        for what, keys in _KEYS.items()
+    }
+    features, given = found["features"], found["labels"]
+    if features is None or given is None:
+        raise UserError(
+            f"{src} must hold 'features' and 'labels', and it holds {', '.join(arrays)}; "
+            "rename them when you save it."
+        )
+    if features.dtype == np.float64:
+        features = features.astype(np.float32)
+    if group is not None and group not in arrays:
+        raise unknown(f"key of {src}", group, arrays)
+    groups = arrays[group] if group is not None else found["groups"]
+    labels, classes = _label_classes(given, found["classes"])
+    split = None if "split" not in arrays else _split_numbers(arrays["split"])
+    ids = found["ids"]
+    return Source(
+        features=features,
+        labels=labels,
+        classes=classes,
+        parents=np.asarray(arrays.get("parents", np.full(len(classes), -1))),
+        ids=_default_ids(len(labels), split) if ids is None else np.asarray(ids, dtype=np.str_),
+        split=split,
+        groups=None if groups is None else groups.astype(np.str_).tolist(),
+        provenance=_provenance(arrays, features, src),
+        layers={k.removeprefix("layer/"): v for k, v in arrays.items() if k.startswith("layer/")},
+    )
+
+
+def _label_classes(
+    given: NDArray[Any], names: NDArray[Any] | None
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return labels as indices, and the class names; without names, the values name themselves."""
+    if given.ndim != 1 or given.dtype.kind not in "iuU":
+        raise UserError(
+            f"labels must be one integer or text per sample, not {given.dtype} of shape "
+            f"{given.shape}; convert them first."
+        )
+    if names is None:
+        if given.dtype.kind == "i" and given.size and given.min() < 0:
+            raise UserError(f"label {given.min()} is negative; leave unlabelled samples out.")
+        values, labels = np.unique(given, return_inverse=True)
+        return labels.astype(np.int64), tuple(str(value) for value in values)
+    classes = tuple(str(name) for name in names)
+    if given.dtype.kind != "U":
+        return given.astype(np.int64), classes
+    index = {name: number for number, name in enumerate(classes)}
+    for value in given.tolist():
+        if value not in index:
+            raise unknown("label", value, classes)
+    return np.array([index[value] for value in given.tolist()], dtype=np.int64), classes
+
+
+def _split_numbers(split: NDArray[Any]) -> NDArray[np.uint8]:
+    if split.dtype.kind != "U":
+        return split  # Samples checks numbers
+    for value in np.unique(split).tolist():
+        if value not in SPLITS:
+            raise unknown("split", value, SPLITS)
+    return np.array([SPLITS.index(value) for value in split.tolist()], dtype=np.uint8)
+
+
+def _default_ids(n: int, split: NDArray[np.uint8] | None) -> NDArray[np.str_]:
+    """Return ``00000`` on, or ``train/00000`` on within each split."""
+    if split is None:
+        return np.array([f"{row:05d}" for row in range(n)], dtype=np.str_)
+    count = dict.fromkeys(range(TEST + 1), -1)
+    ids = []
+    for part in split.tolist():
+        count[part] = count.get(part, -1) + 1
+        ids.append(f"{SPLITS[part] if part <= TEST else part}/{count[part]:05d}")
+    return np.array(ids, dtype=np.str_)
+
+
+def _provenance(
+    arrays: Mapping[str, NDArray[Any]], features: NDArray[Any], src: Path
+) -> dict[str, Any]:
+    """Return the provenance that came along, or one that says that it is not known.
+
+    The digest of the features stands in for the backbone, so that features of two unknown
+    backbones do not pass for features of one.
+    """
+    if "provenance" in arrays:
+        try:
+            provenance: dict[str, Any] = json.loads(str(arrays["provenance"][()]))
+        except ValueError as error:
+            raise UserError(f"{src}: 'provenance' is no JSON text ({error}).") from error
+        return provenance
+    sums = (layout.block_digest(features[a:b]) for a, b in layout.block_ranges(len(features)))
+    made = layout.sha256_parts([("features", b"".join(sums))])
+    return {
+        "backbone": {"name": "unknown", "features_sha256": made},
+        "preprocessing": {},
+        "arithmetic": {"dtype": features.dtype.name},
+        "source": {"name": src.stem, "revision": "", "licence": ""},
+    }

@@ -1,0 +1,123 @@
+"""MNIST's IDX files."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.errors import UserError
+from embedbench.files.samples import SPLITS, TEST, TRAIN, Samples
+
+_PREFIXES = {TRAIN: "train", TEST: "t10k"}
+
+
+def is_idx(directory: Path) -> bool:
+    """Return whether a directory holds MNIST's training images, plain or gzipped."""
+    return _find(directory, "train-images-idx3") is not None
+
+
+def read_idx(directory: Path) -> tuple[Samples, NDArray[np.uint8]]:
+    """Read MNIST's four IDX files, plain or gzipped: train-* is train, t10k-* is test.
+
+    **Source** Yann LeCun's description of the IDX format: two zero bytes, the element type (8:
+    unsigned byte), the number of axes, their sizes as big-endian 32-bit integers, the values.
+
+    Returns
+    -------
+    The samples, named ``train/00000`` and ``test/00000`` on in the files' order with the digits as
+    classes, and the (N, H, W) images.
+
+    Raises
+    ------
+    UserError
+        A file is missing, cannot be unpacked, is cut short, or does not belong to the others.
+    """
+    images, labels, ids, split = [], [], [], []
+    for part, prefix in _PREFIXES.items():
+        images.append(_read_file(directory, f"{prefix}-images-idx3", 3))
+        labels.append(_read_file(directory, f"{prefix}-labels-idx1", 1))
+        if len(images[-1]) != len(labels[-1]) or images[-1].shape[1:] != images[0].shape[1:]:
+            raise UserError(
+                f"{directory}: {prefix} images of shape {images[-1].shape} and "
+                f"{len(labels[-1])} labels do not belong together; fetch the four files again."
+            )
+        ids += [f"{SPLITS[part]}/{row:05d}" for row in range(len(labels[-1]))]
+        split += [part] * len(labels[-1])
+    y = np.concatenate(labels).astype(np.int64)
+    n_classes = int(y.max(initial=0)) + 1
+    samples = Samples(
+        ids=np.array(ids, dtype=np.str_),
+        labels=y,
+        split=np.array(split, dtype=np.uint8),
+        classes=tuple(str(label) for label in range(n_classes)),
+        parents=np.full(n_classes, -1),
+    )
+    return samples, np.concatenate(images)
+
+
+def pixels(images: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Return images as rows of values between 0 and 1: stored value / 255, row by row.
+
+    Parameters
+    ----------
+    images
+        (N, H, W) or (N, H, W, C).
+
+    Returns
+    -------
+    (N, H·W·C) float32.
+    """
+    out = np.empty((len(images), math.prod(images.shape[1:])), dtype=np.float32)
+    np.divide(images.reshape(out.shape), np.float32(255), out=out)
+    return out
+
+
+def pixels_recipe() -> dict[str, Any]:
+    """Return the provenance's recipe of raw pixels, the same as that of ``--backbone pixels``."""
+    return {
+        "backbone": {
+            "name": "pixels",
+            "library": "embedbench",
+            "library_version": "",
+            "weights_id": "",
+            "weights_sha256": "",
+            "layer": "input",
+            "pooling": "none",
+        },
+        "preprocessing": {"scale": "value / 255", "layout": "row by row"},
+        "arithmetic": {"dtype": "float32", "device_kind": "cpu"},
+    }
+
+
+def _find(directory: Path, stem: str) -> Path | None:
+    for name in (f"{stem}-ubyte", f"{stem.replace('-idx', '.idx')}-ubyte"):
+        for path in (directory / name, directory / f"{name}.gz"):
+            if path.is_file():
+                return path
+    return None
+
+
+def _read_file(directory: Path, stem: str, n_axes: int) -> NDArray[np.uint8]:
+    path = _find(directory, stem)
+    if path is None:
+        raise UserError(f"{directory} has no {stem}-ubyte(.gz); all four IDX files are needed.")
+    data = path.read_bytes()
+    try:
+        data = gzip.decompress(data) if path.suffix == ".gz" else data
+        magic = data[:4]
+        shape = struct.unpack_from(f">{n_axes}I", data, 4)
+    except (OSError, EOFError, zlib.error, struct.error) as error:
+        raise UserError(f"{path} cannot be read ({error}); fetch it again.") from error
+    start = 4 + 4 * n_axes
+    if magic != bytes([0, 0, 8, n_axes]) or len(data) - start != math.prod(shape):
+        raise UserError(
+            f"{path} does not hold bytes along {n_axes} axes, or is cut short; fetch it again."
+        )
+    return np.frombuffer(data, np.uint8, offset=start).reshape(shape)

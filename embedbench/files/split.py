@@ -1,0 +1,131 @@
+"""Splits for sources that bring none: a stable hash by group, or a list in a file."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.errors import UserError
+
+from .samples import SPLITS, TEST, TRAIN
+
+TEST_FRACTION = 0.3
+
+
+def make_split(
+    choice: str | None, ids: Sequence[str], groups: Sequence[str] | None = None
+) -> NDArray[np.uint8]:
+    """Return the split that ``--split`` asks for.
+
+    Parameters
+    ----------
+    choice
+        A test fraction such as ``0.35``, the path of a list file, or None for 0.3.
+    ids
+        (N,) sample ids.
+    groups
+        (N,) names; samples of one group never straddle train and test. None: each its own group.
+
+    Returns
+    -------
+    (N,) TRAIN, VAL or TEST.
+    """
+    if choice is None:
+        return hash_split(groups, TEST_FRACTION, ids)
+    try:
+        fraction = float(choice)
+    except ValueError:
+        return read_split_list(Path(choice), ids)
+    return hash_split(groups, fraction, ids)
+
+
+def split_rule(choice: str | None, group: str) -> dict[str, Any]:
+    """Return how ``make_split`` splits, for the provenance.
+
+    >>> split_rule("0.35", "speaker")
+    {'rule': 'hash', 'test_fraction': 0.35, 'group': 'speaker'}
+    """
+    try:
+        fraction = TEST_FRACTION if choice is None else float(choice)
+    except ValueError:
+        return {"rule": "list file"}
+    return {"rule": "hash", "test_fraction": fraction, "group": group}
+
+
+def hash_split(
+    groups: Sequence[str] | None, test_fraction: float, ids: Sequence[str]
+) -> NDArray[np.uint8]:
+    """Put a fraction of the groups into test, chosen by the rank of the SHA-256 of their names.
+
+    The choice depends on nothing but the group names, so every team makes the same one; their
+    number is exact: the fraction of the groups, rounded half up, and at least one on each side.
+
+    Returns
+    -------
+    (N,) TRAIN or TEST.
+
+    >>> hash_split(["ann", "ann", "bob", "cy"], 0.3, ["1", "2", "3", "4"])
+    array([0, 0, 0, 2], dtype=uint8)
+    """
+    if not 0 < test_fraction < 1:
+        raise UserError(f"the test fraction must lie between 0 and 1, not {test_fraction}.")
+    names = [str(name) for name in (ids if groups is None else groups)]
+    if len(names) != len(ids):
+        raise UserError(f"{len(names)} groups for {len(ids)} samples; give one group per sample.")
+    ranked = sorted(set(names), key=lambda name: hashlib.sha256(name.encode()).digest())
+    if len(ranked) < 2:
+        raise UserError(
+            f"all {len(names)} samples are of one {'id' if groups is None else 'group'}, and a "
+            "split into train and test needs two; group by another key, or give the splits in a "
+            "list file (--split FILE)."
+        )
+    count = min(max(int(test_fraction * len(ranked) + 0.5), 1), len(ranked) - 1)
+    test = set(ranked[:count])
+    return np.array([TEST if name in test else TRAIN for name in names], dtype=np.uint8)
+
+
+def read_split_list(path: Path, ids: Sequence[str]) -> NDArray[np.uint8]:
+    """Read a split from a CSV or TSV file with one line ``sample_id,train|val|test`` a sample.
+
+    A first line ``sample_id,split`` is skipped. Every sample must be listed exactly once.
+
+    Returns
+    -------
+    (N,) TRAIN, VAL or TEST in the order of ``ids``.
+    """
+    if not path.is_file():
+        raise UserError(
+            f"--split {path} is neither a fraction such as 0.3 nor a list file that exists; "
+            "give one of the two."
+        )
+    row_of = {str(name): row for row, name in enumerate(ids)}
+    split = np.full(len(ids), 255, dtype=np.uint8)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        first = file.readline()
+        file.seek(0)
+        lines = csv.reader(file, delimiter="\t" if "\t" in first else ",")
+        for number, fields in enumerate(lines, start=1):
+            if not fields or (number == 1 and fields[:2] == ["sample_id", "split"]):
+                continue
+            where = f"{path}, line {number}"
+            if len(fields) != 2 or fields[1].strip() not in SPLITS:
+                raise UserError(f"{where}: expected sample_id,train|val|test, not {fields}.")
+            row = row_of.get(fields[0])
+            if row is None:
+                raise UserError(f"{where}: no sample {fields[0]!r} in the source; remove the line.")
+            if split[row] != 255:
+                raise UserError(f"{where}: sample {fields[0]!r} is listed twice; keep one line.")
+            split[row] = SPLITS.index(fields[1].strip())
+    missing = np.flatnonzero(split == 255)
+    if len(missing):
+        raise UserError(
+            f"{path} lists no split for {len(missing)} of {len(ids)} samples, the first "
+            f"{ids[missing[0]]!r}; add them."
+        )
+    return split

@@ -1,0 +1,265 @@
+"""The exemplars of a learner: copies of samples that it keeps to train on again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from embedbench.errors import UserError
+from embedbench.streams.stream import Session, StreamSpec
+
+from .learner import Footprint
+from .memory import BY_SAMPLE, Memory, exemplar_bytes, herding
+from .views import Joined, Packing, Rows
+
+Features = Callable[[Tensor], Tensor]
+PARTS = ("x", "lists", "sets", "logits")  # what is held of every exemplar
+
+
+def taught(session: Session) -> set[int]:
+    """The classes that a session teaches: those of its labels; where samples have sets of labels,
+    which may hold older classes, those it introduces."""
+    labels = session.y if session.y.ndim == 1 else session.classes
+    return set(labels.tolist())
+
+
+class Exemplars:
+    """The exemplars of a learner, in tensors on its device; images as bytes (see `Packing`).
+
+    `seed` decides what is kept; with `logits` the net's logits are stored beside each sample. In a
+    multi-label stream a sample keeps the labels that its session gave it. It can be an exemplar of
+    each of them, and of another one when it comes again.
+    """
+
+    def __init__(
+        self, memory: Memory, spec: StreamSpec, seed: int, device: str, *, logits: bool = False
+    ) -> None:
+        if memory.select in ("herding", "random") and 0 < (memory.total or 0) < spec.n_classes:
+            raise UserError(
+                f"memory.total must be at least {spec.n_classes}, an exemplar of each of the "
+                f"stream's classes, or 0; got {memory.total}"
+            )
+        self.memory, self.seed, self.device = memory, seed, device
+        self.n = self.seen = 0  # samples stored, and offered so far
+        self.classes: set[int] = set()  # labels offered so far, where the choice depends on them
+        self.multilabel, n_classes = spec.multilabel, spec.n_classes
+        self.packing = Packing(spec, device)
+        self._x = torch.zeros(0, *spec.input_shape, dtype=self.packing.dtype, device=device)
+        self._lists = torch.zeros(0, dtype=torch.int64, device=device)
+        n_labels = n_classes if spec.multilabel else 0
+        self._sets = torch.zeros(0, n_labels, dtype=torch.bool, device=device)
+        self._logits = torch.zeros(0, n_classes if logits else 0, device=device)
+
+    def __len__(self) -> int:
+        return self.n
+
+    @property
+    def x(self) -> Tensor:
+        """The exemplars, (m, D) or (m, C, H, W) float32; after `keep` class by class, each class
+        best first."""
+        return self.packing.shown(self._x[: self.n])
+
+    @property
+    def rows(self) -> Rows:
+        """The same, read like a view; images are shown when they are asked for."""
+        return Rows(self._x[: self.n], self.packing)
+
+    @property
+    def y(self) -> Tensor:
+        """Their labels, (m,) int64, or (m, C) bool in a multi-label stream."""
+        return self.sets if self.multilabel else self.lists
+
+    @property
+    def lists(self) -> Tensor:
+        """The class whose exemplar each is, (m,) int64."""
+        return self._lists[: self.n]
+
+    @property
+    def sets(self) -> Tensor:
+        """Their sets of labels, (m, C) bool; (m, 0) where each has one label."""
+        return self._sets[: self.n]
+
+    @property
+    def logits(self) -> Tensor:
+        """Their stored logits, (m, C) float32; (m, 0) where none are stored."""
+        return self._logits[: self.n]
+
+    @torch.no_grad()
+    def keep(self, session: Session, features: Features) -> None:
+        """Choose exemplars of a session's classes; drop the tail of the others' lists.
+
+        Parameters
+        ----------
+        session : as the runner gave it, without the exemplars joined to it
+        features : takes x (n, D) to φ (n, d), for herding
+        """
+        draw = np.random.default_rng([self.seed, self.seen])
+        labels = torch.from_numpy(session.y).to(self.device)
+        self.classes |= (new := taught(session))
+        self.seen += len(session.y)
+        quota = self.memory.quota(len(self.classes))
+        parts: list[tuple[Tensor, Tensor]] = []
+        for c in sorted(self.classes):
+            x, sets = self.rows.x[self.lists == c], self.sets[self.lists == c]
+            if c in new:
+                own = (labels[:, c] if self.multilabel else labels == c).nonzero().flatten()
+                x = torch.cat([x, self.packing.pack(session.x.batch(own, self.device))])
+                order = self._ranked(x, features, quota, draw)
+                x, sets = x[order], torch.cat([sets, self._sets_of(labels[own])])[order]
+            parts.append((x[:quota], sets[:quota]))
+        self._x, self._sets = (torch.cat(part) for part in zip(*parts, strict=True))
+        counts = torch.tensor([len(x) for x, _ in parts], device=self.device)
+        classes = torch.tensor(sorted(self.classes), device=self.device)
+        self._lists = classes.repeat_interleave(counts)
+        self._logits = self._logits.new_zeros(len(self._x), 0)
+        self.n = len(self._x)
+
+    def _sets_of(self, y: Tensor) -> Tensor:
+        """Labels as `sets` holds them."""
+        return y if self.multilabel else self._sets.new_zeros(len(y), 0)
+
+    def _ranked(
+        self, x: Tensor, features: Features, quota: int | None, draw: np.random.Generator
+    ) -> Tensor:
+        """Rows of x, one class's samples as they are held, best first: `quota` of them at most."""
+        if self.memory.select == "herding":
+            x = self.packing.shown(x)
+            return herding(features(x), min(len(x), len(x) if quota is None else quota))
+        order = draw.permutation(len(x)) if self.memory.select == "random" else np.arange(len(x))
+        return torch.from_numpy(order[:quota]).to(self.device)
+
+    def join(self, session: Session) -> Session:
+        """The session with the exemplars joined to its training data; their ids are -1."""
+        if not self.n:
+            return session
+        y = self.y.cpu().numpy()
+        mask = session.loss_classes
+        if mask is not None:
+            mask = mask.copy()
+            mask[y.any(0) if self.multilabel else y] = True
+        view = session.x
+        return replace(
+            session,
+            x=Joined(view.table, view.rows, view.width, view.columns, extra=self.rows),
+            y=np.concatenate([session.y, y]),
+            ids=np.concatenate([session.ids, np.full(self.n, -1)]),
+            loss_classes=mask,
+        )
+
+    def take(self, session: Session) -> None:
+        """What a session leaves that was learned as a whole, for learners that may be online, too:
+        exemplars class by class where the memory is "random", else as if its samples had come one
+        by one."""
+        if self.memory.select == "random":
+            self.keep(session, lambda x: x)
+        else:
+            self.add(session.x.tensor(self.device), torch.from_numpy(session.y).to(self.device))
+
+    def meet(self, y: Tensor) -> Tensor | None:
+        """The classes met so far in label sets, those of y (b, C) included, (k,); None where
+        samples have one label."""
+        if not self.multilabel:
+            return None
+        self.classes |= set(y.any(0).nonzero().flatten().tolist())
+        return torch.tensor(sorted(self.classes), device=self.device)
+
+    def add(self, x: Tensor, y: Tensor, logits: Tensor | None = None) -> None:
+        """Offer a batch, sample after sample: x (b, D), y (b,) or (b, C), logits (b, C).
+
+        Of several labels the first is that whose exemplar a sample is.
+        """
+        if self.memory.select not in BY_SAMPLE:
+            raise UserError(
+                f'memory.select "{self.memory.select}" chooses when a session has ended, and these '
+                "samples come one by one; use reservoir, balanced or all"
+            )
+        self.meet(y)
+        labels = y.int().argmax(1) if self.multilabel else y
+        places = self._places(labels.tolist())
+        if not places:
+            return
+        self._reserve(max(self.n, max(places) + 1))
+        to = torch.tensor(list(places), device=self.device)
+        taken = torch.tensor(list(places.values()), device=self.device)
+        self._x[to], self._lists[to] = self.packing.pack(x[taken]), labels[taken]
+        self._sets[to] = self._sets_of(y[taken])
+        if logits is not None:
+            self._logits[to] = logits[taken].detach()
+
+    def _places(self, labels: list[int]) -> dict[int, int]:
+        """Place in the memory → the sample of the batch that lies there once all were offered."""
+        draw = np.random.default_rng([self.seed, self.seen])
+        first, self.seen = self.seen, self.seen + len(labels)
+        if self.memory.select == "balanced":
+            return self._balanced(labels, draw)
+        numbers = np.arange(first, self.seen)
+        if self.memory.select == "all":
+            return {int(p): i for i, p in enumerate(numbers)}
+        total = self.memory.total or 0
+        drawn = draw.integers(0, numbers + 1)  # uniform in 0 … the sample's own number
+        found = np.where(numbers < total, numbers, drawn)
+        return {int(p): i for i, p in enumerate(found) if p < total}  # a later sample overwrites
+
+    def _balanced(self, labels: list[int], draw: np.random.Generator) -> dict[int, int]:
+        total, n = self.memory.total, self.n
+        if total == 0:
+            return {}
+        held: dict[int, list[int]] = {}
+        for place, c in enumerate(self.lists.tolist()):
+            held.setdefault(c, []).append(place)
+        places: dict[int, int] = {}
+        for i, c in enumerate(labels):
+            self.classes.add(c)
+            own = held.setdefault(c, [])
+            quota = self.memory.quota(len(self.classes))
+            assert quota is not None
+            if len(own) >= max(1, quota):
+                continue
+            if total is None or n < total:
+                place, n = n, n + 1
+            else:
+                largest = max(held.values(), key=len)
+                place = largest.pop(int(draw.integers(len(largest))))
+            own.append(place)
+            places[place] = i
+        return places
+
+    def _reserve(self, n: int) -> None:
+        """Make room for `n` exemplars, at least doubling it, so that adding costs little."""
+        room = len(self._x)
+        if n > room:
+            total = self.memory.total if self.memory.select != "all" else None
+            more = max(n, 2 * room if total is None else min(2 * room, total)) - room
+            for name in ("_x", "_lists", "_sets", "_logits"):
+                old = getattr(self, name)
+                setattr(self, name, torch.cat([old, old.new_zeros(more, *old.shape[1:])]))
+        self.n = n
+
+    def sample(self, k: int, draw: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        """Up to `k` different exemplars at random: x (k, D), y (k,), logits (k, C)."""
+        chosen = draw.choice(self.n, min(k, self.n), replace=False, shuffle=False)
+        index = torch.from_numpy(chosen).to(self.device)
+        return self.packing.shown(self._x[index]), self.y[index], self._logits[index]
+
+    def footprint(self) -> Footprint:
+        """Bytes of samples and labels, and of the logits beside them."""
+        widths = (math.prod(t.shape[1:]) for t in (self._x, self._logits, self._sets))
+        each = self._x.element_size()
+        return Footprint(samples=self.n * exemplar_bytes(*widths, each=each))
+
+    def state_dict(self) -> dict[str, Any]:
+        """The exemplars, and what the choice of later ones depends on."""
+        state = {name: getattr(self, f"_{name}")[: self.n].clone() for name in PARTS}
+        return {**state, "seen": self.seen, "classes": sorted(self.classes)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from `state`."""
+        for name in PARTS:
+            setattr(self, f"_{name}", state[name].to(self.device))
+        self.n, self.seen, self.classes = len(self._x), state["seen"], set(state["classes"])

@@ -1,0 +1,98 @@
+"""How a trunk for images is trained: settings that all learners with a trunk share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from embedbench.errors import UserError, unknown
+from embedbench.networks.weights import sha256_of
+
+from .augment import AUGMENTS
+from .trunk import FLAT, weights_file
+
+AMPS = ("none", "bf16")
+WHOLE = -1  # stages that stand still: all
+
+
+@dataclass(frozen=True)
+class ImageTraining:
+    """Where a trunk for images begins, what of it is trained, on what, and in what arithmetic.
+
+    **Source**: "bf16": Kalamkar et al. (2019), bfloat16 without scaling of the loss; the rest in
+    `augment` and in timm.
+
+    **Departs**: bfloat16 is the trunk's in training alone: its features, the head and the loss are
+    float32, as is all that is computed in evaluation mode, answers, exemplars' features and what a
+    teacher says; so answers do not depend on how a batch is cut. float16 is left out: it needs the
+    loss scaled. A stage that stands still is in evaluation mode as a whole, dropout too.
+
+    Parameters
+    ----------
+    weights : "" from scratch; "hub" those that timm publishes; or a file of the trunk's, as
+        .safetensors or .pth. All but a classifier must fit; for images of other than the file's 3
+        channels the first convolution is adapted as timm does
+    sha256 : of the file of weights. Filled in where it is not given, so that it is part of what a
+        record says and of what a run is known by; a file that has another is refused
+    frozen : stages, from the input on, that are not trained: no gradient, statistics of BatchNorm
+        as they are. The stem counts with the first stage; stages are those of `RESNETS`, of a model
+        of timm its coarse groups of layers. -1: the whole trunk
+    augment : "none", "crop-flip" or "timm", see `augment`: of each batch that is trained on. What
+        is kept, answered or validated is not augmented
+    amp : "none" or "bf16", the arithmetic of the trunk in training
+    channels_last : images lie in memory pixel by pixel, in training
+    compile : torch.compile of the trunk, in training
+    """
+
+    weights: str = ""
+    sha256: str = ""
+    frozen: int = 0
+    augment: str = "none"
+    amp: str = "none"
+    channels_last: bool = False
+    compile: bool = False
+
+    def __post_init__(self) -> None:
+        for setting, value, known in (
+            ("images.augment", self.augment, tuple(AUGMENTS)),
+            ("images.amp", self.amp, AMPS),
+        ):
+            if value not in known:
+                raise unknown(setting, value, known)
+        if self.frozen < WHOLE:
+            raise UserError(f"images.frozen must be at least 0, or -1 for all, got {self.frozen}")
+        if self.sha256 and not self.weights:
+            raise UserError(
+                "images.sha256 is that of images.weights, and there are none; give a file"
+            )
+
+
+PLAINLY = ImageTraining()
+
+
+def images_of(learner: Any) -> ImageTraining:
+    """How a learner's trunk is trained; plainly where it has no such setting."""
+    found = getattr(learner, "images", PLAINLY)
+    assert isinstance(found, ImageTraining)
+    return found
+
+
+def settle_images(name: str, learner: Any) -> None:
+    """Refuse what does not go with a learner's trunk, and fill in the digest of its weights."""
+    images = images_of(learner)
+    if images == PLAINLY:
+        return
+    if learner.trunk in FLAT:
+        raise UserError(
+            f"{name}.images is for trunks of images, and {name}.trunk is {learner.trunk!r}; leave "
+            "it out, or choose one with --trunk resnet32"
+        )
+    if not images.weights:
+        return
+    found = sha256_of(weights_file(learner.trunk, images.weights))
+    if images.sha256 not in ("", found):
+        raise UserError(
+            f"{images.weights} has the SHA-256 {found[:12]}…, and {name}.images.sha256 says "
+            f"{images.sha256[:12]}…; give the file it was, or leave sha256 out"
+        )
+    learner.images = replace(images, sha256=found)

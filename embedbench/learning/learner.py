@@ -1,0 +1,197 @@
+"""The learner contract: what every method of the testbed is, and what it is told."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import typing
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.seeds import Seeds
+
+if TYPE_CHECKING:
+    import torch
+
+    from embedbench.streams.stream import Session, StreamSpec
+
+
+@dataclass(frozen=True)
+class Tags:
+    """What a learner needs, does and promises; the conformance suite holds it to them.
+
+    Parameters
+    ----------
+    needs_session_id : cannot answer without the session id at test
+    multilabel : can learn (n, C) bool labels
+    stores_samples : keeps training samples, counted in its footprint
+    needs_layers : wants the intermediate embeddings beside the final one
+    online : learns through `observe`, from batches that the runner cuts; where it has a `learn`
+        too, streams that are not online give it whole sessions
+    deterministic : same seed and threads, same predictions
+    images : can be given images (n, C, H, W) in place of embeddings (n, D)
+    offline : a reference that is given the merged stream at once
+    learns : False for references that ignore the data
+    """
+
+    needs_session_id: bool = False
+    multilabel: bool = False
+    stores_samples: bool = False
+    needs_layers: bool = False
+    online: bool = False
+    deterministic: bool = True
+    images: bool = False
+    offline: bool = False
+    learns: bool = True
+
+
+class Checkpoint(typing.Protocol):
+    """What a training keeps, so that it can go on where it was cut off."""
+
+    def take_up(self, parts: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
+        """Bring the parts of a training that begins to where it was cut off.
+
+        Parameters
+        ----------
+        parts : modules, optimisers, random generators and the like, by name
+
+        Returns
+        -------
+        Epochs that lie behind it; and its log if it had ended, else None.
+        """
+
+    def keep_epoch(self, epochs: int, parts: dict[str, Any]) -> None:
+        """Keep a training after some epochs, if a checkpoint is due."""
+
+    def keep_fit(self, log: dict[str, Any], parts: dict[str, Any]) -> None:
+        """Keep a training that has ended, now or with the next checkpoint of its session."""
+
+
+class NoCheckpoint:
+    """Keeps nothing, so that every run and every training begins at its beginning."""
+
+    carried = 0.0
+
+    def restore(self, learner: Learner, evaluator: Any) -> list[Any]:
+        """No session lies behind the run."""
+        return []
+
+    def begin(self, number: int) -> None:
+        """Note nothing."""
+
+    def end(self, learner: Learner, evaluator: Any, logs: list[Any]) -> None:
+        """Keep nothing."""
+
+    def take_up(self, parts: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
+        """No epochs lie behind it."""
+        return 0, None
+
+    def keep_epoch(self, epochs: int, parts: dict[str, Any]) -> None:
+        """Keep nothing."""
+
+    def keep_fit(self, log: dict[str, Any], parts: dict[str, Any]) -> None:
+        """Keep nothing."""
+
+
+NO_CHECKPOINT = NoCheckpoint()
+
+
+class Footprint(dict[str, int]):
+    """Bytes a learner holds between sessions, by kind ("parameters", "fisher", "samples", …)."""
+
+    @property
+    def total(self) -> int:
+        """All kinds together, bytes."""
+        return sum(self.values())
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the runner offers a learner during `learn`.
+
+    Parameters
+    ----------
+    validate : takes a function from x (n, D) to scores (n, C); returns accuracy on the session's
+        validation data over the classes seen so far (NaN where there is none)
+    validation : "train", or "test" where the stream's validation data is its test data; nothing may
+        be tuned on the latter
+    progress : takes one short line
+    checkpoint : of the trainings in this session; given to `fit`
+    """
+
+    validate: Callable[[Callable[[torch.Tensor], torch.Tensor]], float]
+    validation: str = "train"
+    progress: Callable[[str], None] = lambda _: None
+    checkpoint: Checkpoint = NO_CHECKPOINT
+
+
+class Learner(ABC):
+    """One method. A subclass is a dataclass whose fields are its hyperparameters, nothing else.
+
+    State lives in attributes set by `start`; `state` names those that a checkpoint must hold.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+
+    tags: ClassVar[Tags] = Tags()
+    state: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        """Forget everything and get ready for a stream."""
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        """Learn one session; called once a session, in order. Returns a log that is recorded."""
+        raise TypeError(f"{type(self).__name__} has no learn(): give it one, or tag it online")
+
+    def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        """Learn one batch, x (b, D) float32, y (b,) int64 or (b, C) bool, if tagged online.
+
+        On a stream of images x is (b, C, H, W), here and in `scores`, if tagged images.
+        """
+        raise TypeError(f"{type(self).__name__} has no observe(): give it one, or untag online")
+
+    def prepare(self) -> None:  # noqa: B027  (most learners have nothing to prepare)
+        """Get ready to answer; called before each evaluation, timed as learning."""
+
+    @abstractmethod
+    def scores(
+        self, x: torch.Tensor, *, session_id: torch.Tensor | None = None
+    ) -> torch.Tensor | NDArray[np.float32]:
+        """Score every class for x (n, D): (n, C), larger is likelier. Changes nothing."""
+
+    @abstractmethod
+    def footprint(self) -> Footprint:
+        """Bytes held between sessions, by kind."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """A copy of all learnt state; modules and optimisers as their own state dicts."""
+        return {n: copy.deepcopy(_state_of(getattr(self, n))) for n in self.state}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from `state`; call `start` with the same spec before."""
+        for name in self.state:
+            now = getattr(self, name)
+            if hasattr(now, "load_state_dict"):
+                now.load_state_dict(copy.deepcopy(state[name]))
+            else:
+                setattr(self, name, copy.deepcopy(state[name]))
+
+
+def _state_of(value: Any) -> Any:
+    return value.state_dict() if hasattr(value, "state_dict") else value
+
+
+def learns_sessions(learner: Learner) -> bool:
+    """Whether a learner has a `learn`; online ones may have `observe` alone."""
+    return type(learner).learn is not Learner.learn
+
+
+def tensor_bytes(*tensors: torch.Tensor) -> int:
+    """Bytes of tensors, each counted once."""
+    return sum(t.numel() * t.element_size() for t in tensors)

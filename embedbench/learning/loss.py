@@ -1,0 +1,120 @@
+"""The loss of a batch, and the value that is monitored; labels are classes (b,) or sets (b, C)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+
+from embedbench.errors import UserError
+from embedbench.streams.stream import Session
+
+from .net import PART, in_parts
+
+Objective = Callable[[Tensor, Tensor], Tensor]
+
+
+def plain_loss(net: nn.Module, session: Session, device: str) -> Objective:
+    """The loss over the classes that the session lets it see.
+
+    Cross-entropy; where samples have sets of labels, `set_loss`.
+    """
+    if session.y.ndim == 2:
+        classes = loss_classes(session, device)
+        return lambda x, y: set_loss(net(x), y, classes)
+    mask = loss_mask(session, device)
+
+    def loss(x: Tensor, y: Tensor) -> Tensor:
+        logits = net(x)
+        return cross_entropy(logits if mask is None else logits + mask, y)
+
+    return loss
+
+
+def set_loss(logits: Tensor, targets: Tensor, classes: Tensor | None = None) -> Tensor:
+    """Binary cross-entropy of sets of labels, mean over samples and classes, nats.
+
+    **Source**: Abdelsalam et al. (2021, IIRC), Section 5: averaged over the classes seen, so that
+    it does not grow with them.
+
+    Parameters
+    ----------
+    logits : (b, C)
+    targets : (b, C) bool, or probabilities
+    classes : (k,) the classes that count; None: all
+    """
+    if classes is not None:
+        logits, targets = logits[:, classes], targets[:, classes]
+    return binary_cross_entropy_with_logits(logits, targets.to(logits.dtype))
+
+
+def batch_loss(logits: Tensor, y: Tensor, classes: Tensor | None) -> Tensor:
+    """Loss of an online batch: cross-entropy over all classes; of sets of labels `set_loss`."""
+    return cross_entropy(logits, y) if y.ndim == 1 else set_loss(logits, y, classes)
+
+
+def loss_mask(session: Session, device: str) -> Tensor | None:
+    """(C,) 0 for classes the loss may see and -inf for the others; None where it sees all."""
+    if session.loss_classes is None:
+        return None
+    blocked = torch.from_numpy(~session.loss_classes).to(device)
+    return torch.zeros(len(blocked), device=device).masked_fill(blocked, -math.inf)
+
+
+def loss_classes(session: Session, device: str) -> Tensor | None:
+    """(k,) the classes the loss may see; None where it sees all."""
+    if session.loss_classes is None:
+        return None
+    return torch.from_numpy(session.loss_classes.nonzero()[0]).to(device)
+
+
+@torch.no_grad()
+def validation_value(
+    net: nn.Module, session: Session, monitor: str, loss_of: Objective, device: str
+) -> float:
+    """Loss, negative accuracy or negative pw-JS on a session's validation data; lower is better."""
+    net.eval()
+    x, y = session.val_x.tensor(device), torch.from_numpy(session.val_y).to(device)
+    if monitor == "loss":
+        return _mean_loss(loss_of, x, y)
+    if (monitor == "pw_js") != (y.ndim == 2):
+        raise UserError(
+            "stop.monitor must be loss or accuracy where samples have one label, loss or pw_js "
+            f"where they have sets of labels; got {monitor}"
+        )
+    logits = in_parts(net, x)
+    if monitor == "pw_js":
+        return -pw_js(logits, y, loss_classes(session, device))
+    mask = loss_mask(session, device)
+    logits = logits if mask is None else logits + mask
+    return -float((logits.argmax(1) == y).float().mean())
+
+
+def _mean_loss(loss_of: Objective, x: Tensor, y: Tensor) -> float:
+    """The loss of x; of images the mean of that of parts, each counting its samples."""
+    if x.ndim == 2:
+        return float(loss_of(x, y))
+    parts = zip(torch.split(x, PART), torch.split(y, PART), strict=True)
+    return sum(float(loss_of(a, b)) * len(a) for a, b in parts) / len(x)
+
+
+def pw_js(logits: Tensor, y: Tensor, classes: Tensor | None = None) -> float:
+    """Precision-weighted Jaccard similarity of the answers {c of `classes`: logit > 0}, a mean.
+
+    **Source**: Abdelsalam et al. (2021, IIRC), Eq. 2: |Y∩Ŷ|/|Y∪Ŷ| · |Y∩Ŷ|/|Ŷ|, 0 where Ŷ is empty.
+
+    Parameters
+    ----------
+    logits : (n, C)
+    y : (n, C) bool
+    classes : (k,), None: all
+    """
+    answer, true = logits > 0, y
+    if classes is not None:
+        answer, true = answer[:, classes], true[:, classes]
+    common = (answer & true).sum(1).double()
+    either, answered = (answer | true).sum(1), answer.sum(1)
+    return float((common / either.clamp(min=1) * common / answered.clamp(min=1)).mean())

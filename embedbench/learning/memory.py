@@ -1,0 +1,94 @@
+"""How many exemplars a learner keeps, and which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from embedbench.errors import UserError, unknown
+
+BY_SESSION = ("herding", "random", "all")  # chosen class by class when a session has ended
+BY_SAMPLE = ("reservoir", "balanced", "all")  # decided for each sample as it comes
+
+
+@dataclass(frozen=True)
+class Memory:
+    """How many exemplars are kept, and which.
+
+    **Source**: herding and the shrinking of fixed memories, Rebuffi et al. (2017, iCaRL),
+    Algorithms 4 and 5; reservoir sampling, Vitter (1985, algorithm R); "balanced", Prabhu et al.
+    (2020, GDumb), Algorithm 1.
+
+    **Departs**: a class that comes again is chosen anew from its exemplars and its new samples. In
+    a "balanced" memory smaller than the number of classes a class without a place still gets one.
+
+    Parameters
+    ----------
+    total : exemplars of all classes together, shared equally among the classes seen; it overrides
+        `per_class`. None: `per_class` holds
+    per_class : exemplars of each class, so that the memory grows
+    select : after a session, "herding" (their mean features stay near the class mean's) or
+        "random"; as samples come, "reservoir" (every sample is equally likely to be kept) or
+        "balanced" (greedily, evicting from the largest class); "all": every sample, without bound
+    """
+
+    total: int | None = None
+    per_class: int = 20
+    select: str = "herding"
+
+    def __post_init__(self) -> None:
+        known = tuple(dict.fromkeys((*BY_SESSION, *BY_SAMPLE)))
+        if self.select not in known:
+            raise unknown("memory.select", self.select, known)
+        for name, value in (("total", self.total), ("per_class", self.per_class)):
+            if value is not None and value < 0:
+                raise UserError(f"memory.{name} must be at least 0, got {value}")
+        if self.select == "reservoir" and self.total is None:
+            raise UserError("a reservoir has a fixed size: give it one with memory.total")
+
+    def quota(self, n_classes: int) -> int | None:
+        """Exemplars that each of `n_classes` classes may have; None without a bound."""
+        if self.select == "all":
+            return None
+        return self.per_class if self.total is None else self.total // n_classes
+
+
+def check_memory(learner: Any, known: tuple[str, ...]) -> None:
+    """Refuse a `memory.select` that this kind of learner has no use for."""
+    name = type(learner).__module__.rpartition(".")[2].replace("_", "-")
+    if learner.memory.select not in known:
+        raise unknown(f"{name}.memory.select", learner.memory.select, known)
+
+
+def exemplar_bytes(width: int, n_logits: int = 0, n_labels: int = 0, *, each: int = 4) -> int:
+    """Bytes of one exemplar: `width` values of `each` bytes, 4, or of images held as bytes 1, an
+    int64 label, and logits where they are stored.
+
+    In a multi-label stream the label is that whose exemplar it is, beside all of its `n_labels`.
+    """
+    return each * width + 8 + 4 * n_logits + n_labels
+
+
+def herding(features: Tensor, k: int) -> Tensor:
+    """Numbers of `k` of n samples, (k,), best first, from features (n, d).
+
+    With φ of length 1 and μ their mean, each choice brings the mean of those chosen nearest to μ.
+    """
+    phi = normalize(features)
+    mean = phi.mean(0)
+    size = phi.square().sum(1)
+    total = torch.zeros_like(mean)
+    taken = torch.zeros(len(phi), dtype=torch.bool, device=phi.device)
+    chosen = torch.zeros(k, dtype=torch.int64, device=phi.device)
+    for j in range(k):
+        # ‖μ - (φ + Σ)/(j+1)‖² up to a factor and a constant: ‖φ‖² - 2 φ·((j+1) μ - Σ)
+        distance = size - 2 * phi @ ((j + 1) * mean - total)
+        best = distance.masked_fill(taken, torch.inf).argmin()
+        chosen[j] = best
+        taken[best] = True
+        total += phi[best]
+    return chosen

@@ -1,0 +1,199 @@
+"""The network of gradient learners, their optimiser, and the settings that they share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from embedbench.errors import UserError, unknown
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import StreamSpec
+
+from .augment import Views
+from .images import images_of, settle_images
+from .learner import Footprint, tensor_bytes
+from .nadam import NAdam
+from .trunk import FLAT, check_trunk, image_trunk
+
+OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "nadam": NAdam,
+    "adam": lambda params, **kw: torch.optim.Adam(params, fused=True, **kw),
+    "sgd": lambda params, **kw: torch.optim.SGD(params, momentum=0.9, fused=True, **kw),
+}
+
+
+PART = 1024  # images that go through a net at once without a gradient
+VIEWS = 1  # of the uses of a seed in a session, the augmentation of images
+PLAIN = Views("none", torch.Generator())
+
+
+class Net(nn.Sequential):
+    """A trunk, and a linear head for all classes as the last module."""
+
+    def features(self, x: Tensor) -> Tensor:
+        """φ(x), what the head is given, (n, d)."""
+        phi: Tensor = self[:-1](x)
+        return phi
+
+    @property
+    def head(self) -> nn.Linear:
+        """From φ (n, d) to logits (n, C)."""
+        head = self[-1]
+        assert isinstance(head, nn.Linear)
+        return head
+
+
+def new_net(
+    learner: Any, spec: StreamSpec, seeds: Seeds, device: str
+) -> tuple[Net, torch.optim.Optimizer]:
+    """A learner's net as a stream begins, by the settings that gradient learners share; its
+    optimiser."""
+    net = trunk_and_head(learner, spec, seeds.init).to(device)
+    return net, optimiser_of(learner, net)
+
+
+def trunk_and_head(learner: Any, spec: StreamSpec, seed: int) -> Net:
+    """A net by a learner's `trunk` and, where that is "mlp", its `units` and `layers`."""
+    if learner.trunk in FLAT:
+        layers = learner.layers if learner.trunk == "mlp" else 0
+        net = mlp_net(math.prod(spec.input_shape), learner.units, layers, spec.n_classes, seed)
+        return net if len(spec.input_shape) == 1 else Net(nn.Flatten(), *net)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        trunk, width = image_trunk(learner.trunk, spec.input_shape, images_of(learner))
+        return Net(trunk, nn.Linear(width, spec.n_classes))
+
+
+def module_bytes(net: nn.Module) -> Footprint:
+    """Bytes of a net's parameters, and of its buffers (statistics of BatchNorm) if it has any."""
+    held = Footprint(parameters=tensor_bytes(*net.parameters()))
+    if buffers := tensor_bytes(*net.buffers()):
+        held["buffers"] = buffers
+    return held
+
+
+def net_bytes(learner: Any) -> Footprint:
+    """Bytes of a learner's net, and of its optimiser where that is kept between sessions.
+
+    An online learner keeps it from its first step (`steps`) on.
+    """
+    held = module_bytes(learner.net)
+    online = getattr(learner, "steps", 0) > 0
+    if online or getattr(learner, "optimiser_state", "kept") == "kept":
+        held["optimiser"] = optimiser_bytes(learner.optimiser_)
+    return held
+
+
+@torch.inference_mode()
+def predict(net: nn.Module, x: Tensor) -> Tensor:
+    """Logits of x (n, D) or (n, C, H, W) in evaluation mode, (n, C)."""
+    net.eval()
+    return in_parts(net, x)
+
+
+@torch.no_grad()
+def features_of(net: Any, x: Tensor) -> Tensor:
+    """φ(x) of a net that has `features`, in evaluation mode, (n, d)."""
+    net.eval()
+    return in_parts(net.features, x)
+
+
+def in_parts(f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """f(x), a row a sample; of images part by part, since what a net makes of many fills memory."""
+    if x.ndim == 2:
+        return f(x)
+    return torch.cat([f(part) for part in torch.split(x, PART)])
+
+
+def mlp_net(n_inputs: int, units: int, layers: int, n_outputs: int, seed: int) -> Net:
+    """`layers` hidden layers of `units` ReLUs and a linear head; PyTorch's default
+    initialisation."""
+    widths = [n_inputs, *[units] * layers]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        parts: list[nn.Module] = []
+        for a, b in pairwise(widths):
+            parts += [nn.Linear(a, b), nn.ReLU()]
+        return Net(*parts, nn.Linear(widths[-1], n_outputs))
+
+
+def make_optimiser(
+    name: str, net: nn.Module, *, lr: float, weight_decay: float
+) -> torch.optim.Optimizer:
+    """An optimiser by name: "nadam", "adam", "sgd" (momentum 0.9)."""
+    return OPTIMISERS[name](trained(net), lr=lr, weight_decay=weight_decay)
+
+
+def trained(net: nn.Module) -> list[nn.Parameter]:
+    """The parameters of a net that are trained, in its order."""
+    return [p for p in net.parameters() if p.requires_grad]
+
+
+def optimiser_of(learner: Any, net: nn.Module) -> torch.optim.Optimizer:
+    """A fresh optimiser for a net, by a learner's settings."""
+    return make_optimiser(learner.optimiser, net, lr=learner.lr, weight_decay=learner.weight_decay)
+
+
+def check_training(learner: Any) -> None:
+    """Refuse values of the settings that gradient learners share which no training goes on with.
+
+    Raises `UserError` for the first of trunk, images, units, layers, batch_size, lr, weight_decay,
+    optimiser and optimiser_state that does not fit; fills in the digest of the trunk's weights. A
+    learner that knows no sessions has no optimiser_state: it keeps its optimiser.
+    """
+    name = type(learner).__module__.rpartition(".")[2].replace("_", "-")
+    state = getattr(learner, "optimiser_state", "kept")
+    for setting, value, known in (
+        ("optimiser", learner.optimiser, tuple(OPTIMISERS)),
+        ("optimiser_state", state, ("fresh", "kept")),
+    ):
+        if value not in known:
+            raise unknown(f"{name}.{setting}", value, known)
+    check_trunk(f"{name}.trunk", getattr(learner, "trunk", "mlp"))  # not every one has a choice
+    settle_images(name, learner)
+    layers = getattr(learner, "layers", 0)  # not every network has a number of them
+    for setting, got, fits, expected in (
+        ("units", learner.units, learner.units >= 1, "at least 1"),
+        ("layers", layers, layers >= 0, "at least 0"),
+        ("batch_size", learner.batch_size, learner.batch_size >= 1, "at least 1"),
+        ("lr", learner.lr, 0 < learner.lr < math.inf, "finite and above 0"),
+        (
+            "weight_decay",
+            learner.weight_decay,
+            0 <= learner.weight_decay < math.inf,
+            "finite and at least 0",
+        ),
+    ):
+        if not fits:
+            raise UserError(f"{name}.{setting} must be {expected}, got {got}")
+
+
+def optimiser_bytes(optimiser: torch.optim.Optimizer) -> int:
+    """Bytes of an optimiser's moments, where it is kept from session to session."""
+    moments = (v for s in optimiser.state.values() for v in s.values() if isinstance(v, Tensor))
+    return tensor_bytes(*moments)
+
+
+def views_of(learner: Any, counter: int, draw: np.random.Generator | None = None) -> Views:
+    """How a learner is shown its images in the `counter`-th session, or online step.
+
+    `draw`, if given, tells the views of one session apart; only where there is something to draw.
+    """
+    images = images_of(learner)
+    if images.augment == "none":
+        return PLAIN
+    more = [] if draw is None else [int(draw.integers(2**32))]
+    return Views(images.augment, generator(learner.seeds.batches, counter, VIEWS, *more))
+
+
+def generator(seed: int, *counters: int) -> torch.Generator:
+    """A generator for the use of `seed` that `counters` number, so that a resumed run draws the
+    same."""
+    state = np.random.SeedSequence([seed, *counters]).generate_state(1, dtype=np.uint64)
+    return torch.Generator().manual_seed(int(state[0] >> np.uint64(1)))

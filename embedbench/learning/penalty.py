@@ -1,0 +1,19 @@
+"""Quadratic penalties that hold weights where they were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from .net import trained
+
+
+def pull(net: nn.Module, weight: Sequence[Tensor], anchor: Sequence[Tensor], by: float) -> None:
+    """Add the gradient of by/2 Σ_i weight_i (θ_i - anchor_i)² to the parameters' gradients.
+
+    `weight` and `anchor` are those of the parameters that are trained.
+    """
+    for p, w, a in zip(trained(net), weight, anchor, strict=True):
+        assert p.grad is not None
+        p.grad.addcmul_(w, p.data - a, value=by)

@@ -1,0 +1,171 @@
+"""Samples that a learner stores: views of resident tables, so that nothing is copied to keep it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from embedbench.arrays import Ints, Labels
+from embedbench.errors import UserError, unknown
+from embedbench.streams.table import Images, Table, View
+
+from .learner import Footprint
+
+
+class Samples:
+    """All samples of the sessions so far with their labels, numbered as they came.
+
+    A sample that comes again through another permutation of its columns is one more sample, whose
+    values are kept once. Where samples have sets of labels, one that comes again is the same
+    sample, and has the labels of both times.
+
+    Parameters
+    ----------
+    width : columns of a sample; of images positions, H·W
+    n_labels : C, where labels are sets (n, C) bool; 0 where they are classes (n,)
+    """
+
+    def __init__(self, width: int, n_labels: int = 0) -> None:
+        self.width = width
+        self.views: list[View] = []
+        self.ids: Ints = np.zeros(0, np.int64)  # only where labels are sets
+        self.y: NDArray[Any] = np.zeros(0, np.int32)
+        if n_labels:
+            self.y = np.zeros((0, n_labels), np.bool_)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def add(self, view: View, y: Labels, ids: Ints | None = None) -> None:
+        """Keep the samples of `view`, (n, D), with labels y, (n,) or (n, C).
+
+        Where labels are sets, `ids` (n,) say which samples are kept already.
+        """
+        if self.y.ndim == 2:
+            assert ids is not None
+            new = ~np.isin(ids, self.ids)
+            self._unite(ids[~new], y[~new])
+            self.ids = np.concatenate([self.ids, ids[new]])
+            view, y = replace(view, rows=view.rows[new]), y[new]
+        last = self.views[-1] if self.views else None
+        if last and last.table is view.table and last.columns is view.columns:
+            self.views[-1] = replace(view, rows=np.concatenate([last.rows, view.rows]))
+        else:
+            self.views.append(view)
+        self.y = np.concatenate([self.y, y.astype(self.y.dtype)])
+
+    def _unite(self, ids: Ints, y: Labels) -> None:
+        """Give samples that are kept already their new labels."""
+        order = np.argsort(self.ids, kind="stable")
+        self.y[order[np.searchsorted(self.ids, ids, sorter=order)]] |= y
+
+    def take(self, index: Ints) -> torch.Tensor:
+        """Copy out the samples `index`, (n,), in that order, (n, *shape) float32 on the CPU."""
+        x = torch.empty(len(index), *(self.views[0].shape if self.views else (self.width,)))
+        start = 0
+        for view in self.views:
+            here = np.flatnonzero((index >= start) & (index < start + len(view)))
+            x[torch.from_numpy(here)] = view.batch(torch.from_numpy(index[here] - start))
+            start += len(view)
+        return x
+
+    def batch(self, index: torch.Tensor, device: str = "cpu") -> torch.Tensor:
+        """The samples `index`, (n,) int64 on `device`, as a `View` gives them."""
+        if len(self.views) == 1:
+            return self.views[0].batch(index, device)
+        return self.take(index.cpu().numpy()).to(device)
+
+    def tensor(self, device: str = "cpu") -> torch.Tensor:
+        """Copy all samples out, (n, *shape) float32 on `device`."""
+        return self.batch(torch.arange(len(self), device=device), device)
+
+    def _tables(self) -> list[tuple[Table, Ints]]:
+        """The tables behind the views, each with the rows that are used, ascending."""
+        tables = {id(v.table): v.table for v in self.views}
+        return [
+            (t, np.unique(np.concatenate([v.rows for v in self.views if v.table is t])))
+            for t in tables.values()
+        ]
+
+    def footprint(self) -> Footprint:
+        """Values and labels as "samples"; where they lie and how they are permuted as "index"."""
+        values = sum(
+            rows.size * t.part(rows[:1], self.width).values.nbytes for t, rows in self._tables()
+        )
+        index = sum(v.rows.nbytes for v in self.views) + self.ids.nbytes
+        columns = sum(v.columns.nbytes for v in self.views if v.columns is not None)
+        return Footprint(samples=values + self.y.nbytes, index=index + columns)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The samples themselves, without the rest of their tables."""
+        tables = self._tables()
+        number = {id(t): k for k, (t, _) in enumerate(tables)}
+        return {
+            "y": self.y,
+            "ids": self.ids,
+            "tables": [t.part(rows, self.width).values for t, rows in tables],
+            "scaling": [t.scaling for t, _ in tables],
+            "views": [
+                {
+                    "table": number[id(v.table)],
+                    "rows": np.searchsorted(tables[number[id(v.table)]][1], v.rows),
+                    "columns": v.columns,
+                }
+                for v in self.views
+            ],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from `state`."""
+        tables = [
+            Images(values, *scaling) if scaling else Table(values)
+            for values, scaling in zip(state["tables"], state["scaling"], strict=True)
+        ]
+        self.y, self.ids = state["y"], state["ids"]
+        self.views = [
+            View(tables[v["table"]], v["rows"], self.width, v["columns"]) for v in state["views"]
+        ]
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """The samples that a later session draws: first new ones, then all that are stored.
+
+    Parameters
+    ----------
+    iterations : draws in a session
+    share : of them that are replay, at the end of the session
+    draws : of the replay, "balanced" (a class, then one of its samples) or "iid"
+    """
+
+    iterations: int = 20_000
+    share: float = 0.5
+    draws: str = "balanced"
+
+    def __post_init__(self) -> None:
+        if self.draws not in ("balanced", "iid"):
+            raise unknown("rehearsal.draws", self.draws, ("balanced", "iid"))
+        if self.iterations < 1:
+            raise UserError(f"rehearsal.iterations must be at least 1, got {self.iterations}")
+        if not 0 <= self.share <= 1:
+            raise UserError(f"rehearsal.share must be in [0, 1], got {self.share}")
+
+    def draw(self, y: NDArray[np.int32], new: int, rng: np.random.Generator) -> Ints:
+        """Numbers of the drawn samples, (iterations,); of the stored (n,) the last `new` are new.
+
+        Parameters
+        ----------
+        y : labels of all stored samples, (n,)
+        """
+        n, replayed = len(y), round(self.share * self.iterations)
+        first = rng.integers(n - new, n, size=self.iterations - replayed)
+        if self.draws == "iid":
+            return np.concatenate([first, rng.integers(n, size=replayed)])
+        order = np.argsort(y, kind="stable")
+        _, starts, counts = np.unique(y[order], return_index=True, return_counts=True)
+        c = rng.integers(len(starts), size=replayed)
+        return np.concatenate([first, order[starts[c] + rng.integers(counts[c])]])

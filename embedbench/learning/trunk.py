@@ -1,0 +1,278 @@
+"""Trunks: the networks below the head, and the small residual networks among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from embedbench.errors import UserError, unknown
+from embedbench.networks.weights import hub_weights, load_weights
+
+if TYPE_CHECKING:
+    from .images import ImageTraining
+
+FLAT = ("mlp", "linear")  # take vectors, or the values of an image in a row
+RESNETS = {"resnet8": 1, "resnet20": 3, "resnet32": 5}  # blocks a stage
+STAGES = (16, 32, 64)  # channels
+
+
+def check_trunk(setting: str, name: str) -> None:
+    """Refuse a trunk that there is not."""
+    if name in FLAT or name in RESNETS:
+        return
+    from embedbench.networks.timm_models import timm
+
+    known = timm.list_models()
+    if name.removeprefix("timm:").partition(".")[0] not in known:
+        raise unknown(setting, name, [*FLAT, *RESNETS, *known])
+
+
+def weights_file(name: str, weights: str) -> Path:
+    """The file of a trunk's weights, "hub" or a path; from the hub it is fetched once."""
+    if weights != "hub":
+        return Path(weights)
+    if name in RESNETS:
+        raise UserError(f"nobody publishes weights of {name}; give a file with --weights FILE")
+    return hub_weights(name, _config(name))[0]
+
+
+def image_trunk(
+    name: str, shape: Sequence[int], images: ImageTraining, *, relu: bool = True
+) -> tuple[nn.Module, int]:
+    """A trunk for images and the width of its features; from scratch by the global random state.
+
+    Parameters
+    ----------
+    name : in `RESNETS`, or a model of timm, with or without "timm:" before it
+    shape : (C, H, W)
+    images : how it is trained
+    relu : False: without the last ReLU, where the trunk is one of `RESNETS`
+    """
+    if len(shape) != 3:
+        raise UserError(
+            f"trunk {name!r} takes images, and this stream shows vectors of width {shape[0]}: run "
+            "it on a pixel file (embedbench extract SOURCE --backbone none --size 32 --out FILE), "
+            "or with --trunk mlp"
+        )
+    if name in RESNETS:
+        body: nn.Module = ResNet(shape[0], RESNETS[name], relu=relu)
+        width = STAGES[-1]
+    else:
+        body, width = _timm(name, shape)
+    if images.weights:
+        file = weights_file(name, images.weights)
+        load_weights(body, file, _config(name), channels=shape[0])
+    if images.frozen:
+        freeze(name, body, images.frozen)
+    if images.compile:
+        body.compile()
+    return Trunk(body, bf16=images.amp == "bf16", channels_last=images.channels_last), width
+
+
+def _config(name: str) -> dict[str, Any]:
+    """What timm says of a model's weights, and the same of `RESNETS`."""
+    if name in RESNETS:
+        return {"architecture": name, "classifier": "head", "first_conv": "conv"}
+    from embedbench.networks.timm_models import timm
+
+    name = name.removeprefix("timm:")
+    config: Any = timm.get_pretrained_cfg(name)
+    return {"architecture": name} if config is None else dict(config.to_dict())
+
+
+def _timm(name: str, shape: Sequence[int]) -> tuple[nn.Module, int]:
+    """A model of timm without its classifier, for images of this shape, and its width."""
+    from embedbench.networks.timm_models import timm
+
+    channels, *size = shape
+    options: dict[str, Any] = {"pretrained": False, "num_classes": 0, "in_chans": channels}
+    if _config(name).get("fixed_input_size"):
+        options["img_size"] = tuple(size)
+    build: Callable[..., nn.Module] = timm.create_model
+    try:
+        body = build(name.removeprefix("timm:"), **options)
+        with torch.no_grad():
+            width = int(body.eval()(torch.zeros(2, *shape)).shape[1])
+    except Exception as error:  # whatever a model asserts
+        raise UserError(
+            f"trunk {name!r} cannot be built for images of shape {tuple(shape)} "
+            f"({type(error).__name__}: {error}); choose another, or images of another size"
+        ) from error
+    return body.train(), width
+
+
+def freeze(name: str, body: nn.Module, stages: int) -> None:
+    """Let the first stages of a trunk, or with -1 all of it, be as they are."""
+    if stages < 0:
+        body.requires_grad_(False)
+        return
+    groups = stages_of(body)
+    if stages > len(groups):
+        raise UserError(
+            f"images.frozen must be -1 or at most {len(groups)}, the stages that are known of "
+            f"trunk {name!r}; got {stages}"
+        )
+    parameters = dict(body.named_parameters())
+    for group in groups[:stages]:
+        for key in group:
+            parameters[key].requires_grad_(False)
+
+
+def stages_of(body: nn.Module) -> list[list[str]]:
+    """Names of the parameters of each stage, from the input on; those of the stem are with the
+    first. None of a model that does not tell."""
+    if isinstance(body, ResNet):
+        n = len(body.blocks) // len(STAGES)
+        place = {f"blocks.{i}.": i // n for i in range(len(body.blocks))}
+        groups: list[list[str]] = [[] for _ in STAGES]
+        for key, _ in body.named_parameters():
+            groups[next((k for start, k in place.items() if key.startswith(start)), 0)].append(key)
+        return groups
+    if not hasattr(body, "group_matcher"):
+        return []
+    from timm.models import group_parameters
+
+    matcher: Any = body.group_matcher
+    found: dict[int, list[str]] = group_parameters(body, matcher(coarse=True))
+    stem, *rest = (found[k] for k in sorted(found))
+    return [stem + rest[0], *rest[1:]] if rest else [stem]
+
+
+class Trunk(nn.Module):
+    """An image network without its classifier: x (n, C, H, W) to features (n, width).
+
+    A batch of one sample, which has no statistics for BatchNorm, goes by the running ones and
+    leaves them alone. Modules of which no parameter is trained are always in evaluation mode.
+
+    Parameters
+    ----------
+    body : the network; if it is compiled, it is so in training alone
+    bf16 : in training its arithmetic is bfloat16; features are float32
+    channels_last : so its weights lie in memory, and in training the images
+    """
+
+    def __init__(self, body: nn.Module, *, bf16: bool = False, channels_last: bool = False) -> None:
+        super().__init__()
+        self.body, self.bf16, self.channels_last = body, bf16, channels_last
+        if channels_last:
+            body.to(memory_format=torch.channels_last)
+        self.still = _untrained(body)
+        self.train(body.training)
+
+    def train(self, mode: bool = True) -> Trunk:
+        """Begin training, but for what stands still; or, with False, evaluation."""
+        super().train(mode)
+        for module in self.still:
+            module.eval()
+        return self
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Features of x, (n, width)."""
+        if not self.training:
+            return self._plainly(x)
+        if self.channels_last:
+            x = x.contiguous(memory_format=torch.channels_last)
+        with torch.autocast(x.device.type, torch.bfloat16) if self.bf16 else nullcontext():
+            if len(x) > 1:
+                phi = self._stepping(x)
+            else:
+                self.body.eval()
+                phi = self._plainly(x)
+                self.train()
+        return phi.to(x.dtype)
+
+    def _plainly(self, x: Tensor) -> Tensor:
+        phi: Tensor = self.body.forward(x)  # which is never the compiled one
+        return phi
+
+    def _stepping(self, x: Tensor) -> Tensor:
+        try:
+            phi: Tensor = self.body(x)
+        except RuntimeError as error:
+            from torch._dynamo.exc import TorchDynamoException
+
+            if not isinstance(error, TorchDynamoException):
+                raise
+            raise UserError(
+                f"torch.compile cannot compile the trunk here ({_first_line(error)}); it needs a "
+                "C++ compiler on a CPU, Triton on a GPU: install it, or leave images.compile out"
+            ) from error
+        return phi
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _untrained(module: nn.Module) -> tuple[nn.Module, ...]:
+    """The outermost modules that have parameters, none of which is trained."""
+    parameters = list(module.parameters())
+    if parameters and not any(p.requires_grad for p in parameters):
+        return (module,)
+    return tuple(m for child in module.children() for m in _untrained(child))
+
+
+class ResNet(nn.Module):
+    """Residual network for small images, of 6n + 2 layers with the head.
+
+    **Source**: He et al. (2016), Section 4.2: a 3x3 convolution to 16 channels, three stages of n
+    blocks of 16, 32 and 64 channels, the second and third begin with stride 2, global average
+    pooling; shortcuts without parameters (option A); weights as in He et al. (2015), by the number
+    of outputs. Without the last ReLU: Hou et al. (2019, LUCIR), for cosine heads.
+
+    **Departs**: n = 1 (resnet8) is not in the paper. The channels that a shortcut lacks are zeros
+    after its own; which ones they are makes no difference.
+
+    Parameters
+    ----------
+    channels : of the images
+    blocks : n
+    """
+
+    def __init__(self, channels: int, blocks: int, *, relu: bool = True) -> None:
+        super().__init__()
+        self.conv = _conv(channels, STAGES[0], 1)
+        self.norm = nn.BatchNorm2d(STAGES[0])
+        widths = [STAGES[0], *(width for width in STAGES for _ in range(blocks))]
+        last = len(widths) - 2
+        self.blocks = nn.Sequential(
+            *(
+                _Block(a, b, 1 if a == b else 2, relu=relu or i < last)
+                for i, (a, b) in enumerate(pairwise(widths))
+            )
+        )
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Features of x (n, C, H, W), (n, 64)."""
+        out: Tensor = self.blocks(torch.relu(self.norm(self.conv(x))))
+        return out.mean((2, 3))
+
+
+class _Block(nn.Module):
+    """Two 3x3 convolutions beside a shortcut."""
+
+    def __init__(self, inputs: int, width: int, stride: int, *, relu: bool) -> None:
+        super().__init__()
+        self.conv1, self.norm1 = _conv(inputs, width, stride), nn.BatchNorm2d(width)
+        self.conv2, self.norm2 = _conv(width, width, 1), nn.BatchNorm2d(width)
+        self.stride, self.more, self.relu = stride, width - inputs, relu
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.relu(self.norm1(self.conv1(x)))
+        h = self.norm2(self.conv2(h))
+        short = pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, 0, self.more))
+        return torch.relu(h + short) if self.relu else h + short
+
+
+def _conv(inputs: int, outputs: int, stride: int) -> nn.Conv2d:
+    return nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)

@@ -1,0 +1,105 @@
+"""Samples that a learner holds or puts together from several places, read as a `View` is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from embedbench.streams.stream import StreamSpec
+from embedbench.streams.table import View
+
+
+class Packing:
+    """How the samples of a stream are held: images as the bytes that are shown, else as shown.
+
+    A stream of images shows v · factor + offset for a byte v, and from what was shown the byte
+    comes back exactly, and from the byte what was shown, bit by bit. Where a scaling is so odd that
+    float32 cannot tell its 256 levels apart, or a stream does not say it, samples are held as they
+    were shown.
+    """
+
+    def __init__(self, spec: StreamSpec, device: str) -> None:
+        self.dtype = torch.float32
+        if spec.scaling is None:
+            return
+        self._factor, self._offset = (
+            torch.tensor(v, device=device)[:, None, None] for v in spec.scaling
+        )
+        levels = torch.arange(256, dtype=torch.uint8, device=device).expand(
+            len(self._factor), 1, 256
+        )
+        self.dtype = torch.uint8
+        if not torch.equal(self.pack(self.shown(levels)), levels):
+            self.dtype = torch.float32
+
+    def pack(self, x: Tensor) -> Tensor:
+        """What is held of x (b, *shape) float32: as many values."""
+        if self.dtype == torch.float32:
+            return x
+        return ((x - self._offset) / self._factor).round_().to(torch.uint8)
+
+    def shown(self, held: Tensor) -> Tensor:
+        """The samples behind what is held, (b, *shape) float32: as `Images.take` shows them."""
+        if self.dtype == torch.float32:
+            return held
+        return held.to(torch.float32).mul_(self._factor).add_(self._offset)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Samples that a learner holds, (n, *shape): x, float32, or as `packing` packed them."""
+
+    x: Tensor
+    packing: Packing | None = None
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def batch(self, index: Tensor, device: str) -> Tensor:
+        """The samples `index`, (b, *shape) float32."""
+        held = self.x[index]
+        return (held if self.packing is None else self.packing.shown(held)).to(device)
+
+
+@dataclass(frozen=True)
+class Joined(View):
+    """A view followed by `extra` samples of the same shape; neither is copied."""
+
+    extra: Rows = field(kw_only=True)
+
+    def __len__(self) -> int:
+        return len(self.rows) + len(self.extra)
+
+    def numpy(self) -> np.ndarray[Any, np.dtype[np.float32]]:
+        """Copy the view and the rows out, (n + m, *shape) float32."""
+        return self.batch(None).numpy()
+
+    def batch(self, index: Tensor | None, device: str = "cpu") -> Tensor:
+        """The samples `index` (int64, on `device`; None: all), (b, *shape) float32."""
+        n = len(self.rows)
+        if index is None:
+            index = torch.arange(len(self), device=device)
+        own = index < n
+        x = torch.empty(len(index), *self.shape, device=device)
+        x[own] = super().batch(index[own], device)
+        x[~own] = self.extra.batch(index[~own] - n, device)
+        return x
+
+
+@dataclass(frozen=True)
+class Part:
+    """The samples `index` (k,) of a view."""
+
+    view: View
+    index: Tensor
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def batch(self, index: Tensor, device: str) -> Tensor:
+        """The samples `index` of the part, (b, *shape) float32."""
+        return self.view.batch(self.index[index], device)

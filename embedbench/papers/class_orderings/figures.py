@@ -1,0 +1,180 @@
+"""The figures of Masana et al. (2020) in kind: what each of them shows, of other data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from embedbench.arrays import Floats, Ints
+from embedbench.files.file import EmbeddingFile
+from embedbench.papers.table import Table
+from embedbench.scores.predictions import Predictions
+from embedbench.scores.stats import signed
+from embedbench.streams.orders import CONFUSION, session_sizes, weights
+
+from .runs import LEARNERS, ORDERS, Runs
+
+CURVES = {  # learner → the paper's figure
+    "finetune": "Fig. 4, left",
+    "lwf": "Fig. 4, right",
+    "lwf-exemplars": "Fig. 5",
+    "icarl": "Fig. 6",
+    "bic": "Fig. 7",
+    "lucir": "Fig. 8",
+    "il2m": "Fig. 9",
+}
+_CLASSES = ("class", "taken for class")
+_POSITIONS = ("position", "position")
+
+
+def figure1(runs: Runs) -> list[Table]:
+    """Figure 1: accuracy of every class after joint training, by accuracy and by group."""
+    from embedbench.reports.plots import class_bars
+
+    tables = []
+    for name, path in runs.files.items():
+        table = Table(f"Figure 1 · {name}", f"Figure 1: accuracy of every class, {name}", (), ())
+        table.across = 1
+        places = [cell.place(runs.out / "runs") for cell in runs.joint(name)]
+        if all((place / "predictions.h5").is_file() for place in places):
+            recall = _recall(Predictions.load(places[0] / "predictions.h5"))
+            file = EmbeddingFile.open(path)
+            groups = _groups(file)
+            cuts = np.cumsum(session_sizes(file.samples.n_leaves, runs.sessions))[:-1].tolist()
+            orders = {"from the lowest accuracy up": np.argsort(recall, kind="stable")}
+            if (name, "coarse") in runs.orders:
+                orders["grouped by the file's hierarchy"] = _order(runs, name, "coarse", file)
+            for title, order in orders.items():
+                told = f"{name}, classes {title}"
+                styles = [groups[c] for c in order]
+                table.figures.append((told, class_bars(recall[order].tolist(), styles, cuts, told)))
+        table.notes.append(
+            "test accuracy after one joint training on all classes; colours: groups of the "
+            "hierarchy; dashed: sessions. Classes without test samples have no bar"
+        )
+        tables.append(table)
+    return tables
+
+
+def _recall(p: Predictions) -> Floats:
+    """(C,) share of right answers of every class after the last session; NaN without samples."""
+    right = p.answer[-1] == p.y
+    n = p.seen.shape[1]
+    with np.errstate(invalid="ignore"):
+        share: Floats = np.bincount(p.y, right, n) / np.bincount(p.y, minlength=n)
+    return share
+
+
+def _groups(file: EmbeddingFile) -> Ints:
+    """(C,) number of the top group of every class; 0 where there is none."""
+    tops = []
+    for leaf in range(file.samples.n_leaves):
+        node = leaf
+        while file.parents[node] >= 0:
+            node = int(file.parents[node])
+        tops.append(node if node != leaf else -1)
+    return np.unique(tops, return_inverse=True)[1]
+
+
+def _order(runs: Runs, name: str, kind: str, file: EmbeddingFile) -> Ints:
+    """(C,) an order's classes by their numbers in the file."""
+    found = runs.order(name, kind)
+    assert found is not None
+    number = {c: i for i, c in enumerate(file.classes[: file.samples.n_leaves])}
+    return np.array([number[c] for c in found["order"]])
+
+
+def _matrix(runs: Runs, name: str) -> Floats:
+    """(C, C) confusion from 0 to 1: square roots of shares of the largest entry."""
+    found = runs.order(name, CONFUSION[0])
+    assert found is not None
+    errors = np.array(found["matrix"], dtype=np.float64)
+    shares: Floats = np.sqrt(errors / max(errors.max(), 1.0))
+    return shares
+
+
+def figure2(runs: Runs) -> list[Table]:
+    """Figure 2: the confusion matrix in the original and in the coarse order."""
+    from embedbench.reports.plots import heat_map
+
+    tables = []
+    for name, path in runs.files.items():
+        file, confused = EmbeddingFile.open(path), _matrix(runs, name)
+        table = Table(f"Figure 2 · {name}", f"Figure 2: the confusion matrix of {name}", (), ())
+        orders = {"the file's order": np.arange(len(confused))}
+        if (name, "coarse") in runs.orders:
+            orders["coarse"] = _order(runs, name, "coarse", file)
+        for title, order in orders.items():
+            told = f"{name}, {title}"
+            shown = confused[np.ix_(order, order)]
+            picture = heat_map(shown, told, axes_names=_CLASSES, numbers=False)
+            table.figures.append((told, picture))
+        table.notes.append(_CONFUSED)
+        tables.append(table)
+    return tables
+
+
+_CONFUSED = (
+    "errors of a linear probe on training samples that it was not fitted to, without the "
+    "diagonal; the brighter the more, as square roots of shares of the largest entry"
+)
+
+
+def figure3(runs: Runs) -> list[Table]:
+    """Figure 3: the objectives W, and the confusion matrices in the orders found."""
+    from embedbench.reports.plots import heat_map
+
+    tables = []
+    for name, path in runs.files.items():
+        file, confused = EmbeddingFile.open(path), _matrix(runs, name)
+        title = f"Figure 3: objectives and resulting confusion matrices, {name}"
+        table = Table(f"Figure 3 · {name}", title, (), (), across=len(CONFUSION))
+        results = []
+        for kind in CONFUSION:
+            found = runs.order(name, kind)
+            assert found is not None
+            W = weights(kind, found["sizes"])
+            told = f"{ORDERS[kind]}: what confusion costs"
+            picture = heat_map(_unit(W), told, axes_names=_POSITIONS, numbers=False)
+            table.figures.append((told, picture))
+            order = _order(runs, name, kind, file)
+            scores = (signed(found[key], 0) for key in ("natural_score", "score"))
+            told = f"{ORDERS[kind]}: {' → '.join(scores)}"
+            shown = confused[np.ix_(order, order)]
+            results.append((told, heat_map(shown, told, axes_names=_CLASSES, numbers=False)))
+        table.figures += results
+        table.notes += [
+            "dark: confusion costs little there. Scores: Σ_ij W_ij M_π(i)π(j) of the file's own "
+            "order → of the order found; lower is better",
+            f"below: {_CONFUSED}",
+        ]
+        tables.append(table)
+    return tables
+
+
+def _unit(W: Floats) -> Floats:
+    """W brought to 0 … 1."""
+    scaled: Floats = (W - W.min()) / max(W.max() - W.min(), 1.0)
+    return scaled
+
+
+def figures4to9(runs: Runs) -> list[Table]:
+    """Figures 4 to 9: accuracy over all classes learned, a curve an order."""
+    from embedbench.reports.plots import Curve, curve_plot, glyph
+
+    tables = []
+    key = ", ".join(f"{glyph(i)} {label}" for i, label in enumerate(ORDERS.values()))
+    for name in runs.files:
+        title = f"Figures 4 to 9: accuracy by session on every order, {name} for CIFAR-100"
+        table = Table(f"Figures 4–9 · {name}", title, (), (), notes=[key])
+        for learner, where in CURVES.items():
+            curves = []
+            for style, kind in enumerate(ORDERS):
+                pooled = [r["pooled"] for r in runs.of(name, kind, learner)]
+                if pooled:
+                    curves.append(Curve(np.array(pooled, dtype=np.float64), style))
+            if curves:
+                told = f"{name}, {LEARNERS[learner].label} ({where})"
+                picture = curve_plot(curves, float("nan"), 1, told, axis="sessions learned")
+                table.figures.append((told, picture))
+        tables.append(table)
+    return tables

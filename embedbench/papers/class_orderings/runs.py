@@ -1,0 +1,120 @@
+"""The class orders and runs behind the tables and figures of Masana et al. (2020)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from embedbench.errors import UserError
+from embedbench.files.file import EmbeddingFile
+from embedbench.papers import runs
+from embedbench.papers.runs import Variant
+from embedbench.runs.cell import Cell
+from embedbench.scores.record import Record
+from embedbench.streams.orders import make_order, write_order
+
+PROTOCOL = "incremental-class"
+SESSIONS = 10
+# Our kinds of order, and the paper's names of them.
+ORDERS = {
+    "random": "Random",
+    "icarl1993": "iCaRL seed",
+    "coarse": "coarse",
+    "max-confusion": "maxConf",
+    "min-confusion": "minConf",
+    "decreasing-task-confusion": "decTaskConf",
+    "equal-task-confusion": "eqTaskConf",
+    "increasing-task-confusion": "incTaskConf",
+}
+# Figure 4 has the first two without exemplars, Table 1 the others with 20 a class by herding.
+LEARNERS = {
+    "finetune": Variant("FT", "finetune"),
+    "lwf": Variant("LwF, no exemplars", "lwf", ("lwf.memory.per_class=0",)),
+    "lwf-exemplars": Variant("LwF", "lwf", ("lwf.memory.per_class=20",)),
+    "icarl": Variant("iCaRL", "icarl"),
+    "bic": Variant("BiC", "bic"),
+    "lucir": Variant("LUCIR", "lucir"),
+    "il2m": Variant("IL2M", "il2m"),
+}
+
+
+@dataclass
+class Runs(runs.Runs):
+    """The runs on embedding files that stand in for CIFAR-100's images.
+
+    Parameters
+    ----------
+    files : by what tables call them
+    orders : (file, kind) → "random" or the path of the order file
+    """
+
+    files: dict[str, Path] = field(kw_only=True)
+    orders: dict[tuple[str, str], str] = field(default_factory=dict)
+    learners: Sequence[str] = tuple(LEARNERS)
+    known: Sequence[str] = tuple(dict.fromkeys(v.learner for v in LEARNERS.values()))
+    _read: dict[tuple[str, str, str], list[Record]] = field(default_factory=dict, init=False)
+
+    @cached_property
+    def sessions(self) -> int:
+        """Number of sessions."""
+        return self.sessions_asked(PROTOCOL) or SESSIONS
+
+    def make_orders(self, notify: Callable[[str], None] = lambda _: None) -> None:
+        """Make the orders of every file, or take those that were made before.
+
+        An order file is named for the file's content and the number of sessions. A file without a
+        class hierarchy has no coarse order. Random orders are drawn by the runs.
+        """
+        place = self.out / "orders"
+        place.mkdir(parents=True, exist_ok=True)
+        for name, path in self.files.items():
+            file = EmbeddingFile.open(path)
+            stem = f"{name}-{file.digests['content'][:8]}-{self.sessions}"
+            self.orders[name, "random"] = "random"
+            for kind in (k for k in ORDERS if k != "random"):
+                made = place / f"{stem}-{kind}.json"
+                if not made.is_file():
+                    try:
+                        found = make_order(file, kind, sessions=self.sessions)
+                    except UserError as e:
+                        if kind != "coarse":
+                            raise
+                        notify(f"no coarse order: {e}")
+                        continue
+                    write_order(found, made)
+                self.orders[name, kind] = str(made)
+
+    def order(self, name: str, kind: str) -> dict[str, Any] | None:
+        """What the order file of a kind says; None where there is none."""
+        if (name, kind) not in self.orders:
+            return None
+        found: dict[str, Any] = json.loads(Path(self.orders[name, kind]).read_text("utf-8"))
+        return found
+
+    def cells(self, name: str, kind: str, learner: str) -> list[Cell]:
+        """One cell a seed; none where the file has no such order."""
+        if (name, kind) not in self.orders:
+            return []
+        variant = LEARNERS[learner]
+        fixed = [f"protocol.order={self.orders[name, kind]}", *variant.fixed]
+        return self._plan(name, variant.learner, fixed)
+
+    def joint(self, name: str) -> list[Cell]:
+        """One joint training, of the first seed, on all classes at once."""
+        return self._plan(name, "offline", ["protocol.order=natural"])[:1]
+
+    def _plan(self, name: str, learner: str, fixed: Sequence[str]) -> list[Cell]:
+        # the tables need no Ω, so no offline references
+        items = [f"protocol.sessions={SESSIONS}", "references=0"]
+        return self.plan(learner, PROTOCOL, [self.files[name]], items, fixed=fixed)
+
+    def of(self, name: str, kind: str, learner: str) -> list[Record]:
+        """The finished runs of a learner on an order, one a seed; read once, after all runs."""
+        key = (name, kind, learner)
+        if key not in self._read:
+            self._read[key] = self.records(self.cells(*key))
+        return self._read[key]

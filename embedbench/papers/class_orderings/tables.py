@@ -1,0 +1,218 @@
+"""Masana et al. (2020) again: Table 1, and what the paper says about first sessions and rankings.
+
+**Departs**: the paper trains a network on CIFAR-100's images; ours are embeddings of other data,
+with each learner's own settings for them. Its Random is drawn anew for each run here, as the
+spread of its runs suggests. Accuracy is the mean over the classes seen, which is the accuracy per
+sample where classes are equally large, as in CIFAR-100.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+import numpy as np
+
+from embedbench.arrays import Floats
+from embedbench.papers.table import Table, Value, published
+from embedbench.scores.ranking import kendall_tau
+from embedbench.scores.record import Record
+from embedbench.scores.stats import Stat, number
+
+from .runs import LEARNERS, ORDERS, SESSIONS, Runs
+
+AFTER = {"after 2": 2, "after 5": 5, "after the last": SESSIONS}  # the paper's tasks
+START, FIRST, LAST = "after 1", "after 2", "after the last"
+IN_TABLE = [name for name in LEARNERS if name not in ("finetune", "lwf")]
+EASY, HARD = "increasing-task-confusion", "decreasing-task-confusion"
+
+Means = dict[tuple[str, str], float]  # (learner, order) → accuracy, percent
+
+
+def accuracy(record: Record, head: str) -> float:
+    """Percent over all classes learned, after a column of Table 1 or `START`.
+
+    NaN where the run is shorter.
+    """
+    pooled = record["pooled"]
+    at = len(pooled) if head == LAST else {START: 1, **AFTER}[head]
+    return 100 * number(pooled[at - 1]) if at <= len(pooled) else float("nan")
+
+
+def ours(runs: Runs, name: str, kind: str, learner: str, head: str) -> Stat | None:
+    """A cell of Table 1, over the seeds; None where nothing was run, or not as long."""
+    values = [accuracy(r, head) for r in runs.of(name, kind, learner)]
+    return Stat.of(values) if values and not np.isnan(values).any() else None
+
+
+def printed(head: str) -> Means:
+    """The paper's means of a column; none after session 1."""
+    return {
+        (row["learner"], kind): value
+        for row in published("class-orderings")["tables"]["1"]
+        for kind, value in row["accuracy"].items()
+        if row["task"] == AFTER.get(head)
+    }
+
+
+def means(runs: Runs, name: str, head: str) -> Means:
+    """Our means of a column."""
+    pairs = itertools.product(LEARNERS, ORDERS)
+    found = {(learner, k): ours(runs, name, k, learner, head) for learner, k in pairs}
+    return {key: stat.mean for key, stat in found.items() if stat is not None}
+
+
+def table1(runs: Runs) -> list[Table]:
+    """Table 1: accuracy after sessions 2, 5 and the last, for every learner and order."""
+    rows = published("class-orderings")["tables"]["1"]
+    paper = {
+        (r["learner"], r["task"], kind): (r["accuracy"][kind], r["sd"][kind])
+        for r in rows
+        for kind in ORDERS
+    }
+    tables = []
+    for name in runs.files:
+        table = Table(
+            f"1 · {name}",
+            f"accuracy in percent, {runs.sessions} sessions of {name} for {SESSIONS} of CIFAR-100",
+            ("learner", "order"),
+            list(AFTER),
+        )
+        for learner, kind in itertools.product(LEARNERS, ORDERS):
+            values = {}
+            for head, task in AFTER.items():
+                mean, sd = paper.get((learner, task, kind), (None, None))
+                stat = ours(runs, name, kind, learner, head)
+                values[head] = Value(mean, stat, 1, stands_in=True, sd=sd)
+            table.rows.append(((LEARNERS[learner].label, ORDERS[kind]), values))
+        table.notes += [
+            f"{name} stands in for CIFAR-100's images: no difference is formed; in brackets the "
+            "paper's standard deviation over ten runs, ± is our 95 % interval over the seeds",
+            "20 exemplars a class by herding, but none for FT and “LwF, no exemplars”, of which "
+            "the paper prints curves only (Figure 4)",
+        ]
+        if (name, "coarse") not in runs.orders:
+            table.notes.append(f"{name} has no class hierarchy, so no coarse order")
+        tables.append(table)
+    return tables
+
+
+# --- the two statements ---
+
+
+def statements(runs: Runs) -> list[Table]:
+    """Which orders are easy and hard, and whether the ranking of the learners depends on them."""
+    return [t for name in runs.files for t in (_extremes(runs, name), _rankings(runs, name))]
+
+
+def _extremes(runs: Runs, name: str) -> Table:
+    """Best and worst order of every learner, early and in the end."""
+    table = Table(
+        f"Easiest and hardest order · {name}",
+        f"Easiest and hardest order of every learner: {name} for CIFAR-100",
+        ("learner", "sessions"),
+        ("easiest", "hardest", "spread"),
+    )
+    both = {head: (printed(head), means(runs, name, head)) for head in (START, FIRST, LAST)}
+    for learner, (head, sources) in itertools.product(LEARNERS, both.items()):
+        values = {}
+        for what, at in (("easiest", 0), ("hardest", -1)):
+            paper, mine = (_extreme(of, learner, at) for of in sources)
+            values[what] = Value(words=(paper, mine))
+        gaps = [_gap(of, learner) for of in sources]
+        stat = None if gaps[1] is None else Stat.of([gaps[1]])
+        values["spread"] = Value(gaps[0], stat, 1, stands_in=True)
+        table.rows.append(((LEARNERS[learner].label, head), values))
+    there, here = (_count(of) for of in both[FIRST])
+    alone = _count(both[START][1])
+    table.notes += [
+        f"{ORDERS[EASY]} is easiest after two sessions for {here[0]} of {here[2]} learners (paper: "
+        f"{there[0]} of {there[2]}), after one for {alone[0]}; {ORDERS[HARD]} hardest after two "
+        f"for {here[1]} (paper: {there[1]}), after one for {alone[1]}",
+        "by means over the seeds; orders whose intervals overlap in Table 1 are not told apart. "
+        "Spread: points between the easiest and the hardest",
+    ]
+    return table
+
+
+def _extreme(of: Means, learner: str, at: int) -> str:
+    """Names of a learner's best (at = 0) or worst (-1) order, or of several that are equal."""
+    ranked = _ranked(of, learner)
+    equal = [k for k in ranked if of[learner, k] == of[learner, ranked[at]]]
+    return " = ".join(ORDERS[k] for k in equal) or "–"
+
+
+def _ranked(of: Means, learner: str) -> list[str]:
+    """Orders of a learner, best first."""
+    kinds = [kind for kind in ORDERS if (learner, kind) in of]
+    return sorted(kinds, key=lambda kind: -of[learner, kind])
+
+
+def _gap(of: Means, learner: str) -> float | None:
+    """Accuracy on the best order less that on the worst."""
+    values = [of[learner, kind] for kind in _ranked(of, learner)]
+    return values[0] - values[-1] if values else None
+
+
+def _count(of: Means) -> tuple[int, int, int]:
+    """Learners whose best order is the increasing one, whose worst the decreasing, and all."""
+    ranked = [r for r in (_ranked(of, learner) for learner in LEARNERS) if len(r) > 1]
+    return sum(r[0] == EASY for r in ranked), sum(r[-1] == HARD for r in ranked), len(ranked)
+
+
+def _rankings(runs: Runs, name: str) -> Table:
+    """The ranking of the paper's five learners on every order, against that on Random."""
+    ranking, tau, seeds = f"ranking {LAST}", "τ against Random", "τ between seeds"
+    table = Table(
+        f"Rankings · {name}",
+        f"Does the ranking of the learners change with the order? {name} for CIFAR-100",
+        ("order",),
+        (ranking, tau, seeds),
+    )
+    paper, mine = printed(LAST), means(runs, name, LAST)
+    for kind, label in ORDERS.items():
+        texts = [_ranking(of, kind) for of in (paper, mine)]
+        taus = [_tau(of, kind) for of in (paper, mine)]
+        values = {ranking: Value(words=(texts[0], texts[1]))}
+        if kind != "random":
+            stat = None if taus[1] is None else Stat.of([taus[1]])
+            values[tau] = Value(taus[0], stat, 2, stands_in=True)
+        values[seeds] = Value(None, _between_seeds(runs, name, kind), 2)
+        table.rows.append(((label,), values))
+    table.notes += [
+        "Kendall's τ_b of the mean accuracies: 1 the same ranking, 0 unrelated, -1 the reverse. "
+        "The paper prints none: its values here follow from its Table 1",
+        "τ between seeds: mean over every two seeds of one order; an order changes the ranking "
+        "where its τ against Random is lower than that. Only the learners of the paper's table",
+        "more, with intervals and ties: embedbench report RUNS --by order, of the directory runs",
+    ]
+    return table
+
+
+def _on(of: Mapping[tuple[str, str], float], kind: str) -> dict[str, float]:
+    return {name: of[name, kind] for name in IN_TABLE if (name, kind) in of}
+
+
+def _ranking(of: Means, kind: str) -> str:
+    """Learners from the best to the worst."""
+    found = _on(of, kind)
+    ranked = sorted(found, key=lambda learner: -found[learner])
+    return " > ".join(LEARNERS[learner].label for learner in ranked) or "–"
+
+
+def _tau(of: Means, kind: str) -> float | None:
+    """Kendall's τ of the ranking on an order and that on Random; None under two learners."""
+    a, b = _on(of, "random"), _on(of, kind)
+    both = [name for name in a if name in b]
+    return kendall_tau([a[n] for n in both], [b[n] for n in both]) if len(both) > 1 else None
+
+
+def _between_seeds(runs: Runs, name: str, kind: str) -> Stat | None:
+    """Mean τ of any two seeds' rankings on an order; None under two seeds or learners."""
+    by_seed: dict[int, list[float]] = {}
+    run = [records for n in IN_TABLE if (records := runs.of(name, kind, n))]
+    for record in itertools.chain.from_iterable(run):
+        by_seed.setdefault(record["seed"], []).append(accuracy(record, LAST))
+    complete: list[Floats] = [np.array(v) for v in by_seed.values() if len(v) == len(run) > 1]
+    taus = [kendall_tau(list(a), list(b)) for a, b in itertools.combinations(complete, 2)]
+    return Stat.of([float(np.mean(taus))]) if taus else None

@@ -1,0 +1,170 @@
+"""The layer study of Tang et al. (2024) in kind: Table 6 and Figure 3, right, of our runs.
+
+The losses of FR are sums over the layers, each of which has a module of its own; so FR with one
+layer alone is one branch of the ensemble, but for the initial weights and the draws. Raw features
+are those of a layer in the place of the final embedding, under the prototype baseline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from embedbench.arrays import Floats
+from embedbench.files.file import FINAL
+from embedbench.papers.table import Table, Value
+from embedbench.scores.record import Record
+from embedbench.scores.stats import Stat
+
+from .printed import SAME, row_name, rows_of
+from .results import verdict
+from .runs import NO_LAYERS, Runs, accuracies, curve, summary
+
+READ: dict[str, Callable[[Record], float]] = {
+    "aAcc": lambda r: summary(r)["aacc"],
+    "gAcc": lambda r: summary(r)["gacc"],
+    "novel": lambda r: summary(r)["novel_accuracy"],
+    "base, last": lambda r: float(accuracies(r)[-1, 0]),
+    "novel, last": lambda r: float(curve("novel_accuracy")(r)[-1]),
+}
+LABELS = {"prototype": f"{FINAL}, raw", "fr": "ensemble"}
+LAST = {
+    "base, last": "accuracy on base classes after the last session",
+    "novel, last": "accuracy on novel classes after the last session",
+}
+
+
+def layers(runs: Runs) -> list[Table]:
+    """Table 6 and Figure 3, right, in kind; and what the paper says of layers."""
+    return [made(runs, name) for name in runs.data for made in (_layers, _statements)]
+
+
+def _layers(runs: Runs, name: str) -> Table:
+    data, names = runs.data[name], runs.layers(name)
+    title = f"Table 6, Figure 3: layers, raw and rectified, and ensemble, {data.label}, percent"
+    table = Table(f"Layers · {name}", title, ("data", "features"), list(READ), across=2)
+    each = [f"{layer}-{kind}" for layer in names for kind in ("raw", "recti")]
+    for variant in [*each, *LABELS] if names else []:
+        found = runs.of(name, variant)
+        if found:
+            values = {
+                head: Value(None, Stat.of(100 * read(r) for r in found), 2)
+                for head, read in READ.items()
+            }
+            label = LABELS.get(variant) or runs.variants(name)[variant].label
+            table.rows.append(((data.label, label), values))
+    if table.rows:
+        table.figures += _figures(runs, name, names)
+        table.notes.append(_legend())
+    table.rows += _of_the_paper()
+    table.notes += [
+        "aAcc, gAcc: means over the sessions; novel: over those with novel classes; last: after "
+        "the last session, which the figures show",
+        "raw: the prototype baseline on that layer alone; rectified: FR with the module of that "
+        "layer alone; ensemble: FR with all of them",
+        "ours are embeddings, the paper's network was trained on the base session; no mean takes "
+        "both",
+        *([] if names else [NO_LAYERS]),
+    ]
+    return table
+
+
+def _of_the_paper() -> list[tuple[tuple[str, ...], dict[str, Value]]]:
+    """Table 6 as printed, and the final layer of Table 5; novel accuracies of Table A6."""
+    novel = {r["method"]: r for r in rows_of("A6")}
+    rows: list[tuple[tuple[str, ...], dict[str, Value]]] = []
+    for row in [*rows_of("6"), rows_of("5")[0]]:
+        own = row_name(row)
+        values = {"aAcc": row["aacc"], "gAcc": row["gacc"]}
+        if own in SAME:
+            found = novel[SAME[own]]
+            values |= {"novel": found["mean"], "novel, last": found["novel"][-1]}
+        label = "12-Raw, final (Table 5)" if own == "none" else own
+        shown = {head: Value(v, None, 2) for head, v in values.items()}
+        rows.append((("miniImageNet, the paper", label), shown))
+    return rows
+
+
+def _figures(runs: Runs, name: str, names: Sequence[str]) -> list[tuple[str, str]]:
+    """Figure 3, right: accuracy on base and on novel classes by layer, raw and rectified."""
+    from embedbench.reports.plots import Curve, curve_plot
+
+    kinds = (
+        [*(f"{n}-raw" for n in names), "prototype", ""],
+        [*(f"{n}-recti" for n in names), "", "fr"],
+    )
+    places = [*names, FINAL, "ensemble"]
+    figures = []
+    for head, told in LAST.items():
+        each = [_by_layer(runs, name, variants, READ[head]) for variants in kinds]
+        drawn = [Curve(values, style) for style, values in enumerate(each) if len(values)]
+        if drawn:
+            label = f"{runs.data[name].label}: {told}"
+            picture = curve_plot(drawn, float("nan"), 0, label, axis="", places=places)
+            figures.append((told, picture))
+    return figures
+
+
+def _legend() -> str:
+    from embedbench.reports.plots import glyph
+
+    return f"{glyph(0)} raw, {glyph(1)} rectified"
+
+
+def _by_layer(
+    runs: Runs, name: str, variants: Sequence[str], read: Callable[[Record], float]
+) -> Floats:
+    """(n, len(variants)) of the seeds that all variants have; NaN for "" and what was not run."""
+    each = [{r["seed"]: read(r) for r in runs.of(name, v)} if v else {} for v in variants]
+    seeds = [set(e) for e in each if e]
+    common = sorted(set.intersection(*seeds)) if seeds else []
+    return np.array([[e.get(s, np.nan) for e in each] for s in common], dtype=np.float64)
+
+
+# --- what the paper says ---
+
+Claim = tuple[str, str, str, str, str, Callable[[float], bool]]
+
+
+def _claims() -> tuple[Claim, ...]:
+    """A statement, printed, which variant less which other, by what number, and what is asked."""
+    gacc = [row["gacc"] for row in rows_of("6")]
+    raw, rectified, ensemble = gacc[:-1:2], gacc[1::2], gacc[-1]
+    gains = [b - a for a, b in zip(raw, rectified, strict=True)]
+
+    def more(gap: float) -> bool:
+        return gap > 0
+
+    def less(gap: float) -> bool:
+        return gap < 0
+
+    return (
+        ("raw, better on novel classes than the final embedding", "up to +15",
+         "{}-raw", "prototype", "novel, last", more),
+        ("raw, worse on base classes than the final embedding", "–",
+         "{}-raw", "prototype", "base, last", less),
+        ("FR raises gAcc", _span(gains), "{}-recti", "{}-raw", "gAcc", more),
+        ("the ensemble has a higher gAcc than this branch",
+         _span([ensemble - g for g in rectified]), "fr", "{}-recti", "gAcc", more),
+    )  # fmt: skip
+
+
+def _span(gaps: Sequence[float]) -> str:
+    return f"{min(gaps):+.2f} to {max(gaps):+.2f}".replace("-", "−")
+
+
+def _statements(runs: Runs, name: str) -> Table:
+    title = f"What the paper says of layers, {runs.data[name].label}, points"
+    heads = ("statement", "layer", "miniImageNet, the paper")
+    table = Table(f"Layers, statements · {name}", title, heads, ("measured", "holds"))
+    for told, printed, first, second, head, holds in _claims():
+        for layer in runs.layers(name):
+            gaps = runs.gaps(name, first.format(layer), second.format(layer), READ[head])
+            table.rows.append(((told, layer, printed), verdict(gaps, holds)))
+    table.notes += [
+        "differences of runs of one seed, means over the seeds; they hold where the mean has the "
+        "sign. Novel and base classes after the last session, as in the figures",
+        *([] if table.rows else [NO_LAYERS]),
+    ]
+    return table

@@ -1,0 +1,229 @@
+"""Tang et al. (2024) again, what needs no data: printed tables, and what follows from them.
+
+A row's aAcc is the mean of its printed sessions. Where Tables A6 and A7 print a method's accuracy
+on the novel classes too, its gAcc follows: the base classes' accuracy is what is left of aAcc_i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from embedbench.arrays import Floats
+from embedbench.papers.table import Table, Value, published
+from embedbench.scores.few_shot import BASE, CORNER_CASES, aacc, gacc_area
+from embedbench.scores.stats import Stat
+
+Row = dict[str, Any]
+
+CLASSES = [60] + [5] * 8  # of the sessions of miniImageNet and CIFAR-100
+RATIO = CLASSES[0] / CLASSES[1]
+TITLES = {
+    "1": "FSCIL methods on miniImageNet, percent",
+    "2": "FSCIL methods on CUB-200, percent",
+    "3": "FSCIL methods on CIFAR-100, percent",
+    "4": "losses added to the baseline, CIFAR-100, percent",
+    "5": "losses added to the baseline, miniImageNet, percent",
+    "6": "each layer, raw and rectified, and their ensemble, miniImageNet, percent",
+    "A1": "the corner case Lazy, percent",
+    "A2": "the corner case Greedy, percent",
+    "A3": "the corner case Greedy-NF, percent",
+    "A4": "backbones",
+    "A5": "more FSCIL methods on CIFAR-100, percent",
+    "A6": "accuracy on the novel classes, miniImageNet, percent",
+    "A7": "accuracy on the novel classes, CIFAR-100, percent",
+    "A8": "losses added to the baseline, CUB-200, percent",
+}
+CASES = dict(zip(("A1", "A2", "A3"), CORNER_CASES, strict=True))
+# Tables of novel accuracies, and where the same methods' and the baseline's of all classes are; the
+# other way round; and methods with several names.
+ALL = {"A6": ("1", "5"), "A7": ("A5", "4")}
+NOVEL = {"1": "A6", "5": "A6", "6": "A6", "3": "A7", "4": "A7", "A5": "A7"}
+SAME = {
+    "Self-promoted": "Self-Prompted",
+    "SubNet": "SubNetwork",
+    "YourSelf (Ours)": "+YourSelf (Ours)",
+    "Ours": "+YourSelf (Ours)",
+    "Ensemble": "+YourSelf (Ours)",
+    "none": "Vit-Baseline",
+}
+LOSSES = ("fr", "cos_nov", "cr", "ir")
+HEADS = {
+    "method": "method",
+    "layer": "layer",
+    "after": "after",
+    "fr": "FR",
+    "cos_nov": "L_cos + L_NovCE",
+    "cr": "L_CR",
+    "ir": "L_IR",
+    "model": "model",
+    "dim": "width",
+    "heads": "heads",
+    "layers": "layers",
+    "params_m": "M parameters",
+}
+CELLS = {"sessions": 1, "novel": 2, "on": 1}  # the lists of cells, and the number of the first
+COLUMNS = {"mean": "mean", "aacc": "aAcc", "gacc": "gAcc"}
+FIRST_OF_6 = 0  # Table 6 counts its sessions from 0
+
+
+def rows_of(number: str) -> list[Row]:
+    """The printed rows of a table."""
+    found: list[Row] = published("fscil")["tables"][number]
+    return found
+
+
+def row_name(row: Row) -> str:
+    """Method or layer, or which losses there are; of a corner case the session, or "mean"."""
+    if "after" in row:
+        return str(row["after"] or "mean")
+    if "fr" in row:
+        given = [n for n in LOSSES if row[n]]
+        return "none" if not given else "all losses" if len(given) == len(LOSSES) else given[-1]
+    return str(row.get("method") or row.get("layer") or row.get("model"))
+
+
+def misprints(number: str) -> dict[tuple[str, str], str]:
+    """What is wrong in a table, by row and cell: what it should be, and why."""
+    return {
+        (m["row"], m["cell"]): f"{m['reads']:g} seems right: {m['why']}"
+        for m in published("fscil")["misprints"]
+        if m["table"] == number
+    }
+
+
+# --- what follows ---
+
+
+def matrix(sessions: Sequence[float], novel: Sequence[float], ratio: float = RATIO) -> Floats:
+    """(T, T) accuracies behind printed aAcc_i and accuracies on novel classes, both in percent.
+
+    A_i^1 = ((r + k) aAcc_i - k A_i^novel) / r, k = i - 1; every novel session gets A_i^novel, since
+    gAcc depends on their sum alone.
+    """
+    k = np.arange(len(sessions))
+    on_novel = np.array([0.0, *novel])
+    found = np.tile(on_novel[:, None], len(k)) / 100
+    found[:, 0] = ((ratio + k) * np.asarray(sessions) - k * on_novel) / ratio / 100
+    found[np.triu_indices(len(k), 1)] = np.nan
+    return found
+
+
+def behind(number: str, row: Row) -> Floats | None:
+    """Accuracies behind a row, where all and novel classes are printed; None elsewhere."""
+    if number in ALL:
+        found = _all_classes(number, row_name(row))
+        return None if found is None else matrix(found["sessions"], row["novel"])
+    if number not in NOVEL:
+        return None
+    name = SAME.get(row_name(row), row_name(row))
+    novel = next((r["novel"] for r in rows_of(NOVEL[number]) if r["method"] == name), None)
+    return None if novel is None else matrix(row["sessions"], novel)
+
+
+def _all_classes(number: str, name: str) -> Row | None:
+    """The row of all classes of a method of Table A6 or A7."""
+    methods, ablation = ALL[number]
+    candidates = [*rows_of(methods), rows_of(ablation)[0]]
+    return next((r for r in candidates if SAME.get(row_name(r), row_name(r)) == name), None)
+
+
+def follows(number: str, row: Row) -> dict[str, float]:
+    """What the other cells of a row make of its mean, aAcc and gAcc, in percent."""
+    if number in CASES:
+        made = CORNER_CASES[CASES[number]](len(CLASSES), BASE)
+        found = {"aacc": aacc(made, CLASSES), "gacc": gacc_area(made, RATIO)}
+        after = row["after"]
+        return {n: 100 * float(v[after - 1] if after else v.mean()) for n, v in found.items()}
+    told = {}
+    accuracies = behind(number, row)
+    if "novel" in row:
+        told["mean"] = float(np.mean(row["novel"]))
+    if "sessions" in row:
+        told["aacc"] = float(np.mean(row["sessions"]))
+    elif accuracies is not None:
+        told["aacc"] = 100 * float(aacc(accuracies, CLASSES).mean())
+    if accuracies is not None:
+        told["gacc"] = 100 * float(gacc_area(accuracies, RATIO).mean())
+    return told
+
+
+# --- the tables ---
+
+
+def table(number: str) -> Table:
+    """A printed table; beside its means what the other cells make of them."""
+    rows = rows_of(number)
+    keys = [k for k in HEADS if any(k in r for r in rows)]
+    lists = [k for k in CELLS if k in rows[0]]
+    first = FIRST_OF_6 if number == "6" else CELLS[lists[0]] if lists else 0
+    width = max((len(r[k]) for r in rows for k in lists if k in r), default=0)
+    columns = [k for k in COLUMNS if k in rows[0]]
+    heads = [HEADS[k] for k in keys] + [str(first + i) for i in range(width)]
+    named = len(LOSSES) if "fr" in keys else 1
+    shown = Table(number, TITLES[number], heads, [COLUMNS[k] for k in columns], named=named)
+    wrong = misprints(number)
+    for row in rows:
+        cells = [c for k in lists for c in row.get(k, [])]
+        cells += [None] * (width - len(cells))
+        name, own = row_name(row), follows(number, row)
+        labels = [_text(row, k) for k in keys]
+        labels += [
+            _cell(c) + (" *" if (name, str(first + i)) in wrong else "")
+            for i, c in enumerate(cells)
+        ]
+        values = {
+            COLUMNS[k]: Value(
+                row[k],
+                Stat.of([own[k]]) if k in own and row[k] is not None else None,
+                2,
+                remark=wrong.get((name, k), ""),
+            )
+            for k in columns
+        }
+        shown.rows.append((tuple(labels), values))
+    shown.notes += _notes(number)
+    shown.notes += [
+        f"* {name}, {cell}: {why}" for (name, cell), why in wrong.items() if cell.isdigit()
+    ]
+    return shown
+
+
+def _cell(value: float | None) -> str:
+    """With the printed decimals: one, but for whole numbers of the corner cases and one cell."""
+    if value is None or isinstance(value, int):
+        return "" if value is None else str(value)
+    return f"{value:.1f}" if value == round(value, 1) else str(value)
+
+
+def _text(row: Row, key: str) -> str:
+    value = row.get(key)
+    if isinstance(value, bool):
+        return "✓" if value else "–"
+    if key == "after":
+        return "mean" if value is None else f"f_{value}"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "–" if value is None else f"{value}{' †' if row.get('reported') else ''}"
+
+
+def _notes(number: str) -> list[str]:
+    if number in CASES:
+        return ["ours: exact; gAcc_i is the area on the grid α = a/12, the base session 0 at α = 0"]
+    notes = []
+    if number != "A4":
+        notes.append("ours, aAcc: the mean of the printed sessions")
+    if number in (*NOVEL, *NOVEL.values()):
+        notes.append(
+            "ours, gAcc: from the printed accuracies on all classes and, Tables A6 and A7, on "
+            "novel ones"
+        )
+    if number in ("1", "2", "A5"):
+        notes.append("† of other papers; the rest was run again by the authors")
+    if number == "5":
+        notes.append("which losses the rows have is read from section 5.3; the ticks are unclear")
+    if number == "6":
+        notes.append("sessions are counted from 0 here, as printed")
+    return notes

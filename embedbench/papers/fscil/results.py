@@ -1,0 +1,266 @@
+"""Our learners on few-shot streams, beside what Tang et al. (2024) print of theirs.
+
+**Departs**: the paper trains a vision transformer on the base session; ours learn on embeddings of
+a backbone that never saw the data. So rows stand beside each other, and no difference is formed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from embedbench.papers.table import Table, Value
+from embedbench.scores.few_shot import CORNER_CASES, curves_of
+from embedbench.scores.few_shot import summary as quoted
+from embedbench.scores.stats import Stat
+
+from .figures import by_alpha, measured
+from .printed import Row, misprints, row_name, rows_of
+from .runs import LEARNERS, LOSSES, NO_LAYERS, OFFICIAL, VARIANTS, Runs, accuracies, summary
+
+MAIN = {"aacc": "aAcc", "gacc": "gAcc", "lacc": "lAcc", "novel_accuracy": "novel"}
+FURTHER = {
+    "gacc_exact": "gAcc, exact",
+    "tacc": "tAcc",
+    "hacc": "hAcc",
+    "pd": "PD",
+    "kr": "KR",
+    "rpd": "RPD",
+    "max_forgetting": "F",
+}
+PLACES = {"aacc": "place by aAcc", "gacc": "place by gAcc"}
+# Where the paper prints a data set's methods, its baseline, and novel accuracies.
+PRINTED = {
+    "mini-imagenet": ("1", "5", "A6"),
+    "cub200": ("2", "A8", None),
+    "cifar100": ("A5", "4", "A7"),
+}
+OURS = ("NC-FSCIL", "YourSelf (Ours)", "Ours")  # methods of the paper that we have too
+
+
+def learners(runs: Runs) -> list[Table]:
+    """Tables 1 to 3 in kind: the learners by aAcc and by gAcc, the paper's rows below."""
+    return [_learners(runs, name) for name in runs.data]
+
+
+def _learners(runs: Runs, name: str) -> Table:
+    data = runs.data[name]
+    columns = [*MAIN.values(), *PLACES.values()]
+    title = f"learners by accuracy and by gAcc, {data.label}, percent"
+    table = Table(f"Learners · {name}", title, ("data", "learner"), columns)
+    means = {n: _means(runs, name, n) for n in LEARNERS if runs.of(name, n)}
+    places = {m: _places({n: own[m] for n, own in means.items()}) for m in PLACES}
+    for n in sorted(means, key=lambda n: places["gacc"][n]):
+        values = dict(zip(MAIN.values(), measured(runs, name, n, list(MAIN)) or [], strict=True))
+        for m, head in PLACES.items():
+            values[head] = Value(None, Stat.of([places[m][n]]), 0)
+        table.rows.append(((data.label, LEARNERS[n].label), values))
+    for case, own in _corner_cases(runs, name).items():
+        values = {MAIN[m]: Value(None, Stat.of([100 * own[m]]), 2) for m in MAIN}
+        table.rows.append(((data.label, case), values))
+    for official in OFFICIAL:
+        table.rows += _of_the_paper(official)
+    swapped = _swapped({n: (v["aacc"], v["gacc"]) for n, v in means.items()})
+    table.notes += [
+        f"sorted by gAcc; by aAcc {swapped} of {len(means) * (len(means) - 1) // 2} pairs of "
+        "learners stand the other way round",
+        "ours are embeddings, the paper's networks were trained on the base session; no mean "
+        "takes both",
+        *_missing(runs, name),
+    ]
+    if means:
+        table.notes.append(
+            "Lazy, Greedy and Greedy-NF begin with the best base accuracy of the learners"
+        )
+    return table
+
+
+def _missing(runs: Runs, name: str) -> list[str]:
+    left = [LEARNERS[n].label for n in runs.learners if not runs.possible(name, n)]
+    if not left:
+        return []
+    return [f"{', '.join(left)}: {NO_LAYERS}"]
+
+
+def _means(runs: Runs, name: str, variant: str) -> dict[str, float]:
+    """Means over the seeds of every number, fractions."""
+    each = [summary(r) for r in runs.of(name, variant)]
+    return {what: float(np.mean([s[what] for s in each])) for what in each[0]}
+
+
+def _places(of: Mapping[str, float]) -> dict[str, int]:
+    """Places by a number, the highest first; learners with one number share a place."""
+    return {n: 1 + sum(other > v for other in of.values()) for n, v in of.items()}
+
+
+def _swapped(of: Mapping[str, tuple[float, float]]) -> int:
+    """Pairs whose order differs between the two numbers."""
+    pairs = combinations(of.values(), 2)
+    return sum((a[0] - b[0]) * (a[1] - b[1]) < 0 for a, b in pairs)
+
+
+def _corner_cases(runs: Runs, name: str) -> dict[str, dict[str, float]]:
+    """The corner cases on a file's sessions; none without runs."""
+    records = [r for n in LEARNERS for r in runs.of(name, n)]
+    if not records:
+        return {}
+    base = max(float(accuracies(r)[0, 0]) for r in records)
+    sizes = records[0]["n_classes"]
+    return {
+        case: quoted(curves_of(made(len(sizes), base), sizes))
+        for case, made in CORNER_CASES.items()
+    }
+
+
+def _of_the_paper(official: str) -> list[tuple[tuple[str, ...], dict[str, Value]]]:
+    """Printed rows of the baseline and of the methods that we have too."""
+    methods, ablation, novel = PRINTED[official]
+    on_novel = {row_name(r).lstrip("+"): r["mean"] for r in (rows_of(novel) if novel else ())}
+    chosen = [rows_of(ablation)[0], *(r for r in rows_of(methods) if r["method"] in OURS)]
+    rows: list[tuple[tuple[str, ...], dict[str, Value]]] = []
+    for row in chosen:
+        own = row_name(row)
+        wrong = misprints(ablation if own == "none" else methods)
+        label = {"none": "ViT baseline", "Ours": "YourSelf (Ours)"}.get(own, own)
+        key = "Vit-Baseline" if own == "none" else label
+        cells = {
+            "aacc": row["aacc"],
+            "gacc": row["gacc"],
+            str(len(row["sessions"])): row["sessions"][-1],
+            "mean": on_novel.get(key),
+        }
+        values = {
+            head: Value(v, None, 2, remark=wrong.get((own, cell), ""))
+            for head, (cell, v) in zip(MAIN.values(), cells.items(), strict=True)
+            if v is not None
+        }
+        rows.append(((f"{OFFICIAL[official]}, the paper", label), values))
+    return rows
+
+
+def further(runs: Runs) -> list[Table]:
+    """hAcc, tAcc and what measures forgetting; the corner cases beside them."""
+    return [_further(runs, name) for name in runs.data]
+
+
+def _further(runs: Runs, name: str) -> Table:
+    title = f"further scores of the learners, {runs.data[name].label}, percent"
+    table = Table(f"Further · {name}", title, ("learner",), list(FURTHER.values()))
+    for n, variant in LEARNERS.items():
+        found = measured(runs, name, n, list(FURTHER))
+        if found is not None:
+            table.rows.append(((variant.label,), dict(zip(table.columns, found, strict=True))))
+    for case, own in _corner_cases(runs, name).items():
+        values = {h: Value(None, Stat.of([100 * own[m]]), 2) for m, h in FURTHER.items()}
+        table.rows.append(((case,), values))
+    table.notes.append(
+        "tAcc, gAcc: means over sessions; hAcc: over those with novel classes; PD, KR, RPD and F: "
+        "after the last session, means over those before it; drops are negative in PD and RPD"
+    )
+    return table
+
+
+def losses(runs: Runs) -> list[Table]:
+    """Tables 4, 5 and A8, Figure 7 in kind: FR with each loss added."""
+    return [_losses(runs, name) for name in runs.data]
+
+
+def _losses(runs: Runs, name: str) -> Table:
+    from embedbench.reports.plots import glyph
+
+    title = f"Tables 4, 5, A8: losses added to the baseline, {runs.data[name].label}, percent"
+    heads = {m: MAIN[m] for m in ("aacc", "gacc", "novel_accuracy")}
+    table = Table(f"Losses · {name}", title, ("learner", *OFFICIAL.values()), list(heads.values()))
+    steps = ("prototype", *LOSSES, "fr")
+    for step, n in enumerate(steps):
+        printed = [_pair(rows_of(PRINTED[o][1])[step]) for o in OFFICIAL]
+        found = measured(runs, name, n, list(heads))
+        values = dict(zip(table.columns, found, strict=True)) if found else {}
+        table.rows.append(((VARIANTS[n].label, *printed), values))
+    table.figures += by_alpha(runs, name, steps)
+    if table.figures:
+        shown = ", ".join(f"{glyph(i)} {VARIANTS[n].label}" for i, n in enumerate(steps))
+        table.notes.append(f"Figure 7: {shown}")
+    table.notes.append("of the paper's data sets aAcc and gAcc as printed")
+    table.notes += [] if runs.possible(name, "fr") else [NO_LAYERS]
+    return table
+
+
+def _pair(row: Row) -> str:
+    return f"{row['aacc']:.2f} / {row['gacc']:.2f}"
+
+
+# --- what the paper says ---
+
+
+def statements(runs: Runs) -> list[Table]:
+    """What the paper says of FR and of the two metrics: whether it holds here."""
+    return [_statements(runs, name) for name in runs.data]
+
+
+def _statements(runs: Runs, name: str) -> Table:
+    title = f"What the paper says, {runs.data[name].label}, points"
+    heads = ("statement", *OFFICIAL.values())
+    table = Table(f"Statements · {name}", title, heads, ("measured", "holds"))
+    gains: dict[str, tuple[str, Callable[[float], bool]]] = {
+        "FR raises gAcc over the baseline by three points or more": ("gacc", lambda v: v >= 3),
+        "FR leaves aAcc within a point of the baseline's": ("aacc", lambda v: abs(v) <= 1),
+        "FR raises the accuracy on novel classes": ("novel_accuracy", lambda v: v > 0),
+    }
+    for told, (what, holds) in gains.items():
+        printed = [_printed_gain(o, what) for o in OFFICIAL]
+        table.rows.append(((told, *printed), _gain(runs, name, what, holds)))
+    shown = [_printed_swaps(o) for o in OFFICIAL]
+    means = {n: _means(runs, name, n) for n in LEARNERS if runs.of(name, n)}
+    swapped = _swapped({n: (v["aacc"], v["gacc"]) for n, v in means.items()})
+    some = len(means) > 1
+    values = {
+        "measured": Value(None, Stat.of([swapped]) if some else None, 0),
+        "holds": _holds(swapped > 0 if some else None),
+    }
+    told = "gAcc orders methods otherwise than aAcc; pairs that change places"
+    table.rows.append(((told, *shown), values))
+    table.notes.append(
+        "differences of runs of one seed, means over the seeds; open: the interval has both. What "
+        "counts as holding is ours"
+    )
+    return table
+
+
+def _gain(runs: Runs, name: str, what: str, holds: Callable[[float], bool]) -> dict[str, Value]:
+    """FR less the baseline, in points, seed by seed."""
+    return verdict(runs.gaps(name, "fr", "prototype", lambda r: summary(r)[what]), holds)
+
+
+def verdict(gaps: Sequence[float], holds: Callable[[float], bool]) -> dict[str, Value]:
+    """Differences, and whether a statement holds: of their mean, and of both ends of its interval
+    where there are several; where these do not agree, it is open."""
+    if not gaps:
+        return {"measured": Value(), "holds": _holds(None)}
+    stat = Stat.of(gaps)
+    half = 0.0 if math.isnan(stat.half) else stat.half
+    told = {holds(stat.mean + d) for d in (-half, 0.0, half)}
+    held = _holds(told.pop()) if len(told) == 1 else Value(words=("–", "open"))
+    return {"measured": Value(None, stat, 2), "holds": held}
+
+
+def _holds(told: bool | None) -> Value:
+    return Value(words=("–", {True: "yes", False: "no", None: "–"}[told]))
+
+
+def _printed_gain(official: str, what: str) -> str:
+    """YourSelf less the ViT baseline, as printed."""
+    rows = {labels[1]: values for labels, values in _of_the_paper(official)}
+    pair = [rows[n].get(MAIN[what]) for n in ("YourSelf (Ours)", "ViT baseline")]
+    numbers = [v.published for v in pair if v is not None and v.published is not None]
+    return f"{numbers[0] - numbers[1]:+.2f}".replace("-", "−") if len(numbers) == 2 else "–"
+
+
+def _printed_swaps(official: str) -> str:
+    """Pairs of the printed methods that change places, and how many pairs there are."""
+    rows = [r for r in rows_of(PRINTED[official][0]) if r["gacc"] is not None]
+    n = len(rows)
+    return f"{_swapped({row_name(r): (r['aacc'], r['gacc']) for r in rows})} of {n * (n - 1) // 2}"

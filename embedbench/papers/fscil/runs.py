@@ -1,0 +1,215 @@
+"""The data, streams and runs behind what is measured of Tang et al. (2024)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedbench.arrays import Floats
+from embedbench.files.file import EmbeddingFile
+from embedbench.papers import runs
+from embedbench.papers.data import named_files, shipped_layers
+from embedbench.papers.runs import Variant
+from embedbench.runs.cell import Cell
+from embedbench.runs.registry import learner_class, learner_names
+from embedbench.scores import few_shot
+from embedbench.scores.record import Record
+from embedbench.streams.layers import layer_names
+
+PROTOCOL = "fscil"
+SCORE = "accuracy"  # of samples, as the field counts
+RATIO = 12  # |base|/|novel| of a stand-in, as in the paper
+SMALL = 20  # a file of fewer classes cannot have that: three fifths of them, then one a session
+OFFICIAL = {"mini-imagenet": "miniImageNet", "cub200": "CUB-200", "cifar100": "CIFAR-100"}
+LEARNERS = {
+    "prototype": Variant("prototype, the baseline", "prototype"),
+    "fr": Variant("FR, YourSelf", "fr"),
+    "nc-fscil": Variant("NC-FSCIL", "nc-fscil"),
+    "teen": Variant("TEEN", "teen"),
+    "c-fscil": Variant("C-FSCIL", "c-fscil"),
+    "alice": Variant("ALICE", "alice"),
+    "ranpac": Variant("RanPAC", "ranpac"),
+    "fecam": Variant("FeCAM", "fecam"),
+    "slda": Variant("SLDA", "slda"),
+    "ncm": Variant("NCM", "ncm"),
+}
+# What a loss of the paper is called in our FR: β_cos weighs two of them, β_IR pairs of two kinds.
+BETAS = {"β_cos": ("w_cos", "w_novel"), "β_CR": ("w_class",), "β_IR": ("w_same", "w_different")}
+NO_LAYERS = "the file has no intermediate layers; embedbench extract --layers makes one that has"
+SWEPT = (0.0, 0.1, 0.25, 0.5, 1.0)  # Figure A4 goes from 0 to 1; its points are not printed
+
+
+def _fr(label: str, weights: dict[str, float]) -> Variant:
+    fixed = [f"fr.{w}={v:g}" for beta, v in weights.items() for w in BETAS[beta]]
+    return Variant(label, "fr", tuple(fixed))
+
+
+LOSSES = {
+    "fr-cos": _fr("FR, L_cos + L_NovCE", {"β_CR": 0, "β_IR": 0}),
+    "fr-cr": _fr("FR, L_cos + L_NovCE + L_CR", {"β_IR": 0}),
+}
+SWEEPS = {f"fr-{beta}-{v:g}": _fr(f"{v:g}", {beta: v}) for beta in BETAS for v in SWEPT}
+VARIANTS = {**LEARNERS, **LOSSES, **SWEEPS}
+
+
+def of_layers(layers: Iterable[str]) -> dict[str, Variant]:
+    """The prototype on each layer alone, and FR with the module of that layer alone.
+
+    >>> list(of_layers(["block-8"]))
+    ['block-8-raw', 'block-8-recti']
+    """
+    found = {}
+    for layer in layers:
+        alone = (f"protocol.embedding={layer}", "protocol.layers=none")
+        found[f"{layer}-raw"] = Variant(f"{layer}, raw", "prototype", alone)
+        found[f"{layer}-recti"] = Variant(f"{layer}, rectified", "fr", (f"fr.layers={layer}",))
+    return found
+
+
+def registered() -> list[str]:
+    """The learners of `LEARNERS` that there are."""
+    return [n for n in LEARNERS if n in learner_names()]
+
+
+@dataclass(frozen=True)
+class Data:
+    """One of the paper's data sets, or a file that stands in for them.
+
+    Parameters
+    ----------
+    official : name of the published lists; None: a stand-in, sessions made of its own classes
+    """
+
+    file: Path
+    official: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The paper's name, or "emoji, a stand-in"."""
+        return f"{self.file.stem}, a stand-in" if self.official is None else OFFICIAL[self.official]
+
+    @cached_property
+    def opened(self) -> EmbeddingFile:
+        """The file, its metadata read once."""
+        return EmbeddingFile.open(self.file)
+
+    def settings(self) -> list[str]:
+        """Settings of the protocol."""
+        if self.official is not None:
+            return [f"protocol.lists={self.official}"]
+        base, way = shape(self.opened.samples.n_leaves)
+        return [f"protocol.base={base}", f"protocol.way={way}", "protocol.order=size"]
+
+
+def shape(n_classes: int) -> tuple[int, int]:
+    """Classes of the base session of a stand-in, and of each later one.
+
+    >>> shape(88), shape(100), shape(200), shape(10)
+    ((48, 4), (60, 5), (120, 10), (6, 1))
+    """
+    way = max(1, n_classes // SMALL)
+    return (RATIO * way if n_classes >= SMALL else max(1, 3 * n_classes // 5)), way
+
+
+def find_data(
+    given: Sequence[str], out: Path, notify: Callable[[str], None] = lambda _: None
+) -> dict[str, Data]:
+    """The data of a reproduction by name; without any, shipped emoji with layers stand in.
+
+    Parameters
+    ----------
+    given : "cifar100=FILE", "cub200=FILE", "mini-imagenet=FILE", or FILE, which stands in
+    out : directory for files made on the way
+    """
+    if not given:
+        notify("no --data: 600 shipped emoji with the layers of a ViT are taken")
+        given = [str(shipped_layers())]
+    files = named_files(given, OFFICIAL, out, notify)
+    return {name: Data(path, official) for name, (path, official) in files.items()}
+
+
+@dataclass
+class Runs(runs.Runs):
+    """The runs of every learner on each file.
+
+    Parameters
+    ----------
+    data : by name
+    """
+
+    data: dict[str, Data] = field(kw_only=True)
+    learners: Sequence[str] = field(default_factory=registered)
+    known: Sequence[str] = field(default_factory=registered)
+    _read: dict[tuple[str, str], list[Record]] = field(default_factory=dict, init=False)
+
+    def layers(self, name: str) -> tuple[str, ...]:
+        """The layers that FR has modules for, as it is set; none where the file has none."""
+        cells = self.cells(name, "fr")
+        if not cells:
+            return ()
+        params = (cells[0].learner_params, cells[0].protocol_params)
+        modules, shown = (str(json.loads(p)["layers"]) for p in params)
+        return layer_names(self.data[name].opened, shown if modules == "all" else modules)
+
+    def variants(self, name: str) -> dict[str, Variant]:
+        """`VARIANTS`, and those of the file's layers."""
+        return VARIANTS | of_layers(self.data[name].opened.layers)
+
+    def possible(self, name: str, variant: str) -> bool:
+        """Whether there is the learner, and the file has the layers that it may need."""
+        learner = self.variants(name)[variant].learner
+        if learner not in self.known:
+            return False
+        return bool(self.data[name].opened.layers) or not learner_class(learner).tags.needs_layers
+
+    def cells(self, name: str, variant: str) -> list[Cell]:
+        """One cell a seed; none where the run is not possible."""
+        if not self.possible(name, variant):
+            return []
+        chosen, data = self.variants(name)[variant], self.data[name]
+        items = [*data.settings(), "references=0"]  # no table has an Ω
+        return self.plan(chosen.learner, PROTOCOL, [data.file], items, fixed=chosen.fixed)
+
+    def of(self, name: str, variant: str) -> list[Record]:
+        """The finished runs that a mean may include."""
+        key = (name, variant)
+        if key not in self._read:
+            self._read[key] = self.records(self.cells(*key))
+        return self._read[key]
+
+    def numbers(self, name: str, variant: str, what: str) -> Floats | None:
+        """(n,) a number of `generalised.summary`, of each run; None without runs."""
+        found = [summary(r)[what] for r in self.of(name, variant)]
+        return np.array(found) if found else None
+
+    def gaps(self, name: str, more: str, less: str, read: Callable[[Record], float]) -> list[float]:
+        """A fraction of one variant less that of another, in points, of runs of one seed."""
+        each = [{r["seed"]: read(r) for r in self.of(name, v)} for v in (more, less)]
+        return [100 * (each[0][s] - each[1][s]) for s in each[0] if s in each[1]]
+
+    def curve(self, name: str, variant: str, read: Callable[[Record], Any]) -> Floats | None:
+        """(n, T) a curve of each run; None without runs."""
+        found = [read(r) for r in self.of(name, variant)]
+        return np.array(found, dtype=np.float64) if found else None
+
+
+def curve(name: str) -> Callable[[Record], Any]:
+    """Read a curve of the accuracy of samples."""
+    return lambda r: r["by_score"][SCORE]["curves"][name]
+
+
+def summary(record: Record) -> dict[str, float]:
+    """What each curve is quoted by."""
+    curves = record["by_score"][SCORE]["curves"]
+    return few_shot.summary({n: np.array(v, dtype=np.float64) for n, v in curves.items()})
+
+
+def accuracies(record: Record) -> Floats:
+    """(T, T) R[i, j], the accuracy of samples."""
+    return np.array(record["by_score"][SCORE]["R"], dtype=np.float64)

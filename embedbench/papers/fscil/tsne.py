@@ -1,0 +1,178 @@
+"""Figures 3, left, and A2 of Tang et al. (2024) in kind: raw and rectified test features.
+
+**Departs**: the paper shows 4 base and 5 novel classes and does not say which; ours are the first
+of the stream that have enough test samples. Features are brought to length 1, as the classifier
+takes them. Two numbers stand beside the pictures, over all base and all novel classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.arrays import Ints
+from embedbench.errors import UserError
+from embedbench.files.file import FINAL
+from embedbench.papers.table import Table, Value
+from embedbench.runs.cell import Cell
+from embedbench.scores.stats import Stat
+from embedbench.streams.stream import Stream
+
+from .runs import NO_LAYERS, Runs
+
+N_BASE, N_NOVEL = 4, 5  # classes of a picture, as in the paper
+FEWEST, MOST = 5, 40  # test samples that a class must have, and that are shown of it
+PERPLEXITY = 30.0
+COLUMNS = ("1-NN, base", "1-NN, novel", "silhouette, base", "silhouette, novel")
+
+Features = NDArray[np.float32]
+
+
+def tsne(runs: Runs) -> list[Table]:
+    """Figures 3, left, and A2 in kind."""
+    return [_tsne(runs, name) for name in runs.data]
+
+
+def _tsne(runs: Runs, name: str) -> Table:
+    label, layers = runs.data[name].label, runs.layers(name)
+    title = f"Figures 3, A2: test features by layer, raw and rectified, {label}"
+    table = Table(f"Figure A2 · {name}", title, ("features",), COLUMNS, across=1)
+    if not layers:
+        table.notes.append(NO_LAYERS)
+        return table
+    cell = runs.cells(name, "fr")[0]
+    try:
+        found, y = features(cell, layers)
+    except UserError as e:
+        runs.failed.append(f"{cell.learner} for {table.name}: {e}")
+        return table
+    base, novel = _sides(cell.stream())
+    for told, x in found.items():
+        numbers = [f(x, y, side) for f in (neighbours, silhouette) for side in (base, novel)]
+        stats = [Stat.of([v]) for v in numbers]
+        table.rows.append(
+            ((told,), {c: Value(None, s, 3) for c, s in zip(COLUMNS, stats, strict=True)})
+        )
+    classes = runs.data[name].opened.classes
+    chosen = [shown(y, base, N_BASE), shown(y, novel, N_NOVEL)]
+    if any(chosen):
+        rows = {classes[c]: np.flatnonzero(y == c)[:MOST] for side in chosen for c in side}
+        table.figures.append(
+            _picture(found, rows, len(chosen[0]), len(layers) + 1, label, cell.seed)
+        )
+    table.notes += _notes(cell)
+    return table
+
+
+def _notes(cell: Cell) -> list[str]:
+    return [
+        "rectified: by the modules of an FR after its last session, trained once more (seed "
+        f"{cell.seed}), since runs keep no state",
+        f"t-SNE (seed {cell.seed}) of features of length 1: the first {N_BASE} base classes "
+        f"(pale) and the first {N_NOVEL} novel ones of the stream with {FEWEST} test samples or "
+        f"more, up to {MOST} samples of each",
+        "1-NN: share of test samples whose nearest other one, by cosine, is of their class; "
+        "silhouette: its mean, by cosine. Both among all base or all novel classes of two test "
+        "samples or more, without t-SNE",
+    ]
+
+
+def features(cell: Cell, layers: Sequence[str]) -> tuple[dict[str, Features], Ints]:
+    """Test features of length 1, (n, d) each, raw and then rectified; and their labels, (n,).
+
+    Trains the FR of the cell.
+
+    Parameters
+    ----------
+    layers : those that it has modules for, in its order
+    """
+    import torch
+    from torch.nn.functional import normalize
+
+    from embedbench.runs.runner import run_stream
+
+    stream = cell.stream()
+    learner: Any = cell.make_learner()
+    run_stream(stream, learner, cell.seeds, cell.device)
+    x = torch.cat([e.x.tensor(cell.device) for e in stream.eval_sets])
+    spans = {n: stream.spec.layers[n] for n in layers}
+    spans[FINAL] = (0, min(first for first, _ in stream.spec.layers.values()))
+    found = {f"{n}, raw": x[:, first:end] for n, (first, end) in spans.items()}
+    found |= {f"{n}, rectified": own for n, own in zip(layers, learner.rectified(x), strict=True)}
+    y = np.concatenate([e.y for e in stream.eval_sets])
+    return {told: normalize(own, dim=1).cpu().numpy() for told, own in found.items()}, y
+
+
+def _sides(stream: Stream) -> tuple[Ints, Ints]:
+    """Base and novel classes, in the order of the stream."""
+    base, *novel = (s.classes for s in stream.sessions)
+    return base, np.concatenate(novel)
+
+
+def shown(y: Ints, classes: Ints, n: int) -> list[int]:
+    """The first `n` of `classes` with enough test samples; y (n,) are the labels of all."""
+    return [int(c) for c in classes if np.count_nonzero(y == c) >= FEWEST][:n]
+
+
+# --- numbers ---
+
+
+def _among(y: Ints, classes: Ints) -> Ints:
+    """Rows of the classes that have two samples or more."""
+    counts = np.bincount(y)
+    rows: Ints = np.flatnonzero(np.isin(y, classes) & (counts[y] > 1))
+    return rows
+
+
+def neighbours(x: Features, y: Ints, classes: Ints) -> float:
+    """Share of samples whose nearest other one of `classes` has their label; x of length 1."""
+    rows = _among(y, classes)
+    if len(np.unique(y[rows])) < 2:
+        return float("nan")
+    similar = x[rows] @ x[rows].T
+    np.fill_diagonal(similar, -np.inf)
+    return float((y[rows][similar.argmax(axis=1)] == y[rows]).mean())
+
+
+def silhouette(x: Features, y: Ints, classes: Ints) -> float:
+    """Mean silhouette of the samples of `classes` by cosine distance."""
+    from sklearn.metrics import silhouette_score
+
+    rows = _among(y, classes)
+    if len(np.unique(y[rows])) < 2:
+        return float("nan")
+    return float(silhouette_score(x[rows], y[rows], metric="cosine"))
+
+
+# --- pictures ---
+
+
+def _picture(
+    found: dict[str, Features],
+    rows: dict[str, Ints],
+    pale: int,
+    across: int,
+    label: str,
+    seed: int,
+) -> tuple[str, str]:
+    """A panel for each of the features, of the samples in `rows`, by class."""
+    from embedbench.reports.scatter import scatter_panels
+
+    every = np.concatenate(list(rows.values()))
+    ends = np.cumsum([len(r) for r in rows.values()])
+    places = dict(zip(rows, np.split(np.arange(len(every)), ends[:-1]), strict=True))
+    maps = {told: plane(x[every], seed) for told, x in found.items()}
+    told = "t-SNE of test features"
+    return told, scatter_panels(maps, places, f"{label}: {told}", pale=pale, across=across)
+
+
+def plane(x: Features, seed: int) -> Features:
+    """t-SNE of x (n, d), (n, 2)."""
+    from sklearn.manifold import TSNE
+
+    made = TSNE(perplexity=min(PERPLEXITY, (len(x) - 1) / 3), init="pca", random_state=seed)
+    points: Features = made.fit_transform(x)
+    return points

@@ -1,0 +1,268 @@
+"""The figures of Abdelsalam et al. (2021) in kind: what each of them shows, of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from embedbench.arrays import Ints
+from embedbench.papers.table import Table, Value
+from embedbench.scores.label_sets import LabelSets
+from embedbench.scores.multilabel import confusion, introduction_order
+from embedbench.scores.record import Record
+from embedbench.scores.stats import Stat
+
+from .runs import BUFFERS, LEARNERS, VARIANTS, Runs, curve, matrix, score
+
+if TYPE_CHECKING:
+    from embedbench.reports.plots import Curve
+
+Read = Callable[[Record], Any]
+
+CONFUSED_AFTER = (0, 1, 5, 10)  # sessions of Figures A.18 to A.22
+FIRST, MIDDLE, LAST = 10, 10, 5  # of the 25 classes that a confusion matrix shows at most
+FOLLOWED = 4  # sessions of Figures A.16 and A.17
+
+
+def performance(runs: Runs) -> list[Table]:
+    """Figures 3, 4 and A.8: pw-JS over all samples with a seen label, by session."""
+    parts = {"pw-JS, all classes so far (R_j)": score("pw_js")}
+    return _figures(runs, "Figures 3, 4, A.8", "average performance by session", parts)
+
+
+def newest(runs: Runs) -> list[Table]:
+    """Figures 5 and A.9: pw-JS on each session right after it was learned."""
+    parts = {"pw-JS, the session just learned (R_jj)": lambda r: np.diagonal(matrix(r))}
+    title = "performance on each new session"
+    return [_figure(runs, n, "Figures 5, A.9", title, parts, joint=False) for n in runs.data]
+
+
+def superclasses(runs: Runs) -> list[Table]:
+    """Figures A.10 and A.11: pw-JS if only superclasses counted."""
+    parts = {"pw-JS, superclasses only": curve("superclass_pw_js")}
+    return _figures(runs, "Figures A.10, A.11", "performance over the superclasses only", parts)
+
+
+def subclasses(runs: Runs) -> list[Table]:
+    """Figures A.12 and A.13: precision among subclasses with and without a superclass."""
+    parts = {
+        "precision, subclasses under superclasses": curve("subclass_precision"),
+        "precision, subclasses without superclass": curve("lone_subclass_precision"),
+    }
+    return _figures(runs, "Figures A.12, A.13", "precision among types of subclasses", parts)
+
+
+def jaccard(runs: Runs) -> list[Table]:
+    """Figures A.14 and A.15: pw-JS beside JS; exact matches too."""
+    parts = {
+        "pw-JS": score("pw_js"),
+        "JS": score("js"),
+        "exact match": score("exact_match"),
+    }
+    return _figures(runs, "Figures A.14, A.15", "pw-JS, JS and exact match by session", parts)
+
+
+def depth(runs: Runs) -> list[Table]:
+    """pw-JS if only the classes of one depth counted; the paper's hierarchies have two."""
+    tables = []
+    for name in runs.data:
+        records = (r for n in LEARNERS for own in runs.of(name, n) for r in own)
+        keys = [k for k in next(records, {"curves": {}})["curves"] if k.startswith("depth_")]
+        parts = {f"pw-JS, depth {key.split('_')[1]}": curve(key) for key in keys}
+        title = "performance by depth in the hierarchy, 0 the top"
+        tables.append(_figure(runs, name, "Depths", title, parts))
+    return tables
+
+
+def labels(runs: Runs) -> list[Table]:
+    """Labels given to a sample by session, and how many it has."""
+    from embedbench.reports.plots import Curve
+
+    tables = []
+    for name in runs.data:
+        each = (runs.curve(name, n, curve("labels_true")) for n in LEARNERS)
+        true = next((found for found in each if found is not None), None)
+        extra = [] if true is None else [Curve(true.mean(axis=0, keepdims=True), None)]
+        parts = {"labels given to a sample": curve("labels_predicted")}
+        title = "number of labels given by session"
+        table = _figure(runs, name, "Labels", title, parts, unit="labels", extra=extra)
+        table.notes.append("dotted: labels of a sample that were seen, all of which it should get")
+        tables.append(table)
+    return tables
+
+
+def _figures(runs: Runs, number: str, title: str, parts: dict[str, Read]) -> list[Table]:
+    return [_figure(runs, name, number, title, parts) for name in runs.data]
+
+
+def _figure(
+    runs: Runs,
+    name: str,
+    number: str,
+    title: str,
+    parts: dict[str, Read],
+    *,
+    unit: str = "%",
+    extra: Sequence[Curve] = (),
+    joint: bool = True,
+) -> Table:
+    """A picture a part, a curve a learner beside the `extra` ones; `joint` has one session only."""
+    from embedbench.reports.plots import Curve, curve_plot
+
+    data = runs.data[name]
+    table = Table(f"{number} · {name}", f"{number}: {title}, {data.label}", (), ())
+    for what, read in parts.items():
+        drawn = [
+            Curve(found, style)
+            for style, learner in enumerate(LEARNERS)
+            if (found := runs.curve(name, learner, read)) is not None
+        ]
+        if drawn:
+            told = f"{data.label}: {what}"
+            once = runs.curve(name, "joint", read) if joint else None
+            ideal = float("nan") if once is None else float(once[:, -1].mean())
+            picture = curve_plot(
+                [*extra, *drawn], ideal, 0, told, tight=True, unit=unit, deviations=True
+            )
+            table.figures.append((told, picture))
+    table.across = 3 if len(table.figures) == 3 else 2
+    bands = f"{_BANDS}; dashed: joint, all classes at once" if joint else _BANDS
+    table.notes += [_key([VARIANTS[n].label for n in LEARNERS]), bands]
+    return table
+
+
+_BANDS = (
+    "means over task configurations, of each the mean over its seeds; bands: the standard "
+    "deviation over configurations"
+)
+
+
+def _key(names: Sequence[str]) -> str:
+    from embedbench.reports.plots import glyph
+
+    return ", ".join(f"{glyph(i)} {name}" for i, name in enumerate(names))
+
+
+def sessions(runs: Runs) -> list[Table]:
+    """Figures A.16 and A.17: pw-JS on four sessions of the middle, followed to the end."""
+    tables = []
+    for name in runs.data:
+        parts = {
+            f"pw-JS on session {k} (R_j{k})": _column(k) for k in followed(runs.sessions(name))
+        }
+        title = f"performance on {len(parts)} sessions"
+        table = _figure(runs, name, "Figures A.16, A.17", title, parts, joint=False)
+        table.notes.append(
+            "a fall is not forgetting alone: a class that comes later may apply to a session's "
+            "samples too, and is then asked for"
+        )
+        tables.append(table)
+    return tables
+
+
+def _column(k: int) -> Read:
+    return lambda r: matrix(r)[:, k]
+
+
+def followed(n_sessions: int) -> list[int]:
+    """Sessions to follow: four evenly spaced between the first and the last.
+
+    >>> followed(22), followed(3), followed(0)
+    ([4, 8, 13, 17], [1], [])
+    """
+    steps = np.linspace(0, n_sessions - 1, FOLLOWED + 2)[1:-1].round()
+    return sorted({int(k) for k in steps if 0 < k < n_sessions - 1})
+
+
+# --- confusion ---
+
+
+def confusions(runs: Runs) -> list[Table]:
+    """Figures 6 and A.18 to A.26: labels given to the samples of each class."""
+    tables = []
+    for name, data in runs.data.items():
+        numbers = "Figures 6, A.18–A.26"
+        title = f"{numbers}: labels given to the samples of each class, {data.label}"
+        table = Table(f"{numbers} · {name}", title, (), (), across=2)
+        truth = False
+        for learner in LEARNERS:
+            found = runs.answers(name, learner)
+            if found is None:
+                continue
+            if not truth:
+                table.figures += _confusions(*found, f"{name}, true labels", truth=True)
+                truth = True
+            told = f"{name}, {VARIANTS[learner].label}"
+            table.figures += _confusions(*found, told, truth=False)
+        table.notes.append(
+            "share of the samples of a row's class that were given a column's label, from dark "
+            "(0) to bright (1); a sample has a row for each of its labels. Classes by "
+            f"introduction: the first {FIRST}, the last {LAST}, and up to {MIDDLE} evenly spaced "
+            "between. One run: the first task configuration and seed"
+        )
+        tables.append(table)
+    return tables
+
+
+def _confusions(
+    p: LabelSets, names: Sequence[str], told: str, *, truth: bool
+) -> list[tuple[str, str]]:
+    """A picture after each of the paper's sessions, and after the last."""
+    from embedbench.reports.plots import named_map
+
+    order = introduction_order(p)
+    ends = {int(s): m for m, s in enumerate(p.session)}  # the last moment of each session
+    pictures = []
+    for session in sorted({*CONFUSED_AFTER, max(ends)} & set(ends)):
+        shown = shown_classes(int(p.seen[ends[session]].sum()))
+        found = confusion(p, ends[session], truth=truth)[np.ix_(shown, shown)]
+        title = f"{told}, after session {session}"
+        own = [names[c] for c in order[shown]]
+        pictures.append((title, named_map(found, own, title, ("true label", "label given"))))
+    return pictures
+
+
+def shown_classes(seen: int) -> Ints:
+    """Places, in order of introduction, of the classes that a confusion matrix shows.
+
+    >>> shown_classes(4)
+    array([0, 1, 2, 3])
+    >>> len(shown_classes(60)), shown_classes(60)[-6:]
+    (25, array([54, 55, 56, 57, 58, 59]))
+    """
+    if seen <= FIRST + MIDDLE + LAST:
+        return np.arange(seen)
+    between = np.linspace(FIRST, seen - LAST - 1, MIDDLE).round().astype(np.int64)
+    return np.concatenate([np.arange(FIRST), between, np.arange(seen - LAST, seen)])
+
+
+# --- buffers ---
+
+
+def buffers(runs: Runs) -> list[Table]:
+    """Figures A.27 and A.28: ER with more and fewer exemplars a class."""
+    from embedbench.reports.plots import Curve, curve_plot
+
+    numbers, last = "Figures A.27, A.28", "pw-JS in the end"
+    tables = []
+    for name, data in runs.data.items():
+        title = f"{numbers}: ER by exemplars a class, {data.label}"
+        heads = (last, "mean over sessions")
+        table = Table(f"{numbers} · {name}", title, ("learner",), heads, across=2)
+        drawn = []
+        for style, variant in enumerate(BUFFERS):
+            found = runs.curve(name, variant, score("pw_js"))
+            if found is not None:
+                drawn.append(Curve(found, style))
+                stats = (Stat.of(found[:, -1]), Stat.of(found.mean(axis=1)))
+                values = {h: Value(None, s, 2) for h, s in zip(table.columns, stats, strict=True)}
+                table.rows.append(((VARIANTS[variant].label,), values))
+        if drawn:
+            told = f"{data.label}: pw-JS of ER by exemplars a class"
+            picture = curve_plot(drawn, float("nan"), 0, told, tight=True, deviations=True)
+            table.figures.append((told, picture))
+        table.notes += [_key([VARIANTS[n].label for n in BUFFERS]), _BANDS]
+        tables.append(table)
+    return tables

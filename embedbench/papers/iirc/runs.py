@@ -1,0 +1,206 @@
+"""The data sets, task configurations and runs behind the tables and figures of IIRC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedbench.arrays import Floats
+from embedbench.papers import runs
+from embedbench.papers.data import named_files
+from embedbench.papers.runs import Variant
+from embedbench.runs.cell import Cell
+from embedbench.runs.settings import parse_seeds
+from embedbench.scores.label_sets import LabelSets
+from embedbench.scores.record import Record
+
+PROTOCOL, PRESET = "iirc", "iirc"
+CHOSEN = "protocol.configuration="  # the setting that numbers the task configurations
+STAND_IN_CONFIGURATIONS = 5  # as many as the paper has of ImageNet
+LEARNERS = {
+    "finetune": Variant("finetune", "finetune"),
+    "er": Variant("ER", "er"),
+    "agem": Variant("A-GEM", "agem"),
+    "icarl-cnn": Variant("iCaRL-CNN", "icarl-cnn"),
+    "icarl-norm": Variant("iCaRL-norm", "icarl-norm"),
+    "lucir": Variant("LUCIR", "lucir"),
+    "bic": Variant("BiC", "bic"),
+    "er-infinite": Variant("ER-infinite", "er-infinite"),
+    "incremental-joint": Variant(
+        "incremental joint", "incremental-joint", ("protocol.information=cumulative",)
+    ),
+}
+JOINT = Variant("joint", "offline")  # all classes at once, complete labels
+# The text names 20, the default, and 100; the others are ours: Figures A.27 and A.28 print none.
+BUFFERS = {
+    f"er-{n}": Variant(f"ER {n}", "er", ("er.memory.total=none", f"er.memory.per_class={n}"))
+    for n in (5, 10, 20, 40, 100)
+}
+VARIANTS = {**LEARNERS, **BUFFERS, "joint": JOINT}
+
+
+@dataclass(frozen=True)
+class Official:
+    """A data set of the paper.
+
+    Parameters
+    ----------
+    label : the paper's name
+    table : that prints its pw-JS
+    configurations : number of task configurations
+    """
+
+    label: str
+    table: str
+    configurations: int
+
+
+OFFICIAL = {
+    "cifar": Official("IIRC-CIFAR", "5", 10),
+    "imagenet-lite": Official("IIRC-ImageNet-lite", "6", 5),
+    "imagenet-full": Official("IIRC-ImageNet-full", "7", 5),
+}
+STOOD_FOR = OFFICIAL["cifar"]  # what any other file is set beside
+
+
+@dataclass(frozen=True)
+class Data:
+    """One of the paper's data sets, or a file that stands in for one.
+
+    Parameters
+    ----------
+    file : embedding file
+    official : None: the file stands in for IIRC-CIFAR, by its own hierarchy
+    """
+
+    file: Path
+    official: str | None = None
+
+    @property
+    def stands_in(self) -> bool:
+        return self.official is None
+
+    @property
+    def paper(self) -> Official:
+        """The data set whose published values are shown."""
+        return STOOD_FOR if self.official is None else OFFICIAL[self.official]
+
+    @property
+    def label(self) -> str:
+        """The paper's name, or "emoji for IIRC-CIFAR"."""
+        return f"{self.file.stem} for {self.paper.label}" if self.stands_in else self.paper.label
+
+    @property
+    def configurations(self) -> int:
+        """Number of task configurations."""
+        return STAND_IN_CONFIGURATIONS if self.stands_in else self.paper.configurations
+
+    def configured(self, k: int) -> list[str]:
+        """Settings of the protocol for task configuration k: the official one, or one drawn from
+        the file's own hierarchy."""
+        hierarchy = "file" if self.official is None else f"iirc-{self.official}"
+        return [f"protocol.hierarchy={hierarchy}", f"{CHOSEN}{k}"]
+
+
+def find_data(
+    given: Sequence[str], out: Path, notify: Callable[[str], None] = lambda _: None
+) -> dict[str, Data]:
+    """The data sets of a reproduction by name; without any, the shipped emoji stand in.
+
+    Parameters
+    ----------
+    given : "cifar=FILE", "imagenet-lite=FILE", "imagenet-full=FILE", or FILE, which stands in
+    out : directory for files made on the way
+    """
+    files = named_files(given, OFFICIAL, out, notify)
+    return {name: Data(path, official) for name, (path, official) in files.items()}
+
+
+@dataclass
+class Runs(runs.Runs):
+    """The runs of every learner on every task configuration of each data set.
+
+    Parameters
+    ----------
+    data : by name
+    """
+
+    data: dict[str, Data] = field(kw_only=True)
+    learners: Sequence[str] = tuple(LEARNERS)
+    known: Sequence[str] = tuple(dict.fromkeys(v.learner for v in VARIANTS.values()))
+    _chosen: list[int] | None = field(default=None, init=False)
+    _read: dict[tuple[str, str], list[list[Record]]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        for item in self.items:
+            if item.startswith(CHOSEN):
+                self._chosen = parse_seeds(item.removeprefix(CHOSEN))
+        self.items = [i for i in self.items if not i.startswith(CHOSEN)]
+
+    def configurations(self, name: str) -> list[int]:
+        """Numbers of the task configurations: the user's, or all."""
+        return self._chosen or list(range(self.data[name].configurations))
+
+    def cells(self, name: str, variant: str, configuration: int) -> list[Cell]:
+        """One cell a seed."""
+        chosen, data = VARIANTS[variant], self.data[name]
+        fixed = [*data.configured(configuration), *chosen.fixed]
+        # no table has an Ω, so there are no offline references
+        return self.plan(
+            chosen.learner, PROTOCOL, [data.file], ["references=0"], fixed=fixed, preset=PRESET
+        )
+
+    def of(self, name: str, variant: str) -> list[list[Record]]:
+        """The finished runs that a mean may include: a list a configuration that has any."""
+        key = (name, variant)
+        if key not in self._read:
+            each = [self.records(self.cells(*key, k)) for k in self.configurations(name)]
+            self._read[key] = [records for records in each if records]
+        return self._read[key]
+
+    def curve(self, name: str, variant: str, read: Callable[[Record], Any]) -> Floats | None:
+        """(n, T) a curve of each configuration, the mean over its seeds; None without runs.
+
+        Runs of fewer sessions than the others end in NaN.
+        """
+        means = [
+            np.mean([np.array(read(r), dtype=np.float64) for r in records], axis=0)
+            for records in self.of(name, variant)
+        ]
+        if not means:
+            return None
+        longest = max(map(len, means))
+        return np.stack([np.append(m, np.full(longest - len(m), np.nan)) for m in means])
+
+    def sessions(self, name: str) -> int:
+        """Sessions of the longest finished run; 0 without any."""
+        found = [self.curve(name, n, score("pw_js")) for n in LEARNERS]
+        return max((c.shape[1] for c in found if c is not None), default=0)
+
+    def answers(self, name: str, variant: str) -> tuple[LabelSets, Sequence[str]] | None:
+        """Label sets and class names of the first finished run; None where there is none."""
+        for k in self.configurations(name):
+            for cell in self.cells(name, variant, k):
+                place = cell.place(self.out / "runs")
+                if (place / "record.json").is_file() and (place / "predictions.h5").is_file():
+                    return LabelSets.load(place / "predictions.h5"), cell.shown().classes
+        return None
+
+
+def score(name: str) -> Callable[[Record], Any]:
+    """Read R_j of a base score, session by session."""
+    return lambda r: r["by_score"][name]["pooled"]
+
+
+def curve(name: str) -> Callable[[Record], Any]:
+    """Read a curve of a record."""
+    return lambda r: r["curves"][name]
+
+
+def matrix(record: Record) -> Floats:
+    """R_jk of pw-JS, (T, T)."""
+    return np.array(record["by_score"]["pw_js"]["R"], dtype=np.float64)

@@ -1,0 +1,149 @@
+"""The data sets of Kemker et al. (2018): found, checked against Table 1, or stood in for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from embedbench.errors import UserError, unknown
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.samples import TEST, TRAIN
+from embedbench.papers.data import emoji
+from embedbench.papers.table import published
+
+NAMES = {"mnist": "MNIST", "cub": "CUB-200", "audioset": "AudioSet"}
+STAND_IN = "-stand-in"
+
+
+@dataclass(frozen=True)
+class Size:
+    """What the sizes of the paper's models depend on."""
+
+    features: int
+    classes: int
+    train: int
+
+
+@dataclass(frozen=True)
+class Data:
+    """One of the paper's data sets, or a file that stands in for it.
+
+    Parameters
+    ----------
+    name : "mnist", "cub" or "audioset"
+    file : embedding file
+    stands_in : another data set in its place; never averaged under the paper's name
+    """
+
+    name: str
+    file: Path
+    stands_in: bool = False
+
+    @property
+    def label(self) -> str:
+        return f"{self.file.stem} for {NAMES[self.name]}" if self.stands_in else NAMES[self.name]
+
+    @cached_property
+    def counts(self) -> dict[str, list[int]]:
+        """The numbers of Table 1: single ones as a list of one, ranges as [least, most]."""
+        file = EmbeddingFile.open(self.file)
+        per_class = {
+            split: np.bincount(
+                file.labels[file.samples.split == code], minlength=file.samples.n_leaves
+            )
+            for split, code in (("train", TRAIN), ("test", TEST))
+        }
+        return {
+            "classes": [file.samples.n_leaves],
+            "features": [file.shape[1]],
+            "train": [int(per_class["train"].sum())],
+            "test": [int(per_class["test"].sum())],
+            **{
+                f"{split}_per_class": [int(n.min()), int(n.max())] for split, n in per_class.items()
+            },
+        }
+
+    @cached_property
+    def size(self) -> Size:
+        """Features, classes and training samples."""
+        counts = self.counts
+        return Size(counts["features"][0], counts["classes"][0], counts["train"][0])
+
+
+def paper_size(name: str) -> Size:
+    """The sizes of Table 1; MNIST's 60,000 training samples as its other numbers imply."""
+    row = next(r for r in published("kemker2018")["tables"]["1"] if r["data"] == name)
+    train = 60_000 if name == "mnist" else int(row["train"])
+    return Size(int(row["features"]), int(row["classes"]), train)
+
+
+def find_data(
+    given: Sequence[str],
+    out: Path,
+    notify: Callable[[str], None] = lambda _: None,
+    *,
+    names: Sequence[str] = tuple(NAMES),
+) -> dict[str, Data]:
+    """The paper's data sets that are at hand, by name.
+
+    What `given` does not name is looked for: NAME.h5 here; MNIST's four IDX files here or in
+    ./mnist, which are imported; and for CUB-200 the shipped emoji stand in, which are extracted.
+
+    Parameters
+    ----------
+    given : "mnist=mnist.h5", "cub-stand-in=birds.h5", …
+    out : directory for files made on the way
+    names : of the data sets that are needed
+
+    Raises
+    ------
+    UserError
+        A name or file is unknown, or a file is not the data set that it is called.
+    """
+    found = {}
+    for item in given:
+        key, equals, path = item.partition("=")
+        name = key.removesuffix(STAND_IN)
+        if not equals or not path:
+            raise UserError(f"--data takes NAME=FILE, such as mnist=mnist.h5; got {item!r}")
+        if name not in NAMES:
+            raise unknown("data set", key, [*NAMES, *(n + STAND_IN for n in NAMES)])
+        found[name] = _checked(Data(name, Path(path), key.endswith(STAND_IN)))
+    for name in names:
+        if name not in found and Path(f"{name}.h5").is_file():
+            found[name] = _checked(Data(name, Path(f"{name}.h5")))
+    if "mnist" in names and "mnist" not in found:
+        made = _import_mnist(out, notify)
+        found |= {"mnist": _checked(Data("mnist", made))} if made else {}
+    if "cub" in names and "cub" not in found:
+        why = "no file of CUB-200: the shipped emoji stand in for it"
+        found["cub"] = Data("cub", emoji(out, notify, why), stands_in=True)
+    return {name: found[name] for name in NAMES if name in found}
+
+
+def _checked(data: Data) -> Data:
+    """Refuse a file that is called one of the paper's data sets and is not."""
+    got, want = data.size, paper_size(data.name)  # opening also says what is wrong with a file
+    if not data.stands_in and (got.features, got.classes) != (want.features, want.classes):
+        raise UserError(
+            f"{data.file} has {got.features} features and {got.classes} classes, and "
+            f"{NAMES[data.name]} has {want.features} and {want.classes}; if it shall stand in for "
+            f"it, give --data {data.name}{STAND_IN}={data.file}"
+        )
+    return data
+
+
+def _import_mnist(out: Path, notify: Callable[[str], None]) -> Path | None:
+    from embedbench.files.exchange import import_file
+    from embedbench.files.formats.idx import is_idx
+
+    made = out / "mnist.h5"
+    source = next((p for p in (Path(), Path("mnist")) if p.is_dir() and is_idx(p)), None)
+    if not made.is_file() and source is not None:
+        notify(f"importing MNIST from {source.resolve().name}")
+        import_file(source, made)
+    return made if made.is_file() else None

@@ -1,0 +1,114 @@
+"""The runs behind the tables of Kemker et al. (2018)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from embedbench.papers import runs
+from embedbench.papers.runs import over
+from embedbench.runs.cell import Cell
+from embedbench.scores.record import Record
+from embedbench.scores.stats import Stat
+
+from .data import NAMES, Data
+from .sizes import FEL_UNITS
+
+LEARNERS = {
+    "mlp": "MLP",
+    "ewc": "EWC",
+    "pathnet": "PathNet",
+    "geppnet": "GeppNet",
+    "geppnet-stm": "GeppNet+STM",
+    "fel": "FEL",
+}
+PROTOCOLS = ("permutation", "incremental-class", "multi-modal")
+SOM_SIDE = 30  # of Table S6: the original's 90 units a class
+
+Run = tuple[str, str, tuple[str, ...]]  # learner, protocol, names of the data sets
+
+
+@dataclass
+class Runs(runs.Runs):
+    """The runs of a reproduction: planned once each, kept under `out/runs`.
+
+    Parameters
+    ----------
+    data : what is at hand, by the paper's names
+    """
+
+    data: dict[str, Data] = field(kw_only=True)
+    learners: Sequence[str] = tuple(LEARNERS)
+    known: Sequence[str] = tuple(LEARNERS)
+
+    def table2(self, protocols: Iterable[str] = PROTOCOLS) -> list[Run]:
+        """All runs of Table 2 that the data at hand allow."""
+        pairs = list(itertools.permutations([n for n in self.data if n != "mnist"], 2))
+        return [
+            (learner, protocol, names)
+            for protocol in protocols
+            for learner in self.learners
+            for names in (pairs if protocol == "multi-modal" else [(n,) for n in self.data])
+            if (learner, protocol) != ("pathnet", "incremental-class")
+        ]
+
+    def cells(self, run: Run) -> list[Cell]:
+        """One cell a seed."""
+        learner, protocol, names = run
+        items = [f"fel.fel_units={fel_units(names)}"] if learner == "fel" else []
+        return self.cells_on(learner, protocol, names, items)
+
+    def inc_cells(self, learner: str, x: int) -> list[Cell]:
+        """Table S6, Inc-x: all digits but x, then x; a 30 x 30 map."""
+        orders = self.out / "orders"
+        orders.mkdir(exist_ok=True)
+        path = orders / f"inc-{x}.txt"
+        if not path.is_file():
+            path.write_text("".join(f"{c}\n" for c in [*(c for c in range(10) if c != x), x]))
+        items = ["protocol.base=9", f"protocol.order={path}", f"{learner}.som.side={SOM_SIDE}"]
+        return self.cells_on(learner, "incremental-class", ["mnist"], items)
+
+    def cells_on(
+        self,
+        learner: str,
+        protocol: str,
+        names: Sequence[str],
+        items: Sequence[str],
+        *,
+        preset: str | None = "kemker",
+    ) -> list[Cell]:
+        """One cell a seed on data sets of the paper."""
+        files = [self.data[n].file for n in names]
+        return self.plan(learner, protocol, files, items, preset=preset)
+
+    def of(self, run: Run) -> list[Record]:
+        """A run's records; none where its data are not at hand."""
+        at_hand = all(name in self.data for name in run[2])
+        return self.records(self.cells(run)) if at_hand else []
+
+    def stat(self, run: Run, value: Callable[[Record], float]) -> Stat | None:
+        """A number of each of a run's records, over the seeds."""
+        return over(self.of(run), value)
+
+    def stands_in(self, names: Iterable[str]) -> bool:
+        return any(self.data[n].stands_in for n in names if n in self.data)
+
+    def label(self, names: Sequence[str]) -> str:
+        """Names of the data sets, first the one learned first."""
+        return " / ".join(self.data[n].label if n in self.data else NAMES[n] for n in names)
+
+
+def fel_units(names: Sequence[str]) -> int:
+    """Units of the fixed expansion layer (Table S5), 1200 in the multi-modal experiment."""
+    return FEL_UNITS[names[0]] if len(names) == 1 else 1200
+
+
+def seconds(r: Record) -> float:
+    return float(r["seconds"]["learn"] + r["seconds"]["evaluate"])
+
+
+def modalities(name: str, protocol: str) -> tuple[str, ...]:
+    """Names of the data of a row of Table 2: the first modality names the row."""
+    others = {"cub": "audioset", "audioset": "cub"}
+    return (name, others[name]) if protocol == "multi-modal" else (name,)

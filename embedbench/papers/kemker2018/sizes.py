@@ -1,0 +1,107 @@
+"""Model sizes as Kemker et al. (2018) count them, and Table 5's summary by stated rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .data import Size
+
+BYTES = 4  # of a float and of a stored label
+MEMORY = 300  # samples of GeppNet+STM's short-term memory
+FEL_UNITS = {"mnist": 2000, "cub": 1200, "audioset": 2000}
+
+# Table 5's questions, each with the rule that gives the paper's ticks from the paper's numbers
+QUESTIONS = {
+    "incremental-class": "mean Ω_all on incremental class at least 0.9 of the best learner's",
+    "similar data": "mean Ω_all on permutation at least 0.9 of the best learner's",
+    "dissimilar data": "mean Ω_all on multi-modal at least 0.9 of the best learner's",
+    "memory efficient": "at most 2.1 times the MLP on every data set, and fixed in size",
+    "trains quickly": "at most 5 times the MLP's time in every protocol",
+}
+ASKED = {
+    "incremental-class": "incremental-class",
+    "similar data": "permutation",
+    "dissimilar data": "multi-modal",
+}
+GROWING = ("pathnet", "geppnet", "geppnet-stm")  # a head a session, or all training data
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What a learner's size depends on besides the data; the values of Table 2.
+
+    Parameters
+    ----------
+    units : hidden units a layer
+    side : of the map
+    fel_units : of the expansion layer
+    """
+
+    units: int = 400
+    side: int = 23
+    fel_units: int = 2000
+
+
+def megabytes(
+    learner: str,
+    size: Size,
+    capacity: Capacity,
+    *,
+    sessions: int = 10,
+    outputs: int | None = None,
+) -> float:
+    """The size of a learner in MB (10⁶ bytes) as Table 2 counts it.
+
+    **Source**: Kemker et al. (2018), Table 2; the formulas are derived from its printed values.
+    EWC counts one extra vector, though the method keeps two (θ* and F). GeppNets store all training
+    samples with their labels.
+
+    Parameters
+    ----------
+    sessions : heads of PathNet; 10 is what the printed sizes imply
+    outputs : of the readout, the classes by default; 10 gives the printed CUB-200 sizes of the
+        GeppNets
+    """
+    d, c, h = size.features, size.classes, capacity.units
+    units, expanded = capacity.side**2, capacity.fel_units
+    mlp = d * h + h + h * h + h + h * c + c
+    out = c if outputs is None else outputs
+    geppnet = units * d + units * out + out + size.train * (d + 1)
+    count = {
+        "mlp": mlp,
+        "ewc": 2 * mlp,
+        "pathnet": 10 * (80 * d + 80) + 10 * (80 * 80 + 80) + sessions * (80 * c + c),
+        "geppnet": geppnet,
+        "geppnet-stm": geppnet + MEMORY * (d + 1),
+        "fel": d * h + h + h * expanded + expanded + expanded * c + c,
+    }[learner]
+    return BYTES * count / 1e6
+
+
+def summary(
+    omega_all: Mapping[tuple[str, str], float],
+    size: Mapping[tuple[str, str], float],
+    minutes: Mapping[tuple[str, str], float],
+) -> dict[tuple[str, str], bool]:
+    """Table 5: (learner, question) → tick, by the rules of `QUESTIONS`.
+
+    Parameters
+    ----------
+    omega_all : (learner, protocol) → mean Ω_all; a pair that is not there gets a cross
+    size : (learner, data set) → MB
+    minutes : (learner, protocol) → training time
+    """
+    learners = dict.fromkeys(learner for learner, _ in size)
+    ticks = {}
+    for question, protocol in ASKED.items():
+        best = max((v for (_, p), v in omega_all.items() if p == protocol), default=float("nan"))
+        for learner in learners:
+            ticks[learner, question] = omega_all.get((learner, protocol), -1.0) >= 0.9 * best
+    for learner in learners:
+        sizes = [(v, size["mlp", d]) for (name, d), v in size.items() if name == learner]
+        fits = all(mine <= 2.1 * mlp for mine, mlp in sizes)
+        ticks[learner, "memory efficient"] = fits and learner not in GROWING
+        times = [(v, minutes["mlp", p]) for (name, p), v in minutes.items() if name == learner]
+        ticks[learner, "trains quickly"] = all(mine <= 5 * mlp for mine, mlp in times)
+    return ticks

@@ -1,0 +1,267 @@
+"""Kemker et al. (2018) again: each of its tables beside ours."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from embedbench.papers.runs import metric, over
+from embedbench.papers.table import Table, Value, published
+from embedbench.scores.record import Record
+from embedbench.scores.stats import Stat
+
+from .data import NAMES, paper_size
+from .runs import LEARNERS, PROTOCOLS, Runs, modalities, seconds
+from .sizes import FEL_UNITS, QUESTIONS, Capacity, megabytes, summary
+
+SYMBOLS = {"omega_base": "Ω_base", "omega_new": "Ω_new", "omega_all": "Ω_all"}
+NO_PATHNET = "the session id at test would give the class away, so the paper leaves it out"
+
+
+def table1(runs: Runs) -> Table:
+    """Table 1: the data sets."""
+    columns = ("classes", "features", "train", "test")
+    ranges = ("train_per_class", "test_per_class")
+    shown = [*columns, *(f"{r.replace('_', ' ')}, {end}" for r in ranges for end in ("min", "max"))]
+    table = Table("1", "Dataset specifications", ("data",), shown)
+    misprint = _misprints("1")
+    for row in published("kemker2018")["tables"]["1"]:
+        data = runs.data.get(row["data"])
+        ours = data.counts if data else {}
+        numbers = [row[c] for c in columns] + [n for r in ranges for n in row[r]]
+        mine = [n for c in (*columns, *ranges) for n in ours.get(c, [])]
+        values = {
+            head: Value(n, Stat.of([mine[i]]) if mine else None, 0, bool(data and data.stands_in))
+            for i, (head, n) in enumerate(zip(shown, numbers, strict=True))
+        }
+        reason = misprint.get((None, f"{row['data']} train"))
+        if reason:
+            values["train"] = replace(values["train"], remark=reason)
+        table.rows.append(((runs.label((row["data"],)),), values))
+    return table
+
+
+def table2(runs: Runs) -> Table:
+    """Table 2 without its MB column: Ω of every learner, protocol and data set."""
+    table = Table(
+        "2", "Ω of every learner and data set", ("protocol", "learner", "data"), [*SYMBOLS.values()]
+    )
+    misprint = _misprints("2")
+    for row in published("kemker2018")["tables"]["2"]:
+        names = modalities(row["data"], row["protocol"])
+        run = (row["learner"], row["protocol"], names)
+        values, records = {}, runs.of(run)
+        for omega, symbol in SYMBOLS.items():
+            remark = misprint.get((row["learner"], f"{row['data']} {row['protocol']} {omega}"), "")
+            ours = over(records, metric(omega))
+            values[symbol] = Value(row[omega], ours, 3, runs.stands_in(names), remark)
+        labels = (row["protocol"], LEARNERS[row["learner"]], runs.label(names))
+        table.rows.append((labels, values))
+    table.notes.append(f"PathNet on incremental-class is N/A: {NO_PATHNET}")
+    return table
+
+
+def table2_sizes(runs: Runs) -> Table:
+    """Table 2's MB column: as the paper counts (no data needed), and the bytes truly held."""
+    paper, held = "MB as the paper counts", "MB held here"
+    table = Table("2 MB", "Model sizes", ("learner", "data"), (paper, held))
+    misprint = _misprints("2")
+    for row in published("kemker2018")["tables"]["2 MB"]:
+        name, learner = row["data"], row["learner"]
+        remark = misprint.get((learner, f"{name} mb"), "")
+        capacity = Capacity(fel_units=FEL_UNITS[name])
+        size = megabytes(learner, paper_size(name), capacity)
+        values = {paper: Value(row["mb"], Stat.of([size]), 2, remark=remark)}
+        table.rows.append(((LEARNERS[learner], NAMES[name]), values))
+        data = runs.data.get(name)
+        if data is None:
+            continue
+        if data.stands_in:
+            size = megabytes(learner, data.size, capacity)
+            values = {paper: Value(None, Stat.of([size]), 2)}
+            table.rows.append(((LEARNERS[learner], data.label), values))
+        values[held] = Value(ours=runs.stat((learner, "permutation", (name,)), _held), decimals=2)
+    table.notes.append(
+        "held: after the last permutation session; EWC keeps both θ* and F, PathNet the path of "
+        "every session"
+    )
+    return table
+
+
+def _held(r: Record) -> float:
+    return float(r["footprint"]["total"]) / 1e6
+
+
+def _means(runs: Runs) -> dict[tuple[str, str], tuple[Stat | None, bool]]:
+    """(learner, protocol) → mean Ω_all over the data sets at hand, and whether all are real."""
+    means = {}
+    for learner, protocol in itertools.product(LEARNERS, PROTOCOLS):
+        names = ("cub", "audioset") if protocol == "multi-modal" else tuple(NAMES)
+        stats = [
+            runs.stat((learner, protocol, modalities(n, protocol)), metric("omega_all"))
+            for n in names
+        ]
+        found = [s for s in stats if s is not None]
+        complete = found and len(found) == sum(n in runs.data for n in names)
+        each = zip(*(s.values for s in found), strict=False)  # seed by seed
+        stat = Stat.of(float(np.mean(v)) for v in each) if complete else None
+        real = len(found) == len(names) and not runs.stands_in(names)
+        means[learner, protocol] = (stat, real)
+    return means
+
+
+def table3(runs: Runs) -> Table:
+    """Table 3: mean Ω_all over the data sets."""
+    table = Table("3", "Mean Ω_all over the data sets", ("learner", "data"), PROTOCOLS)
+    rows = published("kemker2018")["tables"]["3"]
+    printed = {(r["learner"], r["protocol"]): r["omega_all"] for r in rows}
+    means = _means(runs)
+    all_real = all(real for stat, real in means.values() if stat is not None)
+    where = "the paper's three" if all_real else f"here: {', '.join(_labels(runs))}"
+    misprint = _misprints("3")
+    for learner, name in LEARNERS.items():
+        values = {}
+        for p in PROTOCOLS:
+            stat, real = means[learner, p]
+            remark = misprint.get((learner, p), "")
+            values[p] = Value(printed.get((learner, p)), stat, 3, not real, remark)
+        table.rows.append(((name, where), values))
+    if not all_real:
+        table.notes.append(
+            "the means are over other data than the paper's: no difference is formed"
+        )
+    return table
+
+
+def _labels(runs: Runs) -> list[str]:
+    return [d.label for d in runs.data.values()]
+
+
+def table4(runs: Runs) -> Table:
+    """Table 4: minutes on CUB-200."""
+    table = Table(
+        "4", "Time, minutes (ours: training and evaluation)", ("learner", "data"), PROTOCOLS[:2]
+    )
+    rows = published("kemker2018")["tables"]["4"]
+    printed = {(r["learner"], r["protocol"]): r["minutes"] for r in rows}
+    for learner, name in LEARNERS.items():
+        values = {}
+        for p in PROTOCOLS[:2]:
+            took = runs.stat((learner, p, ("cub",)), seconds)
+            minutes = None if took is None else Stat.of(s / 60 for s in took.values)
+            values[p] = Value(printed.get((learner, p)), minutes, 2, runs.stands_in(("cub",)))
+        table.rows.append(((name, runs.label(("cub",))), values))
+    return table
+
+
+def table5(runs: Runs) -> Table:
+    """Table 5: who does well at what, by rules that give the paper's ticks from its numbers."""
+    table = Table("5", "Summary", ("learner",), tuple(QUESTIONS))
+    printed = {
+        (r["learner"], r["question"]): r["yes"] for r in published("kemker2018")["tables"]["5"]
+    }
+    omega = {k: s.mean for k, (s, _) in _means(runs).items() if s is not None}
+    size = {
+        (learner, d.name): megabytes(learner, d.size, Capacity(fel_units=FEL_UNITS[d.name]))
+        for learner in LEARNERS
+        for d in runs.data.values()
+    }
+    minutes = {
+        (learner, p): s.mean
+        for learner in LEARNERS
+        for p in PROTOCOLS[:2]
+        if (s := runs.stat((learner, p, ("cub",)), seconds)) is not None
+    }
+    complete = all(("mlp", p) in minutes for p in PROTOCOLS[:2])
+    ticks = summary(omega, size, minutes) if complete else {}
+    for learner, name in LEARNERS.items():
+        values = {
+            q: Value(words=(_tick(printed[learner, q]), _tick(ticks.get((learner, q)))))
+            for q in QUESTIONS
+        }
+        table.rows.append(((name,), values))
+    table.notes += [f"{q}: {rule}" for q, rule in QUESTIONS.items()]
+    return table
+
+
+def _tick(yes: bool | None) -> str:
+    return "–" if yes is None else "✓" if yes else "✗"
+
+
+def _misprints(table: str) -> dict[tuple[str | None, str], str]:
+    """(learner, cell) → what is wrong with the printed value."""
+    return {
+        (m["learner"], m["cell"]): f"printed {m['printed']:g}, reads {m['reads']:g}: {m['why']}"
+        for m in published("kemker2018")["misprints"]
+        if m["table"] == table
+    }
+
+
+def table_s6(runs: Runs) -> Table:
+    """Table S6: the GeppNets' verification on MNIST, accuracy per sample in percent."""
+    table = Table(
+        "S6", "GeppNet verification (MNIST)", ("test", "learner"), ("base", "new", "overall")
+    )
+    gaps: dict[str, list[list[float]]] = {}
+    for row in published("kemker2018")["tables"]["S6"]:
+        records: list[Record] = []
+        if "mnist" in runs.data:
+            records = runs.records(runs.inc_cells(row["learner"], row["class"]))
+        values = {}
+        for column in ("base", "new", "overall"):
+            ours = Stat.of(_s6(r)[column] for r in records) if records else None
+            values[column] = Value(row[column], ours, 1)
+        table.rows.append(((f"Inc-{row['class']}", LEARNERS[row["learner"]]), values))
+        if records:
+            each = [abs(v.difference or 0.0) for v in values.values()]
+            gaps.setdefault(LEARNERS[row["learner"]], []).append(each)
+    table.notes.append(
+        "GeppNet's constants were fitted to this table, so agreement here confirms nothing"
+    )
+    for name, found in gaps.items():
+        base, new, overall = np.mean(found, axis=0)
+        table.notes.append(
+            f"{name}: mean absolute gap {base:.1f} (base), {new:.1f} (new), {overall:.1f} (overall)"
+        )
+    return table
+
+
+def _s6(r: Record) -> dict[str, float]:
+    score = r["by_score"]["accuracy"]
+    return {
+        "base": 100 * score["R"][0][0],
+        "new": 100 * score["R"][1][1],
+        "overall": 100 * score["pooled"][1],
+    }
+
+
+def table_s8(runs: Runs) -> Table:
+    """Table S8: multi-modal accuracies, percent, mean per class."""
+    table = Table(
+        "S8",
+        "Multi-modal accuracies",
+        ("learner", "first / second"),
+        ("first, initial", "first, final", "second"),
+    )
+    for row in published("kemker2018")["tables"]["S8"]:
+        names = tuple(row["data"])
+        run = (row["learner"], "multi-modal", names)
+        cells: dict[str, tuple[float, tuple[int, int]]] = {
+            "first, initial": (row["initial"][0], (0, 0)),
+            "first, final": (row["final"][0], (1, 0)),
+            "second": (row["final"][1], (1, 1)),
+        }
+        records = runs.of(run)
+        values = {
+            c: Value(v, over(records, _entry(*at)), 1, runs.stands_in(names))
+            for c, (v, at) in cells.items()
+        }
+        table.rows.append(((LEARNERS[row["learner"]], runs.label(names)), values))
+    return table
+
+
+def _entry(i: int, j: int) -> Callable[[Record], float]:
+    return lambda r: 100 * float(r["R"][i][j])

@@ -1,0 +1,242 @@
+"""Michel et al. (2023) again: the random classifier's tables, the coefficients, the curves.
+
+**Departs**: the curves are of embeddings, not of the images of CIFAR-100 and Tiny ImageNet. The
+paper's memory of 2,000 is 4 % and 2 % of these data, at which a small file would keep less than a
+sample a class: ours is a tenth of the training samples.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from embedbench.arrays import Floats
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.samples import TRAIN
+from embedbench.papers import runs as reproduce_runs
+from embedbench.papers.runs import Variant
+from embedbench.papers.table import Table, Value, published
+from embedbench.runs.cell import Cell
+from embedbench.scores.rescaled import beta, gamma, random_tables
+from embedbench.scores.stats import Stat
+
+PROTOCOL = "incremental-class"
+SEEN = (2, 4, 6, 8, 10)  # classes after each of the five tasks of Tables 1 and 2
+SHORT, LONG = 10, 50  # sessions; the paper has 10 of CIFAR-100 and 100 of Tiny ImageNet
+COEFFICIENTS = (20, 100)  # sessions of Figure 2
+MEMORY = 0.1  # of the training samples
+QUARTERS = {"at K/4": 0.25, "at K/2": 0.5, "at 3K/4": 0.75, "at K": 1.0}
+POINT = 0.01
+LEARNERS = {
+    "er": Variant("ER", "er"),
+    "gdumb": Variant("GDumb", "gdumb"),
+    # ER without a memory takes one step a stream batch, on it alone: online fine-tuning
+    "finetune": Variant("Finetune", "er", ("er.memory.total=0",)),
+}
+
+
+@dataclass
+class Runs(reproduce_runs.Runs):
+    """Online runs on a short and a long stream of each file.
+
+    Parameters
+    ----------
+    files : by what tables call them
+    """
+
+    files: dict[str, Path] = field(kw_only=True)
+    learners: Sequence[str] = tuple(LEARNERS)
+    known: Sequence[str] = ("er", "gdumb")
+
+    def sessions(self, name: str) -> list[int]:
+        """Numbers of sessions: the user's, or those of a short and a long stream."""
+        if asked := self.sessions_asked(PROTOCOL):
+            return [asked]
+        n = EmbeddingFile.open(self.files[name]).samples.n_leaves
+        return list(dict.fromkeys(equal_sessions(n, asked) for asked in (SHORT, LONG)))
+
+    def memory(self, name: str) -> int:
+        """Samples that ER and GDumb keep, unless the user says otherwise."""
+        split = EmbeddingFile.open(self.files[name]).split
+        return max(1, round(MEMORY * int((split == TRAIN).sum())))
+
+    def cells(self, name: str, sessions: int, learner: str) -> list[Cell]:
+        """One cell a seed, each with a class order of its own."""
+        variant = LEARNERS[learner]
+        items = [
+            f"protocol.sessions={sessions}",
+            "protocol.order=random",
+            f"{variant.learner}.memory.total={self.memory(name)}",
+            "references=0",
+        ]
+        files = [self.files[name]]
+        return self.plan(variant.learner, PROTOCOL, files, items, fixed=variant.fixed)
+
+    def all_cells(self) -> list[Cell]:
+        """Every run; those on one stream side by side, so that it is built once."""
+        streams = [(name, k) for name in self.files for k in self.sessions(name)]
+        lists = [[self.cells(*s, learner) for learner in self.learners] for s in streams]
+        return [cell for own in lists for seed in zip(*own, strict=True) for cell in seed]
+
+    def curves(self, name: str, sessions: int, learner: str, curve: str) -> Floats | None:
+        """(n, K) values of the finished runs, a line a seed; None without any."""
+        records = self.records(self.cells(name, sessions, learner))
+        if not records:
+            return None
+        return np.array([r["curves"][curve] for r in records], dtype=np.float64)
+
+
+def equal_sessions(n_classes: int, asked: int) -> int:
+    """Number of sessions next to `asked` that share the classes evenly, two each at least.
+
+    Where none lies within a fifth of what was asked, sessions differ by a class.
+
+    >>> equal_sessions(100, 50), equal_sessions(88, 10), equal_sessions(88, 50)
+    (50, 11, 44)
+    >>> equal_sessions(10, 50), equal_sessions(101, 10)
+    (5, 10)
+    """
+    most = max(2, n_classes // 2)
+    asked = min(asked, most)
+    even = [k for k in range(2, most + 1) if n_classes % k == 0 and abs(k - asked) <= asked / 5]
+    return min(even, key=lambda k: abs(k - asked), default=asked)
+
+
+# --- exact, without runs ---
+
+
+def table1() -> Table:
+    """Table 1: accuracy of the random classifier after each of five tasks of two classes."""
+    accuracy, _ = random_tables(SEEN)
+    return _random("1", "Accuracy of a random classifier, percent", "AA", accuracy)
+
+
+def table2() -> Table:
+    """Table 2: its forgetting."""
+    _, forgetting = random_tables(SEEN)
+    return _random("2", "Forgetting of a random classifier, percent", "AF", forgetting)
+
+
+def _random(name: str, title: str, mean: str, exact: Sequence[Sequence[Fraction]]) -> Table:
+    """Printed values beside the exact ones, to the printed digits."""
+    columns = [f"T{j}" for j in range(1, 6 if name == "1" else 5)]
+    table = Table(name, title, ("after",), [*columns, mean])
+    rows = {row["after"]: row for row in published("new-metrics")["tables"][name]}
+    for after, own in enumerate(exact, start=1):
+        if after not in rows:
+            continue
+        numbers = [100 * float(v) for v in own]
+        numbers.append(float(np.mean(numbers)))
+        printed = [*rows[after]["on"], rows[after]["mean"]]
+        heads = [*columns[: len(own)], mean]
+        values = {h: _exact(p, v) for h, p, v in zip(heads, printed, numbers, strict=True)}
+        table.rows.append(((f"T{after}",), values))
+    table.notes.append(f"exact fractions, for tasks of two classes; {mean}: mean of the row")
+    return table
+
+
+def _exact(printed: float, value: float) -> Value:
+    decimals = len(f"{printed:g}".partition(".")[2])
+    cut = round(printed, decimals) != round(value, decimals)
+    remark = "printed with its further digits cut off" if cut else ""
+    return Value(printed, Stat.of([value]), decimals, remark=remark)
+
+
+def figure2() -> Table:
+    """Figure 2: γ_k and β_k of 20 and of 100 equal sessions."""
+    from embedbench.reports.plots import Curve, curve_plot, glyph
+
+    heads = ["γ_1", "γ_K/2", "γ_K", "β_2", "β_K/2", "β_K"]
+    table = Table("Figure 2", "Figure 2: the coefficients γ_k and β_k", ("sessions K",), heads)
+    for sessions in COEFFICIENTS:
+        steps = [float(gamma(k, sessions)) for k in range(1, sessions + 1)]
+        drops = [math.nan, *(float(beta(k, sessions)) for k in range(2, sessions + 1))]
+        shown = [*(steps[k - 1] for k in (1, sessions // 2, sessions))]
+        shown += [drops[k - 1] for k in (2, sessions // 2, sessions)]
+        values = {h: Value(None, Stat.of([v]), 4) for h, v in zip(heads, shown, strict=True)}
+        table.rows.append(((str(sessions),), values))
+        told = f"K = {sessions}: RAA_k = γ_k AA_k and RAF_k = β_k AF_k"
+        curves = [Curve(np.array([own]), style) for style, own in enumerate((steps, drops))]
+        picture = curve_plot(curves, math.nan, 1, told, axis="after session k")
+        table.figures.append((told, picture))
+    table.notes.append(f"{glyph(0)} γ_k, {glyph(1)} β_k, in percent")
+    return table
+
+
+# --- the runs ---
+
+
+def figure3(runs: Runs) -> Table:
+    """Figure 3: AA and RAA by session; where RAA stops rising."""
+    table = _curves(runs, "3", ("aa", "raa"))
+    table.notes += [
+        "a constant RAA: accuracy falls as a random classifier's would, nothing more is gained. "
+        "“Near its highest from”: the first session at which the mean over the seeds is within a "
+        "point of its highest value; K or nearly so is no plateau",
+        "the paper, on 100 sessions of Tiny ImageNet: GDumb's RAA stops rising near session 25, "
+        "ER's near 65, Finetune's is constant near 0; on 10 sessions of CIFAR-100 ER's does not",
+    ]
+    return table
+
+
+def figure4(runs: Runs) -> Table:
+    """Figure 4: AF and RAF by session."""
+    table = _curves(runs, "4", ("af", "raf"))
+    table.notes.append(
+        "the paper: AF is rather constant, RAF rises strongly for Finetune and ER, less for GDumb"
+    )
+    return table
+
+
+def _curves(runs: Runs, number: str, names: tuple[str, str]) -> Table:
+    """Values at the quarters of every stream, and a picture a stream and metric."""
+    from embedbench.reports.plots import Curve, curve_plot, glyph
+
+    plain, rescaled = (n.upper() for n in names)
+    title = f"Figure {number}: {plain} and {rescaled} by session, percent"
+    last = ["near its highest from"] if number == "3" else []
+    heads = ("data", "sessions K", "learner", "metric")
+    table = Table(f"Figure {number}", title, heads, [*QUARTERS, *last], across=2)
+    for name in runs.files:
+        for metric, sessions in itertools.product(names, runs.sessions(name)):
+            drawn = []
+            for style, (learner, variant) in enumerate(LEARNERS.items()):
+                found = runs.curves(name, sessions, learner, metric)
+                values = {}
+                if found is not None:
+                    drawn.append(Curve(found, style))
+                    values = _at_quarters(found)
+                    if metric == "raa":
+                        values[last[0]] = Value(None, Stat.of([near_highest(found)]), 0)
+                labels = (name, str(sessions), variant.label, metric.upper())
+                table.rows.append((labels, values))
+            if drawn:
+                told = f"{name}, {sessions} sessions: {metric.upper()}"
+                picture = curve_plot(drawn, math.nan, 1, told, axis="after session k", tight=True)
+                table.figures.append((told, picture))
+    memory = ", ".join(f"{runs.memory(name)} of {name}" for name in runs.files)
+    table.notes += [
+        ", ".join(f"{glyph(i)} {v.label}" for i, v in enumerate(LEARNERS.values())),
+        "online: one pass in batches of 10, a class order of its own for each seed; Finetune is er "
+        f"with memory.total=0; ER and GDumb keep a tenth of the training samples ({memory}) unless "
+        "--set er.memory.total=…, gdumb.memory.total=… says otherwise",
+    ]
+    return table
+
+
+def _at_quarters(found: Floats) -> dict[str, Value]:
+    last = found.shape[1]
+    places = {head: max(1, round(share * last)) - 1 for head, share in QUARTERS.items()}
+    return {h: Value(None, Stat.of(100 * found[:, k]), 1) for h, k in places.items()}
+
+
+def near_highest(found: Floats) -> int:
+    """First session, from 1, at which the mean curve is within a point of its highest value."""
+    mean = found.mean(axis=0)
+    return int(np.argmax(mean >= np.nanmax(mean) - POINT)) + 1

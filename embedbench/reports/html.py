@@ -1,0 +1,284 @@
+"""The HTML report: one file that loads nothing, opens offline, and prints."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import re
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedbench.arrays import Floats
+from embedbench.errors import UserError
+from embedbench.scores.metrics import all_metrics
+from embedbench.scores.record import Record
+from embedbench.scores.stats import number, signed
+from embedbench.version import __version__
+
+from .answers import CURVES, by_answer, cell
+from .collect import collect, groups
+from .moments import by_samples
+from .rows import FLAGS, Group, Row
+from .text import COLUMNS, amount, megabytes
+
+HEADINGS = {name: heading.removesuffix(" %") for name, heading, _, _ in COLUMNS}
+RESCALED = (("raa", "RAA: against guessing"), ("raf", "RAF: forgetting against guessing"))
+Data = dict[str, Any]
+
+
+def write_html(root: Path, out: Path, *more: Path, bridge: Data | None = None) -> None:
+    """Write the report of all runs under `root`, and under `more`, to `out`, over what is there.
+
+    What `bridge` found comes first.
+
+    Raises
+    ------
+    UserError
+        There is nothing to report, the runs may not be averaged, or `out` cannot be written.
+    """
+    roots = (root, *more)
+    name = ", ".join(r.resolve().name for r in roots)
+    text = render([row for r in roots for row in collect(r)], name, bridge)
+    temporary = out.with_name(f".{out.name}.tmp")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, out)
+    except OSError as e:
+        raise UserError(f"cannot write {out} ({e.strerror}); name a file in a directory") from e
+
+
+def render(rows: Sequence[Row], name: str, bridge: Data | None = None) -> str:
+    """The page as text; `name` is its heading."""
+    from jinja2 import Environment, StrictUndefined
+
+    from .plots import colour_scale
+    from .svg import COLOURS, DARK_COLOURS
+
+    assets = resources.files("embedbench") / "assets"
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = environment.from_string((assets / "report.html.j2").read_text(encoding="utf-8"))
+    # one colour and marker a label, through all tables; the chance level has none
+    labels = sorted({r.label for r in rows if r.learns})
+    styles = {label: i for i, label in enumerate(labels)}
+    return template.render(
+        name=name,
+        bridge=_bridge(bridge) if bridge else None,
+        version=__version__,
+        css=(assets / "report.css").read_text(encoding="utf-8"),
+        colours=COLOURS,
+        dark_colours=DARK_COLOURS,
+        scale=colour_scale(),
+        sections=[
+            _section(g, [r for r in rows if r.group is g], styles, i)
+            for i, g in enumerate(groups(rows))
+        ],
+        runs=sum(len(r.records) for r in rows),
+        left_out=sum(len(r.left_out) for r in rows),
+        n_learners=len({r.learner for r in rows if r.learns}),
+        metrics=[_formula(n, f) for n, f in all_metrics().items()],
+    )
+
+
+def _bridge(found: Data) -> Data:
+    """What the template shows of the pairs that `bridge` found."""
+    from . import study_text as texts
+
+    tables = []
+    for stream in found["streams"]:
+        heads, lines = texts.bridge_table(stream)
+        facts = texts.bridge_facts(stream)
+        tables.append({"title": stream["title"], "facts": facts, "heads": heads, "lines": lines})
+    return {"tables": tables, "remarks": texts.BRIDGE_REMARKS, "alone": texts.bridge_alone(found)}
+
+
+def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> Data:
+    """Everything that the template shows of one table."""
+    entries = [_entry(r, styles) for r in rows]
+    return {
+        "id": f"stream-{i}",
+        "protocol": group.first["protocol"],
+        "files": [f["name"] for f in group.first["files"]],
+        "place": group.place,
+        "facts": group.describe(),
+        "notes": group.notes,
+        "rows": entries,
+        "columns": [(n, HEADINGS[n], f == 100) for n, _, _, f in COLUMNS],
+        "several": any(len(r.used) > 1 for r in rows),
+        "legend": _legend(rows),
+        "figures": [*_figures(group, rows, styles), *by_samples(rows, styles)],
+        **by_answer(rows, entries),
+        "maps": _maps(rows, entries),
+        "unscored": any(np.isnan(_stack(r, "R")).any() for r in rows),
+        "sessions": [
+            {"row": e, **_session_table(r)} for r, e in zip(rows, entries, strict=True) if r.used
+        ],
+        "runs": [_run(r, e, run) for r, e in zip(rows, entries, strict=True) for run in r.records],
+        "metric_names": list(rows[0].metrics),
+        "digests": _digests(group),
+        "environments": _environments(group),
+    }
+
+
+def _entry(row: Row, styles: dict[str, int]) -> Data:
+    """One row of the main table."""
+    from .plots import glyph, hue
+
+    style = styles.get(row.label)
+    footprint = {k: v for k, v in row.footprint.items() if k != "total"}
+    return {
+        "label": row.label,
+        "learner": row.learner,
+        "settings": row.label[len(row.learner) :].strip(),
+        "hue": None if style is None else hue(style),
+        "glyph": "" if style is None else glyph(style),
+        "n": row.n,
+        "cells": {n: cell(row.metrics.get(n), d, f, row) for n, _, d, f in COLUMNS},
+        "memory": megabytes(row.footprint.get("total")),
+        "kinds": [(k.replace("_", " "), megabytes(v)) for k, v in footprint.items()],
+        "learn": amount(row.seconds["learn"].mean),
+        "evaluate": amount(row.seconds["evaluate"].mean),
+        "flags": [(f, f"{len(r)}/{len(row.records)}") for f, r in row.flags.items()],
+        "commands": row.commands,
+        "named": all(f"--learner {row.learner} " in f"{c} " for c in row.commands),
+        "params": row.params,
+    }
+
+
+def _legend(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    names = dict.fromkeys([*FLAGS, *(f for r in rows for f in r.flags)])
+    meaning = {f: FLAGS[f][1] if f in FLAGS else "" for f in names}
+    return [(f, meaning[f]) for f in names if any(f in r.flags for r in rows)]
+
+
+def _stack(row: Row, key: str) -> Floats:
+    """Arrays of the main score over the runs used, (n, …)."""
+    return np.array([r[key] for r in row.used], dtype=np.float64)  # null becomes NaN
+
+
+def _figures(group: Group, rows: Sequence[Row], styles: dict[str, int]) -> list[tuple[str, str]]:
+    """Title and SVG of the accuracy curves; those of Ω_base and Ω_new where R is square."""
+    from .plots import Curve, curve_plot
+
+    shown = [r for r in rows if r.used]
+    if group.sessions < 2 or not shown:
+        return []
+    base_ideal, *others = group.ideals or [math.nan]
+    ideal = math.nan if others else base_ideal  # that of all sessions together
+    pooled = [(_stack(r, "pooled"), styles.get(r.label)) for r in shown]
+    plots = [("All sessions so far", pooled, ideal, 0)]
+    matrices = [(_stack(r, "R"), styles.get(r.label)) for r in shown]
+    if all(m.shape[1] == m.shape[2] for m, _ in matrices):
+        base = [(m[:, :, 0], s) for m, s in matrices]
+        new = [(np.diagonal(m, axis1=1, axis2=2)[:, 1:], s) for m, s in matrices]
+        shared = ideal if group.first["reference"]["normalise_new"] else math.nan
+        plots += [("Session 0", base, base_ideal, 0), ("The newest session", new, shared, 1)]
+    for key, title in (*RESCALED, *CURVES):
+        if all(key in r.get("curves", {}) for row in shown for r in row.records):
+            values = [np.array([r["curves"][key] for r in row.used], float) for row in shown]
+            if not all(np.isnan(v).all() for v in values):  # defined on this stream
+                own = [(v, styles.get(r.label)) for v, r in zip(values, shown, strict=True)]
+                plots.append((title, own, math.nan, 0))
+    return [
+        (title, curve_plot([Curve(v, s) for v, s in curves], level, first, f"{title}: accuracy"))
+        for title, curves, level, first in plots
+    ]
+
+
+def _maps(rows: Sequence[Row], entries: Sequence[Data]) -> list[Data]:
+    """A heat map of R for each learner, mean over its runs."""
+    from .plots import heat_map
+
+    return [
+        {"row": e, "svg": heat_map(_stack(r, "R").mean(axis=0), f"R of {r.label}")}
+        for r, e in zip(rows, entries, strict=True)
+        if r.used and r.learns
+    ]
+
+
+def _session_table(row: Row) -> Data:
+    """Costs and the learner's log of every session; numbers are means over the runs."""
+    logs = [[s["log"] for s in r["sessions"]] for r in row.used]
+    plain = (str, int, float, bool)
+    names = dict.fromkeys(k for run in logs for log in run for k, v in log.items() if _is(v, plain))
+    lines = []
+    for i in range(len(logs[0])):
+        at = [r["sessions"][i] for r in row.used]
+        size = np.mean([sum(s["footprint"].values()) for s in at])
+        cells = [str(i), _summary([r["n_train"][i] for r in row.used])]
+        cells += [amount(float(np.mean([s[k] for s in at]))) for k in _COSTS]
+        cells += [megabytes(float(size)), *(_summary([s["log"].get(k) for s in at]) for k in names)]
+        lines.append(cells)
+    heads = ["session", "samples", "learn s", "evaluate s", "MB"]
+    return {"heads": heads + [n.replace("_", " ") for n in names], "lines": lines}
+
+
+_COSTS = ("learn_seconds", "evaluate_seconds")
+
+
+def _is(value: Any, kinds: tuple[type, ...]) -> bool:
+    return isinstance(value, kinds)
+
+
+def _summary(values: Sequence[Any]) -> str:
+    """One text for the values of several runs: the range of integers, the mean of numbers, words
+    joined."""
+    present = [v for v in values if v is not None]
+    if not present:
+        return "–"
+    if all(_is(v, (int,)) and not _is(v, (bool,)) for v in present):
+        low, high = min(present), max(present)
+        return f"{low:,}" if low == high else f"{low:,}–{high:,}"
+    if all(_is(v, (int, float)) and not _is(v, (bool,)) for v in present):
+        return f"{np.mean(present):.3g}"
+    return ", ".join(sorted({str(v) for v in present}))
+
+
+def _run(row: Row, entry: Data, record: Record) -> Data:
+    values = []
+    for name in row.metrics:
+        value = number(record["metrics"].get(name))
+        values.append("–" if math.isnan(value) else signed(value, 4))
+    outlier = ["outlier"] if record["run"] in row.flags.get("outlier", []) else []
+    return {
+        "row": entry,
+        "seed": record["run"],
+        "numbers": values,
+        "flags": [*record["flags"], *outlier],
+        "used": any(r is record for r in row.used),
+    }
+
+
+def _digests(group: Group) -> list[tuple[str, str]]:
+    found = [(f"{f['name']} {k}", v) for f in group.first["files"] for k, v in f["digests"].items()]
+    found += [(f"stream {k}", group.first["digests"][k]) for k in ("recipe", "features")]
+    for key in ("train", "eval"):
+        by_seed = {r["digests"][key]: r["run"] for r in reversed(group.records)}
+        several = len(by_seed) > 1
+        found += [(f"stream {key}{f', seed {s}' * several}", d) for d, s in by_seed.items()]
+    return found
+
+
+def _environments(group: Group) -> list[str]:
+    """Where the runs were made, each kind once."""
+    texts = (", ".join(f"{k} {v}" for k, v in r["environment"].items()) for r in group.records)
+    return list(dict.fromkeys(texts))
+
+
+def _formula(name: str, metric: Any) -> Data:
+    """A metric's docstring as summary and paragraphs of HTML."""
+    from markupsafe import Markup, escape
+
+    summary, _, rest = (inspect.getdoc(metric) or name).partition("\n")
+    paragraphs = []
+    for block in filter(None, rest.strip().split("\n\n")):
+        text = str(escape(" ".join(block.split())))
+        text = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", text)
+        paragraphs.append(Markup(re.sub(r"`(.+?)`", r"<code>\1</code>", text)))
+    return {"name": name, "summary": summary, "paragraphs": paragraphs}

@@ -1,0 +1,248 @@
+"""Rows of a report: the runs of one learner on one stream, with means and intervals over seeds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from embedbench.scores.record import Record
+from embedbench.scores.stats import Stat, number
+
+LEFT_OUT = ("nan", "diverged")  # flags of runs that no mean includes
+OUTLIER_METRIC = "final_accuracy"
+OUTLIER_MADS = 5.0
+OUTLIER_RUNS = 4
+OUTLIER_LEAST = 0.02  # seeds that all but agree have a MAD near nothing
+
+# flag → mark in a table, what it means
+FLAGS = {
+    "nan": ("N", "scores were NaN; left out of every mean"),
+    "diverged": ("D", "the training loss was not finite; left out of every mean"),
+    "not-learned": (
+        "L",
+        "Ω_new under twice chance: a high Ω_all only because nothing new was learned",
+    ),
+    "chance-level": ("C", "the final score is under 1.5 times chance"),
+    "test-validation": ("T", "test data could stop training"),
+    "session-id": ("S", "was told which session every test sample is from"),
+    "outlier": (
+        "O",
+        "final score more than 5 scaled MADs and two points from the median over seeds",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Group:
+    """What the rows of one table share.
+
+    Parameters
+    ----------
+    place : directory of the stream, as the root sees it
+    records : all records of the table, variations left out
+    varied : number of variations: runs that repeat another one with single seeds set otherwise
+    """
+
+    place: str
+    records: tuple[Record, ...]
+    varied: int = 0
+
+    @property
+    def first(self) -> Record:
+        return self.records[0]
+
+    @property
+    def title(self) -> str:
+        """Protocol and file names."""
+        return f"{self.first['protocol']} · {', '.join(f['name'] for f in self.first['files'])}"
+
+    @property
+    def sessions(self) -> int:
+        return len(self.first["n_train"])
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes of the runs, and what the reader of this table must know; each once."""
+        notes = dict.fromkeys(n for r in self.records for n in r["notes"])
+        if self.varied:
+            runs = (
+                "1 run repeats another" if self.varied == 1 else f"{self.varied} runs repeat others"
+            )
+            notes[
+                f"{runs} with single seeds set otherwise and no mean includes them; what each kind "
+                "of seed decides: report --by seeds"
+            ] = None
+        if any(r["reference"]["source"] == "missing" for r in self.records):
+            notes["reference runs are missing, so Ω is undefined; run the same command again"] = (
+                None
+            )
+        if any(number(r["metrics"].get("omega_all")) > 1 for r in self.records):
+            notes[
+                "Ω_all above 1: a learner beats the offline reference; see how that was trained"
+            ] = None
+        found: dict[int, set[tuple[float, ...]]] = {}
+        for r in self.records:
+            if ideals(r):
+                found.setdefault(r["seeds"]["order"], set()).add(ideals(r))
+        if any(len(values) > 1 for values in found.values()):
+            notes["Ω of these rows are shares of different offline references; not comparable"] = (
+                None
+            )
+        return list(notes)
+
+    @cached_property
+    def ideals(self) -> list[float]:
+        """α_ideal, or that of each session: mean over the streams of the table (one where it does
+        not depend on the order); empty where it was not measured."""
+        found = dict.fromkeys(ideals(r) for r in self.records if ideals(r))
+        return [float(np.mean(values)) for values in zip(*found, strict=True)]
+
+    def describe(self) -> list[str]:
+        """The stream in a few short phrases."""
+        classes = sum(len(c) for c in self.first["classes"])
+        sizes = [[n for r in self.records for n in r["n_train"][part]] for part in _PARTS]
+        first, later = (_range(s) for s in sizes)
+        train = f"{first} training samples"
+        train += " a session" if first == later else f" at first, then {later} a session"
+        source = {"train": "training data", "test": "TEST data"}[self.first["validation"]]
+        phrases = [f"{classes} classes", f"{self.sessions} sessions", train]
+        phrases += [f"validation from {source}", SCORE_NAMES.get(self.first["score"], "")]
+        if self.ideals:
+            phrases.append(f"α_ideal {', '.join(f'{100 * v:.1f} %' for v in self.ideals)}")
+        return [p for p in phrases if p]
+
+
+_PARTS = (slice(0, 1), slice(1, None))
+SCORE_NAMES = {
+    "class_accuracy": "mean-per-class accuracy",
+    "accuracy": "accuracy per sample",
+    "pw_js": "scores are pw-JS",
+}
+
+
+def ideals(record: Record) -> tuple[float, ...]:
+    """α_ideal that the record's Ω are shares of: one, or one a session; empty if not measured."""
+    kept = (record["reference"].get("ideal") or {}).get(record["score"])
+    values = kept if isinstance(kept, list) else [kept]
+    return () if None in values else tuple(map(float, values))
+
+
+def _range(values: Sequence[int]) -> str:
+    if not values:
+        return ""
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,}–{high:,}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One learner with one setting on one stream: the mean over its runs.
+
+    Parameters
+    ----------
+    group : the table it stands in
+    label : the learner's name, with the settings that tell it from its namesakes in the table
+    used, left_out : records that the means include, and those flagged `nan` or `diverged`
+    varied : runs that repeat one of these with single seeds set otherwise; in no mean
+    """
+
+    group: Group
+    label: str
+    used: tuple[Record, ...]
+    left_out: tuple[Record, ...]
+    varied: tuple[Record, ...] = ()
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """All runs, `used` first."""
+        return self.used + self.left_out
+
+    @property
+    def learner(self) -> str:
+        return str(self.records[0]["learner"])
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return dict(self.records[0]["learner_params"])
+
+    @property
+    def learns(self) -> bool:
+        return bool(self.records[0]["learns"])
+
+    @property
+    def n(self) -> str:
+        """Number of runs, "2 of 3" where some were left out."""
+        total = len(self.records)
+        return str(total) if not self.left_out else f"{len(self.used)} of {total}"
+
+    @cached_property
+    def metrics(self) -> dict[str, Stat]:
+        """Every metric that is one number, over the runs used."""
+        names = [k for k, v in self.records[0]["metrics"].items() if not isinstance(v, list | dict)]
+        return {k: Stat.of(number(r["metrics"].get(k)) for r in self.used) for k in names}
+
+    @cached_property
+    def flags(self) -> dict[str, list[str]]:
+        """Flag → the runs that have it; outliers among the runs used are found here."""
+        flags: dict[str, list[str]] = {}
+        for r in self.records:
+            for name in r["flags"]:
+                flags.setdefault(name, []).append(r["run"])
+        final = self.metrics.get(OUTLIER_METRIC)
+        for i in outliers(final.values) if final and self.learns else []:
+            flags.setdefault("outlier", []).append(self.used[i]["run"])
+        return flags
+
+    @property
+    def footprint(self) -> dict[str, int]:
+        """Bytes after the last session by kind, mean over the runs used."""
+        kinds = dict.fromkeys(k for r in self.used for k in r["footprint"])
+        return {k: round(np.mean([r["footprint"].get(k, 0) for r in self.used])) for k in kinds}
+
+    @property
+    def seconds(self) -> dict[str, Stat]:
+        """Seconds of learning and of evaluation, over the runs used."""
+        return {k: Stat.of(r["seconds"][k] for r in self.used) for k in ("learn", "evaluate")}
+
+    @property
+    def commands(self) -> list[str]:
+        """Command lines that make the row's runs; those that differ by the seed are joined."""
+        seeds: dict[str, list[int]] = {}
+        others: dict[str, None] = {}
+        for r in self.records:
+            found = re.fullmatch(r"(.*) --seed (\d+)", r["command"])
+            if found:
+                seeds.setdefault(found[1], []).append(int(found[2]))
+            elif r["command"]:
+                others[r["command"]] = None
+        return [f"{stem} {_seed_option(s)}" for stem, s in seeds.items()] + list(others)
+
+
+def _seed_option(seeds: list[int]) -> str:
+    unique = sorted(set(seeds))
+    if len(unique) == 1:
+        return f"--seed {unique[0]}"
+    if unique == list(range(unique[0], unique[-1] + 1)):
+        return f"--seeds {unique[0]}-{unique[-1]}"
+    return "--seeds " + ",".join(map(str, unique))
+
+
+def outliers(values: Sequence[float]) -> list[int]:
+    """Positions of values more than 5 scaled MADs and two points from the median.
+
+    There are none among fewer than four values.
+
+    MAD is the median of the distances from the median, times 1.4826 (the standard deviation of a
+    normal distribution).
+    """
+    if len(values) < OUTLIER_RUNS:
+        return []
+    distance = np.abs(np.array(values) - np.median(values))
+    scaled = 1.4826 * np.median(distance)
+    bound = max(OUTLIER_MADS * scaled, OUTLIER_LEAST)
+    return [int(i) for i in np.flatnonzero(distance > bound)]

@@ -1,0 +1,170 @@
+"""Tables of a report for the terminal; without colours, and one line a row, when piped."""
+
+from __future__ import annotations
+
+import io
+import math
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from embedbench.scores.stats import Stat, signed
+
+from .answers import LABELS, has_labels, stats
+from .collect import groups
+from .rows import FLAGS, Group, Row
+
+# metric, heading, decimals, factor: percent for accuracies, Ω as it is
+COLUMNS = (
+    ("omega_base", "Ω_base", 3, 1.0),
+    ("omega_new", "Ω_new", 3, 1.0),
+    ("omega_all", "Ω_all", 3, 1.0),
+    ("final_accuracy", "final %", 1, 100.0),
+    ("average_accuracy", "AA %", 1, 100.0),
+    ("average_forgetting", "AF %", 1, 100.0),
+)
+NATURAL = 1000  # columns, more than any table needs
+
+
+def print_tables(rows: Sequence[Row]) -> None:
+    """Print the tables to stdout: as wide as the terminal, or as they come where it is none."""
+    if sys.stdout.isatty():
+        width = Console().width
+        print(table_text(rows, width=width, colour=True))
+    else:
+        print(table_text(rows))
+
+
+def table_text(rows: Sequence[Row], *, width: int | None = None, colour: bool = False) -> str:
+    """The tables as text.
+
+    Parameters
+    ----------
+    width : columns to fit into; None: one line a row, however long
+    colour : with terminal colours
+    """
+    console = Console(
+        file=io.StringIO(),
+        width=width or NATURAL,
+        force_terminal=colour,
+        color_system="standard" if colour else None,
+        highlight=False,
+    )
+    with console.capture() as captured:
+        for i, group in enumerate(groups(rows)):
+            if i:
+                console.print()
+            _print_group(console, group, [r for r in rows if r.group is group])
+        console.print()
+        for line in _footer(rows):
+            console.print(Text(line, style="dim"))
+    lines = captured.get().split("\n")
+    return "\n".join(line.rstrip() for line in lines).rstrip("\n")
+
+
+def _print_group(console: Console, group: Group, rows: Sequence[Row]) -> None:
+    console.print(Text(group.title, style="bold"))
+    console.print(Text(" · ".join(group.describe()), style="dim"))
+    table = _table(rows, stacked=False)
+    if Console(width=NATURAL).measure(table).maximum > console.width:
+        table = _table(rows, stacked=True)
+    console.print(table)
+    if has_labels(group.first):
+        console.print()
+        console.print(_label_table([r for r in rows if r.used]))
+    remarks = [*legend(rows), *(f"note: {n}" for n in group.notes)]
+    if remarks:
+        console.print()
+    for line in remarks:
+        console.print(Text(line))
+
+
+def _table(rows: Sequence[Row], *, stacked: bool) -> Table:
+    """One table; `stacked` puts intervals under the means, which takes half the width."""
+    gap = 1 if stacked else 2
+    table = Table(box=None, header_style="bold", padding=(0, gap, 0, 0), pad_edge=False)
+    table.add_column("learner", overflow="fold", min_width=8)
+    for name in ["n", *(c[1] for c in COLUMNS), "MB", "learn s"]:
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("flags", no_wrap=True)
+    for row in rows:
+        cells = [row.label, row.n]
+        cells += [
+            _stat(row.metrics.get(name), decimals, factor, "\n" if stacked else " ")
+            for name, _, decimals, factor in COLUMNS
+        ]
+        cells += [megabytes(row.footprint.get("total")), amount(row.seconds["learn"].mean)]
+        cells.append(" ".join(mark(f) for f in row.flags))
+        table.add_row(*(Text(c) for c in cells), style=None if row.learns else "dim")
+    return table
+
+
+def _label_table(rows: Sequence[Row]) -> Table:
+    """Scores and sizes of the label sets after the last session."""
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("after the last session", overflow="fold", min_width=8)
+    for head, _, percent in LABELS:
+        table.add_column(f"{head} %" if percent else head, justify="right", no_wrap=True)
+    for row in rows:
+        cells = [
+            _stat(stat, 1 if percent else 2, 100 if percent else 1, " ")
+            for stat, (_, _, percent) in zip(stats(row), LABELS, strict=True)
+        ]
+        table.add_row(*map(Text, (row.label, *cells)), style=None if row.learns else "dim")
+    return table
+
+
+def _stat(stat: Stat | None, decimals: int, factor: float, between: str) -> str:
+    if stat is None or math.isnan(stat.mean):
+        return "–"
+    text = signed(factor * stat.mean, decimals)
+    if math.isnan(stat.half):
+        return text
+    return f"{text}{between}±{factor * stat.half:.{decimals}f}"
+
+
+def megabytes(size: float | None) -> str:
+    """Bytes as MB (10⁶)."""
+    return "–" if size is None else amount(size / 1e6)
+
+
+def amount(value: float) -> str:
+    """Seconds or MB: coarser where they are many, a bound where they are next to nothing."""
+    if math.isnan(value):
+        return "–"
+    for least, decimals in ((100, 0), (1, 1), (0.095, 2), (0.0005, 3)):
+        if value >= least:
+            return f"{value:,.{decimals}f}"
+    return "<0.001" if value > 0 else "0"
+
+
+def mark(flag: str) -> str:
+    """One letter for a flag; an unknown flag is its own mark."""
+    return FLAGS[flag][0] if flag in FLAGS else flag
+
+
+def legend(rows: Sequence[Row]) -> list[str]:
+    """One line for each flag that occurs: the mark, its meaning, who has it."""
+    lines = []
+    for flag in dict.fromkeys([*FLAGS, *(f for r in rows for f in r.flags)]):
+        who = [_who(row, row.flags[flag]) for row in rows if flag in row.flags]
+        if who:
+            meaning = f"{flag}: {FLAGS[flag][1]}" if flag in FLAGS else flag
+            lines.append(f"{mark(flag)}  {meaning} [{'; '.join(who)}]")
+    return lines
+
+
+def _who(row: Row, runs: Sequence[str]) -> str:
+    total = len(row.records)
+    if len(runs) == total:
+        return row.label
+    return f"{row.label} {len(runs)} of {total}: seed {', '.join(runs)}"
+
+
+def _footer(rows: Sequence[Row]) -> list[str]:
+    several = any(len(r.used) > 1 for r in rows)
+    interval = "± half-width of the 95 % t-interval over n seeds · " if several else ""
+    return [f"{interval}MB after the last session · formulas: embedbench list metrics"]

@@ -1,0 +1,128 @@
+"""Equal memory: how many exemplars a learner may keep so that all it holds fits a byte budget."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedbench.scores import record
+from embedbench.arrays import Ints
+from .cell import Cell
+from embedbench.errors import UserError
+from embedbench.fields import make
+from embedbench.learning.learner import Footprint
+from .registry import learner_class
+from embedbench.streams.stream import Stream
+from embedbench.streams.table import View
+
+MEMORY = "memory"  # the field of learners that keep exemplars
+PROBE = 4  # training samples of a class in the probe; the same ones again where it has fewer
+
+
+def exemplars_within(cell: Cell, megabytes: float) -> int | None:
+    """The largest `memory.total` with which a learner's footprint stays within the budget.
+
+    What it holds besides exemplars (parameters, importance vectors, kept optimiser states, heads
+    that grow) and the bytes of one exemplar are measured: it learns the cell's whole stream twice,
+    with a few samples a class and one epoch a session, once with one exemplar a class and once with
+    two. What lives only while a session is learned (a teacher copy) is not held and not counted.
+
+    Parameters
+    ----------
+    megabytes : the budget, 10⁶ bytes
+
+    Returns
+    -------
+    int or None
+        None where the learner keeps no exemplars: its footprint is what it is; see `over_budget`.
+
+    Raises
+    ------
+    UserError
+        Without a single exemplar of each class the learner is over the budget already.
+    """
+    if MEMORY not in learner_class(cell.learner).__dataclass_fields__:
+        return None
+    if json.loads(cell.learner_params)[MEMORY]["select"] == "all":
+        raise UserError(
+            f"{cell.learner}.memory.select=all keeps every sample, which no budget bounds; leave "
+            "--budget-mb out, or choose another"
+        )
+    stream = few(cell.stream())
+    n = stream.spec.n_classes
+    one, two = (_held(cell, stream, k * n) for k in (1, 2))
+    each = (two["samples"] - one["samples"]) / n
+    fixed = one.total - one["samples"]
+    total = int((megabytes * 1e6 - fixed) // each)
+    if total < n:
+        raise UserError(
+            f"{cell.learner} holds {fixed / 1e6:.2f} MB without exemplars and {each / 1e3:.1f} kB "
+            f"for each, so {megabytes:g} MB have no room for one of each of the {n} classes; raise "
+            f"--budget-mb to {(fixed + n * each) / 1e6:.2f} or more, or make its network smaller"
+        )
+    return total
+
+
+def few(stream: Stream) -> Stream:
+    """The stream with four training and one validation sample of a class a session.
+
+    A class of fewer training samples has them more than once, so that every one fills its share.
+    """
+
+    def cut(view: View, y: Ints, size: int) -> tuple[View, Ints, Ints]:
+        own = [np.resize(np.flatnonzero(y == c), size) for c in np.unique(y)]
+        kept = np.sort(np.concatenate([*own, np.zeros(0, np.int64)]))
+        return dataclasses.replace(view, rows=view.rows[kept]), y[kept], view.rows[kept]
+
+    sessions = []
+    for s in stream.sessions:
+        (x, y, ids), (val_x, val_y, _) = cut(s.x, s.y, PROBE), cut(s.val_x, s.val_y, 1)
+        sessions.append(dataclasses.replace(s, x=x, y=y, ids=ids, val_x=val_x, val_y=val_y))
+    sets = []
+    for e in stream.eval_sets:
+        x, y, ids = cut(e.x, e.y, 1)
+        sets.append(dataclasses.replace(e, x=x, y=y, ids=ids))
+    return dataclasses.replace(
+        stream, sessions=tuple(sessions), eval_sets=tuple(sets), recipe=f"{stream.recipe} few"
+    )
+
+
+def _held(cell: Cell, stream: Stream, total: int) -> Footprint:
+    """The footprint after the whole stream with so many exemplars."""
+    from .runner import run_stream
+
+    params: dict[str, Any] = json.loads(cell.learner_params)
+    params[f"{MEMORY}.total"] = total
+    if "stop" in params:
+        params |= {"stop.rule": "epochs", "stop.epochs": 1}
+    learner = make(learner_class(cell.learner), params, name=cell.learner)
+    _, logs = run_stream(stream, learner, cell.seeds, cell.device)
+    return Footprint(logs[-1].footprint)
+
+
+def budget_items(cells: Sequence[Cell], megabytes: float | None) -> list[str]:
+    """`--set` items that keep each learner of a run within a budget; none without a budget."""
+    first = {cell.learner: cell for cell in reversed(cells)}
+    if megabytes is None:
+        return []
+    found = {name: exemplars_within(cell, megabytes) for name, cell in sorted(first.items())}
+    return [f"{name}.{MEMORY}.total={n}" for name, n in found.items() if n is not None]
+
+
+def over_budget(places: Sequence[Path], megabytes: float | None) -> list[str]:
+    """A sentence on each learner that held more than the budget after the last session."""
+    most: dict[str, float] = {}
+    for place in places if megabytes is not None else []:
+        run = record.load(place)
+        held = run["footprint"]["total"] / 1e6
+        most[run["learner"]] = max(held, most.get(run["learner"], 0.0))
+    return [
+        f"{name} held up to {held:.2f} MB, over the budget of {megabytes:g} MB"
+        for name, held in most.items()
+        if held > (megabytes or 0.0)
+    ]

@@ -1,0 +1,196 @@
+"""What counts as an answer: masks, argmax and thresholds, so that no learner scores itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from embedbench.arrays import Bools
+from embedbench.errors import UserError
+from embedbench.scores.label_sets import Bytes, LabelSets, pack
+from embedbench.learning.learner import Learner
+from embedbench.scores.predictions import Answers, Predictions
+from embedbench.streams.stream import Stream
+from embedbench.streams.table import View
+
+EVAL_BATCH = 1024  # samples; larger ones fall out of a processor's caches
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When a learner is asked: the session at work, samples so far, and classes seen, (C,)."""
+
+    session: int
+    samples: int
+    seen: Bools
+
+
+def evaluator_of(stream: Stream, device: str) -> ClassEvaluator | LabelEvaluator:
+    """The evaluator of a stream: of one class a sample, or of label sets."""
+    if stream.spec.multilabel:
+        return LabelEvaluator(stream, device)
+    return ClassEvaluator(stream, device)
+
+
+class _Evaluator:
+    """Asks a learner at moments, and keeps these."""
+
+    asked: ClassVar[tuple[str, ...]]  # lists of one entry a moment
+
+    def __init__(self, stream: Stream, device: str) -> None:
+        self.stream, self.device = stream, device
+        self.sets = stream.eval_sets
+        self.moments: list[Moment] = []
+
+    def state_dict(self) -> dict[str, Any]:
+        """The moments and answers so far."""
+        return {name: list(getattr(self, name)) for name in self.asked}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from `state`."""
+        for name in self.asked:
+            setattr(self, name, list(state[name]))
+
+    def _told(self) -> dict[str, Any]:
+        """What predictions of both kinds say of the moments."""
+        return {
+            "session": np.array([m.session for m in self.moments]),
+            "samples_seen": np.array([m.samples for m in self.moments]),
+            "seen": np.stack([m.seen for m in self.moments]),
+        }
+
+    def _scores(self, learner: Learner, x: Tensor, session: Tensor | None) -> Tensor:
+        with torch.inference_mode():
+            scores = torch.as_tensor(learner.scores(x, session_id=session), device=self.device)
+        n_classes = self.stream.spec.n_classes
+        if scores.shape != (len(x), n_classes):
+            raise UserError(
+                f"{type(learner).__name__}.scores must return ({len(x)}, {n_classes}), "
+                f"it returned {tuple(scores.shape)}"
+            )
+        return scores
+
+
+class LabelEvaluator(_Evaluator):
+    """The classes seen whose score is above 0; no label where a score is NaN."""
+
+    asked = ("moments", "answer", "undecided")
+
+    def __init__(self, stream: Stream, device: str) -> None:
+        super().__init__(stream, device)
+        self.answer: list[Bytes] = []
+        self.undecided: list[int] = []
+
+    def ask(self, learner: Learner, moment: Moment) -> None:
+        """Answer every sample of all sets, and remember it."""
+        seen = torch.from_numpy(moment.seen).to(self.device)
+        packed, undecided = [], 0
+        for part in self.sets:
+            rows = torch.arange(len(part.y), device=self.device)
+            for index in torch.split(rows, EVAL_BATCH):
+                scores = self._scores(learner, part.x.batch(index, self.device), None)
+                broken = scores[:, seen].isnan().any(dim=1)
+                undecided += int(broken.sum())
+                packed.append(pack(((scores > 0) & seen & ~broken[:, None]).cpu().numpy()))
+        self.moments.append(moment)
+        self.answer.append(np.concatenate(packed))
+        self.undecided.append(undecided)
+
+    def predictions(self) -> LabelSets:
+        """All answers so far."""
+        stream, none = self.stream, np.full(self.stream.spec.n_classes, -1)
+        sizes = [len(e.y) for e in self.sets]
+        introduces = np.zeros((len(stream.sessions), stream.spec.n_classes), dtype=np.bool_)
+        for i, session in enumerate(stream.sessions):
+            introduces[i, session.classes] = True
+        return LabelSets(
+            ids=np.concatenate([e.ids for e in self.sets]),
+            split=np.repeat([int(e.split == "val") for e in self.sets], sizes),
+            y=np.concatenate([pack(e.y) for e in self.sets]),
+            introduces=introduces,
+            parents=none if stream.parents is None else stream.parents,
+            answer=np.stack(self.answer),
+            undecided=np.array(self.undecided),
+            **self._told(),
+        )
+
+
+class ClassEvaluator(_Evaluator):
+    """One class a sample: the best score among the classes seen, and within its own session.
+
+    Samples go in large batches; sets that share a view are read together.
+    """
+
+    asked = ("moments", "answer", "within")
+
+    def __init__(self, stream: Stream, device: str) -> None:
+        super().__init__(stream, device)
+        masks = np.stack([e.classes for e in self.sets])
+        self.own = torch.from_numpy(masks).to(device)  # (E, C)
+        self.answer: list[Answers] = []
+        self.within: list[Answers] = []
+        self.groups: list[list[int]] = []
+        for e, current in enumerate(self.sets):
+            if self.groups and _same_view(current.x, self.sets[self.groups[-1][0]].x):
+                self.groups[-1].append(e)
+            else:
+                self.groups.append([e])
+
+    def ask(self, learner: Learner, moment: Moment) -> None:
+        """Answer every sample of all sets, and remember it."""
+        seen, reveals = moment.seen, self.stream.spec.reveals_session_id
+        allowed = np.stack(
+            [seen if e.candidates is None else seen & e.candidates for e in self.sets]
+        )
+        allowed[~allowed.any(axis=1)] = seen  # nothing of the set's candidates was seen yet
+        candidates = torch.from_numpy(allowed).to(self.device)
+        answer, within = [], []
+        for group in self.groups:
+            first = self.sets[group[0]].x
+            rows = np.concatenate([self.sets[e].x.rows for e in group])
+            view = View(first.table, rows, first.width, first.columns)
+            number = np.repeat(group, [len(self.sets[e].y) for e in group])
+            which = torch.from_numpy(number).to(self.device)
+            for index in torch.split(torch.arange(len(rows), device=self.device), EVAL_BATCH):
+                x, session = view.batch(index, self.device), which[index]
+                scores = self._scores(learner, x, session if reveals else None)
+                answer.append(_argmax(scores, candidates[session]))
+                within.append(_argmax(scores, self.own[session]))
+        self.moments.append(moment)
+        self.answer.append(_join(answer))
+        self.within.append(_join(within))
+
+    def predictions(self) -> Predictions:
+        """All answers so far."""
+        sizes = [len(e.y) for e in self.sets]
+        return Predictions(
+            ids=np.concatenate([e.ids for e in self.sets]),
+            y=np.concatenate([e.y for e in self.sets]),
+            eval_set=np.repeat(np.arange(len(self.sets)), sizes),
+            set_classes=np.stack([e.classes for e in self.sets]),
+            answer=np.stack(self.answer),
+            within=np.stack(self.within),
+            **self._told(),
+        )
+
+
+def _same_view(a: View, b: View) -> bool:
+    return a.table is b.table and a.columns is b.columns and a.width == b.width
+
+
+def _argmax(scores: Tensor, candidates: Tensor) -> Tensor:
+    """(n,) best candidate class; -1 where a score is NaN."""
+    lowest = torch.finfo(scores.dtype).min  # a candidate at -inf stays above what is masked
+    best = scores.clamp(min=lowest).masked_fill(~candidates, -torch.inf).argmax(dim=1).int()
+    return best.masked_fill_(scores.isnan().any(dim=1), -1)
+
+
+def _join(parts: list[Tensor]) -> Answers:
+    if not parts:
+        return np.zeros(0, dtype=np.int32)
+    joined: Answers = torch.cat(parts).cpu().numpy()
+    return joined

@@ -1,0 +1,114 @@
+"""Names to classes: learners, protocols, and what is given as package.module:Class.
+
+The rooms are listed by their file names; a module is imported when it is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import inspect
+import os
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+from embedbench.errors import UserError, unknown
+from embedbench.learning.learner import Learner
+from embedbench.streams.protocol import Protocol
+
+ENTRY_POINTS = "embedbench.learners"
+# Other names that the literature gives to learners of ours: the same class, and settings of it that
+# go with the name; a preset's lie below them, those of the command line above.
+ALIASES = {
+    "finetune": "mlp",
+    "incremental-joint": "joint",
+    "er-infinite": "er",
+    "icarl-cnn": "icarl",
+    "icarl-norm": "icarl",
+}
+_WITH: dict[str, dict[str, Any]] = {
+    "er-infinite": {"memory.select": "all"},
+    "icarl-cnn": {"answer": "logits"},
+    "icarl-norm": {"answer": "logits", "head": "cosine"},
+}
+
+
+def _stems(room: str) -> dict[str, str]:
+    """Public modules of a room: command-line name → module name, by file name alone."""
+    folder = Path(__file__).parents[1] / room
+    stems = sorted(p.stem for p in folder.glob("*.py") if not p.stem.startswith("_"))
+    return {s.replace("_", "-"): f"embedbench.{room}.{s}" for s in stems}
+
+
+def learner_names() -> list[str]:
+    """Names of the learners that ship, aliases too, and of those that installed packages offer."""
+    offered = importlib.metadata.entry_points(group=ENTRY_POINTS)
+    return sorted({*_stems("models"), *ALIASES, *(e.name for e in offered)})
+
+
+def protocol_names() -> list[str]:
+    """Names of the protocols."""
+    return sorted(_stems("protocols"))
+
+
+def learner_class(name: str) -> type[Learner]:
+    """The learner called `name`, or `package.module:Class` from outside."""
+    if ":" in name:
+        return cast(type[Learner], _outside(name, Learner))
+    stem = name.replace("_", "-")
+    stem = ALIASES.get(stem, stem)
+    modules = _stems("models")
+    if stem in modules:
+        return cast(type[Learner], _only_subclass(modules[stem], Learner))
+    for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
+        if entry.name == name:
+            return cast(type[Learner], entry.load())
+    raise unknown("learner", name, learner_names())
+
+
+def alias_settings(name: str) -> dict[str, Any]:
+    """The settings that go with a name in `ALIASES`; none with other names.
+
+    >>> alias_settings("er-infinite"), alias_settings("finetune"), alias_settings("er")
+    ({'memory.select': 'all'}, {}, {})
+    """
+    return dict(_WITH.get(name.replace("_", "-"), {}))
+
+
+def protocol_class(name: str) -> type[Protocol]:
+    """The protocol called `name`."""
+    stem = name.replace("_", "-")
+    modules = _stems("protocols")
+    if stem not in modules:
+        raise unknown("protocol", name, modules)
+    return cast(type[Protocol], _only_subclass(modules[stem], Protocol))
+
+
+def _only_subclass(module_name: str, base: type) -> type:
+    module = importlib.import_module(module_name)
+    found = [
+        c
+        for n, c in inspect.getmembers(module, inspect.isclass)
+        if issubclass(c, base) and c.__module__ == module_name and not n.startswith("_")
+    ]
+    if len(found) != 1:
+        raise UserError(f"{module_name} must hold one public {base.__name__}, it has {len(found)}")
+    return found[0]
+
+
+def _outside(name: str, base: type) -> type:
+    """Import `package.module:Class`; the working directory counts as a place to look."""
+    module_name, _, class_name = name.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        module = importlib.import_module(module_name)
+    except (ImportError, ValueError, TypeError) as e:
+        raise UserError(f"cannot import {module_name!r} for {name!r}: {e}") from e
+    found = getattr(module, class_name, None)
+    if found is None:
+        raise UserError(f"module {module_name!r} has no {class_name!r}")
+    if not (inspect.isclass(found) and issubclass(found, base)):
+        raise UserError(f"{name!r} is not a subclass of embedbench's {base.__name__}")
+    return found

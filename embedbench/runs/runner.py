@@ -1,0 +1,244 @@
+"""The runner: one learner through one stream, asked for answers at every evaluation moment.
+
+The cutting of online batches and timing are here; what counts as an answer is in `evaluators`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from embedbench.arrays import Bools, Labels
+from .meter import Meter
+from embedbench.errors import UserError
+from .evaluators import Moment, evaluator_of
+from embedbench.scores.label_sets import AnyPredictions, pw_js
+from embedbench.streams.layers import without_layers
+from embedbench.learning.learner import (
+    Checkpoint,
+    Context,
+    Learner,
+    NO_CHECKPOINT,
+    NoCheckpoint,
+    learns_sessions,
+)
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import Session, Stream, StreamSpec
+from embedbench.streams.table import View
+
+if TYPE_CHECKING:
+    from .checkpoint import Keeper
+
+GATHERED = 1024  # samples of an online stream that are gathered at once
+
+
+@dataclass
+class SessionLog:
+    """What one session cost: seconds, footprint (bytes by kind), the learner's own log, and joules;
+    NaN where the device does not tell them."""
+
+    learn_seconds: float
+    evaluate_seconds: float
+    footprint: dict[str, int]
+    log: dict[str, Any]
+    learn_joules: float = math.nan
+    evaluate_joules: float = math.nan
+
+
+def run_stream(
+    stream: Stream,
+    learner: Learner,
+    seeds: Seeds,
+    device: str = "cpu",
+    progress: Callable[[str], None] = lambda _: None,
+    keeper: Keeper | NoCheckpoint = NO_CHECKPOINT,
+) -> tuple[AnyPredictions, list[SessionLog]]:
+    """Teach `learner` the sessions in order; evaluate on every test sample after each.
+
+    A learner tagged `offline` is given `stream.merged()` and evaluated once. One tagged
+    `needs_session_id` is told the session ids where the protocol allows it; no other learner is.
+    Only one tagged `needs_layers` is shown intermediate layers.
+
+    With a `keeper` checkpoints are taken at the ends of sessions, and within them by `fit`; a run
+    that was cut off goes on from the last one. Batches of online learners have none of their own.
+    """
+    if learner.tags.offline:
+        stream = stream.merged()
+    if not learner.tags.needs_layers:
+        stream = without_layers(stream)
+    if learner.tags.needs_session_id and stream.can_reveal:
+        stream = stream.revealed()
+    _check(stream, learner)
+    learner.start(stream.spec, seeds, device)
+    evaluator = evaluator_of(stream, device)
+    seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)
+    logs: list[SessionLog] = keeper.restore(learner, evaluator)
+    kept = len(logs)  # sessions learned before the run was cut off
+    meter = Meter(device)
+    before = 0  # samples of the sessions before
+    for i, session in enumerate(stream.sessions):
+        seen = seen.copy()
+        seen[session.classes] = True
+        if i < kept:
+            before += len(session.x)
+            continue
+        keeper.begin(i)
+        learning, evaluating = np.zeros(2), np.zeros(2)  # seconds and joules
+        log: dict[str, Any] = {}
+        began = meter.read()
+        for n, told in _teach(
+            learner, session, seen, stream, seeds, i, before, device, progress, keeper
+        ):
+            learner.prepare()
+            _synchronise(device)
+            learned = meter.read()
+            evaluator.ask(learner, Moment(i, before + n, seen))
+            done = meter.read()
+            learning, evaluating = learning + learned - began, evaluating + done - learned
+            log, began = told, done
+        before += len(session.x)
+        if keeper.carried:  # nobody knows the joules of what was cut off
+            learning += (keeper.carried, math.nan)
+        (learn_s, learn_j), (evaluate_s, evaluate_j) = learning.tolist(), evaluating.tolist()
+        held = dict(learner.footprint())
+        logs.append(SessionLog(learn_s, evaluate_s, held, log, learn_j, evaluate_j))
+        keeper.end(learner, evaluator, logs)
+        progress(f"session {i + 1}/{len(stream.sessions)}")
+    return evaluator.predictions(), logs
+
+
+def _check(stream: Stream, learner: Learner) -> None:
+    name = type(learner).__name__
+    if learner.tags.needs_session_id and not stream.spec.reveals_session_id:
+        raise UserError(
+            f"{name} has to be told at test which session a sample is from, and this stream hides "
+            "that: where a session is a class or a few, it would be the answer. "
+            "Run it where sessions share their classes, as in permutation"
+        )
+    if learner.tags.needs_layers and not stream.spec.layers:
+        raise UserError(
+            f"{name} needs intermediate layers beside the final embedding, and this stream shows "
+            "none: make a file that has them (embedbench extract SOURCE --layers last4 --out FILE) "
+            "and run it under --protocol fscil, whose protocol.layers must not be 'none'"
+        )
+    if len(stream.spec.input_shape) > 1 and not learner.tags.images:
+        raise UserError(
+            f"{name} takes vectors, and this stream shows images of shape "
+            f"{stream.spec.input_shape}: run it on a file of their embeddings (embedbench extract "
+            "SOURCE --backbone NAME --out FILE), or a learner with a trunk, as finetune or er, "
+            "with --trunk resnet32"
+        )
+    if stream.spec.multilabel and not learner.tags.multilabel:
+        raise UserError(f"{name} learns one label a sample, and this stream has several")
+    if learner.tags.online and not stream.observe_batch and not learns_sessions(learner):
+        raise UserError(
+            f"{name} learns from batches as they come, and this stream gives whole sessions: use "
+            "--set protocol.observe_batch=10"
+        )
+    for i, session in enumerate(stream.sessions):
+        _check_samples(session.x, session.y, stream.spec, f"session {i}")
+        _check_samples(session.val_x, session.val_y, stream.spec, f"session {i}'s validation data")
+    for i, test in enumerate(stream.eval_sets):
+        _check_samples(test.x, test.y, stream.spec, f"eval set {i}")
+    views = [v for s in stream.sessions for v in (s.x, s.val_x)] + [e.x for e in stream.eval_sets]
+    for values in {id(v.table): v.table.values for v in views}.values():
+        if values.size and not np.isfinite([values.min(), values.max()]).all():
+            row = int(np.argmin(np.isfinite(values).all(axis=1)))
+            raise UserError(f"features must be finite, row {row} holds NaN or an infinite value")
+
+
+def _check_samples(x: View, y: Labels, spec: StreamSpec, where: str) -> None:
+    """Refuse widths and labels that the spec does not announce, so that learners need not."""
+    n, n_classes = len(x), spec.n_classes
+    if x.shape != spec.input_shape:
+        got = f"width {x.shape[0]}" if len(x.shape) == 1 else f"shape {x.shape}"
+        said = spec.input_shape[0] if len(spec.input_shape) == 1 else spec.input_shape
+        raise UserError(f"{where} has samples of {got}, the stream's spec says {said}")
+    if spec.scaling not in (None, x.table.scaling):
+        raise UserError(
+            f"{where} shows images by another scaling, {x.table.scaling}, than the stream's spec "
+            f"says, {spec.scaling}"
+        )
+    if y.shape != ((n, n_classes) if spec.multilabel else (n,)):
+        raise UserError(f"{where} has {n} samples, but labels of shape {y.shape}")
+    if spec.multilabel != (y.dtype == np.bool_):
+        kind = "bool" if spec.multilabel else "integer"
+        raise UserError(f"{where} has labels of type {y.dtype}, expected {kind}")
+    if n and not spec.multilabel and not 0 <= int(y.min()) <= int(y.max()) < n_classes:
+        raise UserError(
+            f"{where} has labels {y.min()} to {y.max()}; they must lie in 0 to {n_classes - 1}"
+        )
+
+
+def _teach(
+    learner: Learner,
+    session: Session,
+    seen: Bools,
+    stream: Stream,
+    seeds: Seeds,
+    number: int,
+    before: int,
+    device: str,
+    progress: Callable[[str], None],
+    keeper: Checkpoint,
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Teach one session; at every evaluation moment the samples of it so far, and the log.
+
+    The end of the session is the last moment. Online learners have one after every
+    `stream.evaluate_every` samples of the stream too, counted from `before`.
+    """
+    if not (learner.tags.online and stream.observe_batch):
+        ctx = Context(
+            validate=lambda scores: _validation_score(scores, session, seen, device),
+            validation=stream.validation,
+            progress=progress,
+            checkpoint=keeper,
+        )
+        yield len(session.x), learner.learn(session, ctx)
+        return
+    order = np.random.default_rng([seeds.batches, number]).permutation(len(session.x))
+    every = stream.evaluate_every or math.inf
+    n = 0
+    shuffled = torch.from_numpy(order).to(device)
+    for step, (x, y) in enumerate(_batches(session, shuffled, stream.observe_batch, device), 1):
+        learner.observe(x, y)
+        passed = (before + n) // every < (before + n + len(y)) // every
+        n += len(y)
+        if passed or n == len(order):
+            yield n, {"steps": step, "epochs": 1}
+
+
+def _batches(
+    session: Session, order: Tensor, size: int, device: str
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Batches of `size` samples in `order`; gathered many at a time, which is cheaper."""
+    labels = torch.from_numpy(session.y).to(device)
+    for block in torch.split(order, size * max(1, GATHERED // size)):
+        x, y = session.x.batch(block, device), labels[block]
+        yield from zip(torch.split(x, size), torch.split(y, size), strict=True)
+
+
+def _validation_score(
+    scores: Callable[[Tensor], Tensor], session: Session, seen: Bools, device: str
+) -> float:
+    """Validation accuracy, or pw-JS of label sets, over the classes seen that the loss may see; NaN
+    without such data."""
+    if len(session.val_x) == 0:
+        return float("nan")
+    out = torch.as_tensor(scores(session.val_x.tensor(device)))
+    allowed = seen if session.loss_classes is None else seen & session.loss_classes
+    if session.val_y.ndim == 2:
+        return float(pw_js(session.val_y, (out > 0).cpu().numpy() & allowed).mean())
+    out = out.masked_fill(~torch.from_numpy(allowed).to(out.device), -torch.inf)
+    return float((out.argmax(1).cpu() == torch.from_numpy(session.val_y)).double().mean())
+
+
+def _synchronise(device: str) -> None:
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()

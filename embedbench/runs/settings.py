@@ -1,0 +1,264 @@
+"""From the words of a command line to cells: seeds, `--set`, presets."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .cell import Cell
+from embedbench.errors import UserError, unknown
+from embedbench.fields import make
+from .presets import preset
+from .registry import alias_settings, learner_class, protocol_class
+from embedbench.seeds import Seeds
+
+OMEGAS = ("kemker_table", "kemker_eq")
+_REFERENCES = ("offline", "chance")
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Read "0-4", "3" or "0,2,5-7".
+
+    >>> parse_seeds("0-2,7")
+    [0, 1, 2, 7]
+    """
+    seeds: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not (first.isdigit() and (last.isdigit() or not dash)):
+            raise UserError(f"--seeds takes numbers and ranges such as 0-4 or 0,2,5; got {text!r}")
+        seeds += range(int(first), int(last or first) + 1)
+    if not seeds:
+        raise UserError(f"--seeds {text!r} names no seed; give the lower number first")
+    return sorted(set(seeds))
+
+
+@dataclasses.dataclass
+class Settings:
+    """`--set` values by what they are for; a value without a prefix is for every learner that has
+    it."""
+
+    protocol: dict[str, Any] = dataclasses.field(default_factory=dict)
+    learners: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    common: dict[str, Any] = dataclasses.field(default_factory=dict)
+    seeds: dict[str, int] = dataclasses.field(default_factory=dict)
+    omega: str = "kemker_table"
+    references: int = 1
+    items: tuple[str, ...] = ()
+
+
+def parse_settings(items: Sequence[str], learners: Sequence[str], given: str | None) -> Settings:
+    """Read `--set` items over the settings of aliases, and those over a preset's.
+
+    Parameters
+    ----------
+    items : such as "ewc.lam=100", "protocol.base=50", "seeds.order=3", "omega=kemker_eq", "lam=100"
+    learners : the learners of the run; settings of others are refused
+    given : name of a preset, or None
+    """
+    start = preset(given)
+    settings = Settings(
+        protocol=dict(start.get("protocol", {})),
+        learners={name: dict(values) for name, values in start.get("learners", {}).items()},
+        references=start.get("references", 1),
+        items=tuple(items),
+    )
+    for name in learners:
+        if name not in _REFERENCES:
+            shared = {k: v for k, v in start.get("every", {}).items() if k in _fields(name)}
+            settings.learners[name] = shared | settings.learners.get(name, {})
+        if with_name := alias_settings(name):
+            settings.learners[name] = {**settings.learners.get(name, {}), **with_name}
+    for item in items:
+        key, equals, value = item.partition("=")
+        if not equals or not key:
+            raise UserError(f"--set takes name=value, such as ewc.lam=100; got {item!r}")
+        head, dot, rest = _cut(key)
+        if head == "protocol" and dot:
+            settings.protocol[rest] = value
+        elif head == "seeds" and dot:
+            settings.seeds[rest] = _seed(rest, value)
+        elif key == "omega":
+            if value not in OMEGAS:
+                raise unknown("omega", value, OMEGAS)
+            settings.omega = value
+        elif key == "references":
+            settings.references = _seed("references", value)
+        elif head in learners or head in _REFERENCES:
+            settings.learners.setdefault(head, {})[rest] = value
+        else:
+            settings.common[key] = value
+    return settings
+
+
+def trunk_items(learners: Sequence[str], **options: str | None) -> list[str]:
+    """`--set` items that give each learner, and the offline reference, a trunk and its training.
+
+    Parameters
+    ----------
+    options : `trunk` itself, and of its training `weights` and `augment`; None where not given
+
+    Raises
+    ------
+    UserError
+        A learner has no trunk to choose.
+    """
+    given = {k: v for k, v in options.items() if v is not None}
+    if not given:
+        return []
+    own = [name for name in learners if name not in _REFERENCES]
+    for name in own:
+        if "trunk" not in _fields(name):
+            raise UserError(
+                f"{name} has no trunk: it takes embeddings as they are. Run it on a file of them "
+                "(embedbench extract SOURCE --backbone NAME --out FILE), without --trunk"
+            )
+    return [
+        f"{name}.{'trunk' if key == 'trunk' else f'images.{key}'}={value}"
+        for name in (*own, "offline.mlp")
+        for key, value in given.items()
+    ]
+
+
+def _seed(name: str, value: str) -> int:
+    known = [*(f.name for f in dataclasses.fields(Seeds)), "references"]
+    if name not in known:
+        raise unknown("seed", name, known)
+    if not value.isdigit():
+        raise UserError(f"{name} must be a whole number, got {value!r}")
+    return int(value)
+
+
+def plan(
+    files: Sequence[str],
+    protocol: str,
+    learners: Sequence[str],
+    seeds: Sequence[int],
+    *,
+    settings: Settings,
+    device: str,
+    command: str = "embedbench run",
+    among: Sequence[str] = (),
+    vary: Sequence[str] = (),
+    checkpoint: float = Cell.checkpoint,
+) -> list[Cell]:
+    """All cells of a run, learner by learner; wrong names and values are refused here.
+
+    A setting without a prefix must be one of some learner's, of these or of those in `among`.
+
+    With `vary`, kinds of seed, only the first seed has a cell of its own. In all others one of its
+    four seeds is replaced, by that of another seed; the cells hold it as a fixed one.
+    """
+    if not learners:
+        raise UserError("--learner names no learner; give one or more, with commas")
+    made = make(protocol_class(protocol), settings.protocol, name="protocol")
+    protocol_params = json.dumps(dataclasses.asdict(made), sort_keys=True)
+    params = {name: _learner_params(name, settings, [*learners, *among]) for name in learners}
+    offline = _params("offline", settings.learners.get("offline", {}))
+    return [
+        Cell(
+            files=tuple(files),
+            protocol=protocol.replace("_", "-"),
+            protocol_params=protocol_params,
+            learner=name,
+            learner_params=params[name],
+            seed=seed,
+            fixed=tuple(sorted({**settings.seeds, **other}.items())),
+            offline_params=offline,
+            references=settings.references,
+            preset=settings.omega,
+            device=device,
+            command=_command(
+                command,
+                [*settings.items, *(f"seeds.{k}={v}" for k, v in other.items())],
+                name,
+                seed,
+            ),
+            checkpoint=checkpoint,
+        )
+        for name in learners
+        for seed, other in _varied(seeds, list(dict.fromkeys(vary)), settings.seeds)
+    ]
+
+
+def _varied(
+    seeds: Sequence[int], vary: Sequence[str], fixed: Mapping[str, int]
+) -> list[tuple[int, dict[str, int]]]:
+    """For each cell of a learner its seed, and which of the four is another one."""
+    if not vary:
+        return [(seed, {}) for seed in seeds]
+    kinds = [f.name for f in dataclasses.fields(Seeds)]
+    for kind in vary:
+        if kind not in kinds:
+            raise unknown("seed to vary", kind, kinds)
+        if kind in fixed:
+            raise UserError(f"--vary {kind} and --set seeds.{kind}=… contradict; leave one out")
+    first, *others = seeds
+    if not others:
+        raise UserError(f"--vary needs two seeds or more, got {first} only; give --seeds 0-4")
+    drawn = [(k, getattr(Seeds.of(seed), k)) for k in vary for seed in others]
+    return [(first, {}), *((first, {k: value}) for k, value in drawn)]
+
+
+def start_of_command(
+    files: Sequence[object], protocol: str, out: object, preset: str | None = None
+) -> str:
+    """`embedbench run …` without learner, seed and settings."""
+    words = ["embedbench", "run", *map(str, files), "--protocol", protocol, "--out", str(out)]
+    return shlex.join([*words, *(["--preset", preset] if preset else [])])
+
+
+def _command(start: str, items: Sequence[str], learner: str, seed: int) -> str:
+    """The command that runs one cell alone: settings of the stream, then of this learner."""
+
+    def words(chosen: Sequence[str]) -> list[str]:
+        return [word for item in chosen for word in ("--set", item)]
+
+    shared = ("protocol", "seeds", "omega", "references", *_REFERENCES)
+    heads = [(item, _cut(item.partition("=")[0])[0]) for item in items]
+    common = [item for item, head in heads if head in shared]
+    mine = [i for i, h in heads if h == learner or h.replace("-", "_") in _fields(learner)]
+    cell = ["--learner", learner, "--seed", str(seed)]
+    return f"{start} {shlex.join([*words(common), *cell, *words(mine)])}"
+
+
+def _learner_params(name: str, settings: Settings, learners: Sequence[str]) -> str:
+    """Complete hyperparameters of one learner as JSON text."""
+    for key in settings.common:
+        if not any(_head(key) in _fields(n) for n in learners):
+            known = ["protocol.…", "seeds.…", "omega", "references", *(f"{n}.…" for n in learners)]
+            raise unknown("setting", key, known)
+    common = {k: v for k, v in settings.common.items() if _head(k) in _fields(name)}
+    return _params(name, {**settings.learners.get(name, {}), **common})
+
+
+def _fields(learner: str) -> set[str]:
+    """Names of a learner's hyperparameters."""
+    return set(learner_class(learner).__dataclass_fields__)
+
+
+def _cut(key: str) -> tuple[str, bool, str]:
+    """A key at its first dot; dots in `package.module:Class` do not count.
+
+    >>> _cut("mlp.stop.epochs"), _cut("my.mod:Mine.floor"), _cut("lam")
+    (('mlp', True, 'stop.epochs'), ('my.mod:Mine', True, 'floor'), ('lam', False, ''))
+    """
+    at = key.find(".", key.find(":") + 1)
+    head = key if at < 0 else key[:at]
+    return (
+        head if ":" in head else head.replace("_", "-"),
+        at >= 0,
+        key[at + 1 :] if at >= 0 else "",
+    )
+
+
+def _head(key: str) -> str:
+    return key.partition(".")[0].replace("-", "_")
+
+
+def _params(name: str, values: dict[str, Any]) -> str:
+    made = make(learner_class(name), values, name=name)
+    return json.dumps(dataclasses.asdict(made), sort_keys=True)

@@ -1,0 +1,217 @@
+"""Choosing settings on validation data of a stream's first sessions; test data is out of reach."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedbench.machine import keep_freed_memory
+from embedbench.arrays import digest
+from .cell import Cell
+from embedbench.machine import cores
+from embedbench.errors import UserError, unknown
+from embedbench.fields import make
+from .registry import learner_class
+from embedbench.streams.stream import EvalSet, Stream
+
+Grid = Mapping[str, Sequence[str]]  # setting of a learner → values to try
+
+
+def parse_grid(items: Sequence[str], learners: Sequence[str]) -> dict[str, dict[str, list[str]]]:
+    """Read `--tune` items: learner → its grid.
+
+    Parameters
+    ----------
+    items : such as "mlp.lr=0.1,0.01"; without a learner for every one that has the setting
+    learners : the learners of the run
+
+    Raises
+    ------
+    UserError
+        An item names no values, or a setting that no learner of the run has.
+    """
+    grids: dict[str, dict[str, list[str]]] = {}
+    for item in items:
+        key, equals, values = item.partition("=")
+        listed = [v.strip() for v in values.split(",") if v.strip()]
+        if not equals or not listed:
+            raise UserError(f"--tune takes name=value,value, such as mlp.lr=0.1,0.01; got {item!r}")
+        head, _, rest = key.partition(".")
+        named = [name for name in learners if name == head.replace("_", "-") and rest]
+        found = named or [n for n in learners if head in learner_class(n).__dataclass_fields__]
+        if not found:
+            raise unknown("setting to tune", key, [f"{n}.…" for n in learners])
+        for name in found:
+            grids.setdefault(name, {})[rest if named else key] = listed
+    return grids
+
+
+def trial_stream(stream: Stream, sessions: int) -> Stream:
+    """The first sessions of a stream, evaluated on their validation data; it holds no test data.
+
+    A multi-label stream is evaluated on its post-task validation data, as in the IIRC paper.
+
+    Raises
+    ------
+    UserError
+        The stream's validation data is its test data, or a session has none.
+    """
+    if stream.validation != "train":
+        raise UserError(
+            "this stream's validation data is its test data, on which nothing may be tuned; use "
+            "--set protocol.validation=train"
+        )
+    kept = stream.sessions[:sessions]
+    for i, session in enumerate(kept):
+        if len(session.val_x) == 0:
+            remedy = "raise protocol.val_fraction"
+            if i:
+                remedy = (
+                    "few-shot sessions never have any: tune on the sessions before it with "
+                    f"--tune-sessions {i}"
+                )
+            raise UserError(f"session {i} has no validation data to tune on; {remedy}")
+    held = [dataclasses.replace(e, split="test") for e in stream.eval_sets if e.split == "val"]
+    sets = tuple(held) or tuple(
+        EvalSet(
+            x=s.val_x,
+            y=s.val_y,
+            ids=s.val_x.rows,
+            classes=e.classes,
+            split="val",
+            candidates=e.candidates,
+        )
+        for s, e in zip(kept, stream.eval_sets, strict=False)
+    )
+    return dataclasses.replace(
+        stream, sessions=kept, eval_sets=sets, recipe=f"{stream.recipe} trial {sessions}", alone=()
+    )
+
+
+def average_incremental_accuracy(cell: Cell, sessions: int, threads: int) -> float:
+    """Average incremental accuracy (mean per class) on validation data over the first sessions."""
+    import torch
+
+    from .runner import run_stream
+    from embedbench.scores.scoring import main_matrix
+
+    torch.set_num_threads(threads)
+    stream = trial_stream(cell.stream(), sessions)
+    predictions, _ = run_stream(stream, cell.make_learner(), cell.seeds, cell.device)
+    return float(np.mean(main_matrix(predictions).pooled))
+
+
+def tune(
+    cell: Cell,
+    grid: Grid,
+    root: Path,
+    *,
+    sessions: int = 3,
+    jobs: int = 1,
+    progress: Callable[[str, int, int], None] = lambda *_: None,
+) -> dict[str, Any]:
+    """Try every combination of a grid on a cell's stream; the best one on validation data.
+
+    The log is kept under `root/tuning`, and a search that was finished there is not repeated.
+    Equal values: the combination that comes first in the grid.
+
+    Parameters
+    ----------
+    cell : learner, stream and seed
+    grid : setting → values
+    sessions : of the stream that a trial learns
+    jobs : processes
+
+    Returns
+    -------
+    dict
+        "learner", "grid", "sessions", "seed", "tried" (settings and average incremental accuracy
+        of each) and "chosen" (settings).
+    """
+    names = list(grid)
+    candidates = [dict(zip(names, v, strict=True)) for v in itertools.product(*grid.values())]
+    cells = [_with(cell, settings) for settings in candidates]
+    key = digest(str(cell.place(root).relative_to(root)), json.dumps(dict(grid)), sessions)
+    path = root / "tuning" / f"{cell.learner.replace(':', '.')}-{key[:8]}.json"
+    if path.is_file():
+        kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return kept
+    values = []
+    jobs = min(jobs, len(cells))
+    threads = max(1, cores() // jobs)
+    spawn = get_context("spawn")
+    with ProcessPoolExecutor(jobs, spawn, initializer=keep_freed_memory) as pool:
+        running = [pool.submit(average_incremental_accuracy, c, sessions, threads) for c in cells]
+        for done, future in enumerate(running, 1):
+            values.append(future.result())
+            progress(f"tuning {cell.learner}", done, len(running))
+    best = max(range(len(values)), key=lambda i: -math.inf if math.isnan(values[i]) else values[i])
+    log = {
+        "learner": cell.learner,
+        "grid": {k: list(v) for k, v in grid.items()},
+        "sessions": sessions,
+        "seed": cell.seed,
+        "tried": [
+            {"settings": c, "average_incremental_accuracy": None if math.isnan(v) else v}
+            for c, v in zip(candidates, values, strict=True)
+        ],
+        "chosen": candidates[best],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(log, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(temporary, path)
+    return log
+
+
+def search(
+    cells: Sequence[Cell],
+    items: Sequence[str],
+    root: Path,
+    *,
+    sessions: int,
+    jobs: int,
+    progress: Callable[[str, int, int], None] = lambda *_: None,
+) -> list[dict[str, Any]]:
+    """What `tune` chose for each learner of a run, on its first seed; one log a learner.
+
+    Parameters
+    ----------
+    cells : of the run, the first seed's before the others'
+    items : of `--tune`
+    """
+    first = {cell.learner: cell for cell in reversed(cells)}
+    grids = parse_grid(items, list(reversed(first)))
+    return [
+        tune(first[name], grid, root, sessions=sessions, jobs=jobs, progress=progress)
+        for name, grid in grids.items()
+    ]
+
+
+def chosen_items(log: Mapping[str, Any]) -> list[str]:
+    """What was chosen as `--set` items."""
+    return [f"{log['learner']}.{name}={value}" for name, value in log["chosen"].items()]
+
+
+def with_log(cell: Cell, logs: Sequence[Mapping[str, Any]]) -> Cell:
+    """The cell with the log of its learner's search, which its record will hold."""
+    text = [json.dumps(log) for log in logs if log["learner"] == cell.learner]
+    return dataclasses.replace(cell, tuning=text[0]) if text else cell
+
+
+def _with(cell: Cell, settings: Mapping[str, str]) -> Cell:
+    """The cell with other settings of its learner; a wrong name or value is refused here."""
+    params = {**json.loads(cell.learner_params), **settings}
+    made = make(learner_class(cell.learner), params, name=cell.learner)
+    text = json.dumps(dataclasses.asdict(made), sort_keys=True)
+    return dataclasses.replace(cell, learner_params=text)

@@ -1,0 +1,198 @@
+"""Metrics: one public function each, from a score matrix (and references) to one number.
+
+All take `(scores, reference)` and return a fraction; undefined is NaN, never a silent 0. T sessions
+counted from 0, R = scores.R, α_i = scores.pooled after session i. `--help`, `embedbench list
+metrics` and the reports read the first line and the Source of each docstring.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from embedbench.arrays import Floats
+
+from .scoring import ScoreMatrix
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What metrics compare with; measured by reference runs of the same data.
+
+    Parameters
+    ----------
+    ideal : α_ideal, score of the offline learner trained on all data at once (NaN if not measured);
+        or (E,) one for each eval set, of the offline learner trained on its session's data alone
+    chance : (E,) b_j, score of the chance learner on eval set j just before session j; or None
+    normalise_new : the protocol's Ω_new is divided by α_ideal in the `kemker_table` preset
+    preset : "kemker_table" (what the paper's tables imply) or "kemker_eq" (Eq. 2-4 to the letter)
+    """
+
+    ideal: float | Floats = float("nan")
+    chance: Floats | None = None
+    normalise_new: bool = False
+    preset: str = "kemker_table"
+
+
+Metric = Callable[[ScoreMatrix, Reference], float]
+
+
+def omega_base(scores: ScoreMatrix, reference: Reference) -> float:
+    """Ω_base: mean over later sessions of the score on session 0, as a share of α_ideal.
+
+    Ω_base = 1/(T-1) Σ_{i=1..T-1} R[i, 0] / α_ideal; where every session has an α_ideal of its own,
+    session 0's. Never clipped: above 1 where the base set alone is easier than all the data.
+
+    **Source**: Kemker et al. (2018), Eq. 2.
+    """
+    return _mean(scores.R[1:, 0] / _ideals(scores, reference)[0])
+
+
+def omega_new(scores: ScoreMatrix, reference: Reference) -> float:
+    """Ω_new: mean over later sessions of the score on each session right after it was learned.
+
+    Ω_new = 1/(T-1) Σ_{i=1..T-1} R[i, i], divided by α_ideal on permutation streams in the
+    `kemker_table` preset.
+
+    **Source**: Kemker et al. (2018), Eq. 3. **Departs**: Eq. 3 has no division, but Table 2's
+    permutation columns exceed the offline accuracy without it; `kemker_eq` follows the equation.
+    """
+    divide = reference.normalise_new and reference.preset == "kemker_table"
+    new = np.diagonal(scores.R)[1:]
+    return _mean(new / _ideals(scores, reference)[1 : len(new) + 1] if divide else new)
+
+
+def omega_all(scores: ScoreMatrix, reference: Reference) -> float:
+    """Ω_all: mean over later sessions of the score on all sessions so far, as a share of α_ideal.
+
+    Ω_all = 1/(T-1) Σ_{i=1..T-1} α_i / α_ideal, α_i pooled over the test data of sessions 0…i. Where
+    every session has an α_ideal of its own (multi-modal streams), the share after session i is
+    1/(i+1) Σ_{j≤i} R[i, j] / α_ideal,j. It rewards not learning: read it beside Ω_new.
+
+    **Source**: Kemker et al. (2018), Eq. 4. **Departs**: Eq. 4 has one α_ideal; the multi-modal
+    columns of Table 2 are the mean of two shares, each of its modality's own.
+    """
+    ideals = _ideals(scores, reference)
+    if np.ndim(reference.ideal) == 0:
+        return _mean(scores.pooled[scores.ends][1:] / ideals[0])
+    shares = scores.R / ideals  # (T, E)
+    return _mean(np.array([_mean(shares[i, : i + 1]) for i in range(1, len(shares))]))
+
+
+def final_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
+    """Score over the test data of all sessions, after the last one.
+
+    α_{T-1}. **Source**: usual; e.g. Masana et al. (2020), "accuracy after the last task".
+    """
+    return float(scores.pooled[-1])
+
+
+def average_incremental_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
+    """Mean over all sessions of the score on all test data seen so far.
+
+    1/T Σ_{i=0..T-1} α_i, session 0 included. **Source**: Rebuffi et al. (2017), iCaRL, §4.
+    """
+    return _mean(scores.pooled[scores.ends])
+
+
+def average_anytime_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
+    """Mean over the training samples of the score on all test data seen so far, at any moment.
+
+    Σ_m (n_m - n_{m-1}) α_m / n_M over all evaluation moments m = 1..M, α_m pooled over the test
+    data of the sessions so far, n_m the training samples seen, n_0 = 0: the area under accuracy
+    against samples, each stretch taking the score at its end. Where all stretches are equal it is
+    the mean over moments; where moments are the ends of equal sessions,
+    `average_incremental_accuracy`.
+
+    **Source**: Koh et al. (2022), CLIB, A_AUC = Σ_i f(i Δn) Δn. **Departs**: divided by n_M, as
+    their code does by taking the mean; moments need not be evenly spaced, since the end of a
+    session is one too, which theirs leaves out; a session's classes are tested from its start, not
+    from the first sample of each.
+    """
+    stretches = np.diff(scores.samples_seen, prepend=0)
+    return float(np.average(scores.pooled, weights=stretches)) if stretches.any() else float("nan")
+
+
+def average_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
+    """AA: unweighted mean over eval sets of the score after the last session.
+
+    AA_K = 1/K Σ_{j≤K} R[K, j]. **Source**: Michel et al. (2023), Eq. 1.
+    """
+    return _mean(scores.R[-1])
+
+
+def average_forgetting(scores: ScoreMatrix, reference: Reference) -> float:
+    """AF: mean over old sessions of the drop from the best earlier score to the last one.
+
+    AF_K = 1/(K-1) Σ_{j<K} (max_{j≤l<K} R[l, j] - R[K, j]); l starts when j is learned and excludes
+    the last session, so AF may be negative. **Source**: Michel et al. (2023), §3; Chaudhry et al.
+    (2018), whose maximum may start before j is learned.
+    """
+    R = scores.R
+    last = len(R) - 1
+    drops = [np.max(R[j:last, j]) - R[last, j] for j in range(last)]
+    return _mean(np.array(drops))
+
+
+def learning_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
+    """Mean over sessions of the score on each session right after it was learned.
+
+    1/T Σ_i R[i, i], session 0 included. **Source**: Riemer et al. (2019), MER, §5.
+    """
+    return _mean(np.diagonal(scores.R))
+
+
+def bwt(scores: ScoreMatrix, reference: Reference) -> float:
+    """BWT: mean over old sessions of the final score less the score right after learning.
+
+    1/(T-1) Σ_{j<T-1} (R[T-1, j] - R[j, j]). **Source**: Lopez-Paz and Ranzato (2017), GEM, Eq. 3.
+    """
+    return _mean(scores.R[-1, :-1] - np.diagonal(scores.R)[:-1])
+
+
+def fwt(scores: ScoreMatrix, reference: Reference) -> float:
+    """FWT: mean over later sessions of the score just before learning, less chance.
+
+    1/(T-1) Σ_{j≥1} (R[j-1, j] - b_j); NaN where answers of future classes are masked
+    (class-incremental streams). **Source**: Lopez-Paz and Ranzato (2017), GEM, Eq. 4. **Departs**:
+    b_j is the score of the chance learner at the same moment, not of a network at random
+    initialisation.
+    """
+    if reference.chance is None:
+        return float("nan")
+    before = np.diagonal(scores.R, offset=1)
+    return _mean(before - reference.chance[1 : len(before) + 1])
+
+
+def all_metrics() -> dict[str, Metric]:
+    """Every public function of this module, in the order of the file."""
+    module = sys.modules[__name__]
+    return {
+        name: f
+        for name, f in vars(module).items()
+        if inspect.isfunction(f)
+        and f.__module__ == __name__
+        and not name.startswith("_")
+        and name not in ("all_metrics", "compute")
+    }
+
+
+def compute(scores: ScoreMatrix, reference: Reference) -> dict[str, float]:
+    """All metrics of one score matrix, by name."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return {name: float(f(scores, reference)) for name, f in all_metrics().items()}
+
+
+def _ideals(scores: ScoreMatrix, reference: Reference) -> Floats:
+    """(E,) α_ideal of each eval set; NaN where it was not measured or is 0."""
+    ideal = np.asarray(reference.ideal, dtype=np.float64)
+    return np.broadcast_to(np.where(ideal > 0, ideal, np.nan), scores.n_samples.shape)
+
+
+def _mean(values: Floats) -> float:
+    """Mean; NaN of nothing or where any value is undefined."""
+    return float(np.mean(values)) if len(values) else float("nan")

@@ -1,0 +1,118 @@
+"""Which of several learners is better: paired differences, ties, ranks, and how rankings agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from embedbench.arrays import Bools, Floats
+
+from .stats import t_quantile
+
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Paired:
+    """The mean difference of two learners over n units that both were measured on.
+
+    Parameters
+    ----------
+    mean, half : mean and half-width of its 95 % t-interval; NaN under two units
+    p : two-sided p-value of the paired t-test; NaN under two units
+    """
+
+    mean: float
+    half: float
+    p: float
+    n: int
+
+    @classmethod
+    def of(cls, differences: Sequence[float]) -> Paired:
+        """From one difference a unit. Equal differences other than 0 have p = 0."""
+        from scipy.special import stdtr
+
+        d = np.asarray(differences, dtype=np.float64)
+        n = len(d)
+        mean = float(d.mean()) if n else math.nan
+        if n < 2 or math.isnan(mean):
+            return cls(mean, math.nan, math.nan, n)
+        error = float(d.std(ddof=1)) / math.sqrt(n)
+        if error < 1e-12:  # the units all say the same, but for rounding
+            return cls(mean, 0.0, 1.0 if abs(mean) < 1e-12 else 0.0, n)
+        p = 2 * float(stdtr(n - 1, -abs(mean) / error))
+        return cls(mean, t_quantile(n) * error, p, n)
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """p-values adjusted for their number; NaN stays NaN and does not count.
+
+    **Source**: Holm (1979): the i-th smallest of m times m - i + 1, made monotone.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    adjusted = [math.nan] * len(p)
+    known = sorted((v, i) for i, v in enumerate(p) if not math.isnan(v))
+    least = 0.0
+    for rank, (value, i) in enumerate(known):
+        least = max(least, min(1.0, (len(known) - rank) * value))
+        adjusted[i] = least
+    return adjusted
+
+
+def average_ranks(scores: Floats) -> Floats:
+    """(k,) mean over blocks of each learner's rank, 1 the highest score; ties share their mean.
+
+    Parameters
+    ----------
+    scores : (blocks, k)
+
+    >>> average_ranks(np.array([[0.9, 0.5, 0.5], [0.4, 0.6, 0.2]]))
+    array([1.5 , 1.75, 2.75])
+    """
+    above = (scores[:, None, :] > scores[:, :, None]).sum(axis=2)  # (blocks, k)
+    same = (scores[:, None, :] == scores[:, :, None]).sum(axis=2)
+    ranks: Floats = (above + (same + 1) / 2).mean(axis=0)
+    return ranks
+
+
+def tie_groups(separated: Bools) -> list[tuple[int, int]]:
+    """Largest runs of neighbours of which no two are separated, as (first, last), from the top.
+
+    Parameters
+    ----------
+    separated : (k, k) symmetric, learners in the order of a table
+
+    >>> apart = np.zeros((3, 3), dtype=bool)
+    >>> apart[0, 2] = apart[2, 0] = True
+    >>> tie_groups(apart)
+    [(0, 1), (1, 2)]
+    """
+    groups: list[tuple[int, int]] = []
+    for first in range(len(separated)):
+        last = first
+        while last + 1 < len(separated) and not separated[first : last + 1, last + 1].any():
+            last += 1
+        if not groups or last > groups[-1][1]:
+            groups.append((first, last))
+    return groups
+
+
+def kendall_tau(a: Sequence[float], b: Sequence[float]) -> float:
+    """τ_b of two rankings of the same things: 1 the same order, -1 the reverse; NaN where one is
+    all ties.
+
+    **Source**: Kendall (1945): (concordant - discordant) / √((pairs - ties in a)(pairs - ties in
+    b)).
+
+    >>> kendall_tau([1, 2, 3], [1, 3, 2])
+    0.3333333333333333
+    """
+    upper = np.triu_indices(len(a), 1)
+    signs = [np.sign(np.subtract.outer(v, v))[upper] for v in (np.array(a), np.array(b))]
+    size = math.sqrt(float((signs[0] ** 2).sum() * (signs[1] ** 2).sum()))
+    return float((signs[0] * signs[1]).sum()) / size if size else math.nan

@@ -1,0 +1,61 @@
+"""Intermediate layers beside the final embedding: which are read, where they lie, and without them.
+
+A table with layers holds the final embedding in columns [0, D) and the layers behind it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from embedbench.files.file import FINAL, EmbeddingFile
+
+from .stream import Session, Stream
+from .table import View
+
+
+def layer_names(file: EmbeddingFile, layers: str) -> tuple[str, ...]:
+    """Resolve "all" (every layer of the file, by number), "none", or names with commas."""
+    if layers == "all":
+        return tuple(sorted(file.layers, key=lambda name: (len(name), name)))
+    names = () if layers == "none" else tuple(dict.fromkeys(layers.replace(" ", "").split(",")))
+    file.tables(names)  # refuses unknown ones
+    return names
+
+
+def layer_columns(
+    file: EmbeddingFile, layers: Sequence[str], embedding: str = FINAL
+) -> dict[str, tuple[int, int]]:
+    """First column of each layer, and the one after its last, in a table with these layers.
+
+    Parameters
+    ----------
+    embedding : the layer in the place of the final embedding
+    """
+    ends = np.cumsum([file.width(embedding), *(file.layers[name] for name in layers)]).tolist()
+    return dict(zip(layers, itertools.pairwise(ends), strict=True))
+
+
+def without_layers(stream: Stream) -> Stream:
+    """The same stream, digests and all, cut to the final embedding; there is no second table."""
+    if not stream.spec.layers:
+        return stream
+    width = min(first for first, _ in stream.spec.layers.values())
+
+    def cut(view: View) -> View:
+        return replace(view, width=width)
+
+    def session(s: Session) -> Session:
+        return replace(s, x=cut(s.x), val_x=cut(s.val_x))
+
+    return replace(
+        stream,
+        spec=replace(stream.spec, input_shape=(width,), layers={}),
+        sessions=tuple(session(s) for s in stream.sessions),
+        eval_sets=tuple(replace(e, x=cut(e.x)) for e in stream.eval_sets),
+        alone=tuple(without_layers(s) for s in stream.alone),
+        whole=tuple(session(s) for s in stream.whole),
+    )

@@ -1,0 +1,228 @@
+"""Streams: views of resident tables, cut into sessions, with digests that say what may be compared.
+
+Nothing here copies features: a session is a table, row numbers and (maybe) a column permutation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.arrays import Bools, Ints, Labels, digest
+
+from .table import Scaling, View
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a learner gets to learn from, once, in order.
+
+    Parameters
+    ----------
+    x, y : view (n, D), or (n, C, H, W) of images, and labels (n,) int, or (n, C) bool in a
+        multi-label stream
+    val_x, val_y : in-session validation data, the same shapes; may be empty
+    ids : (n,) opaque integer ids
+    classes : classes introduced here, (k,) int
+    loss_classes : (C,) bool mask the protocol sets for training, or None
+    session_id : number of the session, or None where the protocol hides it
+    """
+
+    x: View
+    y: Labels
+    val_x: View
+    val_y: Labels
+    ids: Ints
+    classes: Ints
+    loss_classes: Bools | None = None
+    session_id: int | None = None
+
+
+@dataclass(frozen=True)
+class EvalSet:
+    """Test samples of one session; in a multi-label stream those of all, once for each split.
+
+    Parameters
+    ----------
+    x, y, ids : as in `Session`
+    classes : (C,) bool, the classes of the set's own session: candidates of the within-session
+        answer
+    split : "test"; in a multi-label stream also "val", the post-task validation data
+    candidates : (C,) bool mask for every answer, independent of session ids, or None
+    """
+
+    x: View
+    y: Labels
+    ids: Ints
+    classes: Bools
+    split: str = "test"
+    candidates: Bools | None = None
+
+
+@dataclass(frozen=True)
+class StreamSpec:
+    """What a learner is told about a stream before it starts.
+
+    Parameters
+    ----------
+    input_shape : shape of one sample, (D,), or (C, H, W) of images
+    n_classes : C, all classes of the stream; labels lie in [0, C)
+    multilabel : labels are (n, C) bool
+    layers : column slices of intermediate embeddings; the final embedding is columns [0, D)
+    reveals_session_id : the session id is given in training and at test
+    scaling : of images, the factor and the offset of each channel by which bytes became the values
+        that are shown; None where that is not what they are
+    """
+
+    input_shape: tuple[int, ...]
+    n_classes: int
+    multilabel: bool = False
+    layers: dict[str, tuple[int, int]] = field(default_factory=dict)
+    reveals_session_id: bool = False
+    scaling: Scaling | None = None
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A stream is a value: sessions, eval sets, and four digests.
+
+    Averaging over seeds needs equal `recipe` and `features`; pairing learners needs equal `train`,
+    `eval` and `features`; a joint reference equal `eval` and `features`.
+
+    Parameters
+    ----------
+    recipe : the protocol and its parameters, without seed, as text
+    features : digest of the feature bytes as the stream shows them (file contents and scaling)
+    samples : digests of the files' sample lists
+    normalise_new : Ω_new is divided by α_ideal on this protocol (`kemker_table` preset)
+    validation : "train" where validation data comes from training data, "test" where it is the test
+        set
+    observe_batch : samples in the batches that the runner cuts for online learners; 0: it gives
+        them whole sessions
+    evaluate_every : samples between two evaluations of an online learner; 0: after sessions only
+    fitted : digest of the rows that the features' scaling was fitted to; empty where none were
+    can_reveal : a learner that cannot answer without the session id may be told it
+    notes : what the protocol had to decide for this file, in words
+    alone : one stream a session, of its data alone, where every session has an α_ideal of its own
+        (session k holds file k); empty where the merged stream's is everyone's
+    whole : one session of every sample that is taught, once, with complete labels; empty in a
+        single-label stream
+    classes, parents : names of the C classes and the class above each one, -1 at the top
+    """
+
+    spec: StreamSpec
+    sessions: Sequence[Session]
+    eval_sets: tuple[EvalSet, ...]
+    recipe: str
+    features: str
+    samples: tuple[str, ...]
+    normalise_new: bool = False
+    validation: str = "train"
+    observe_batch: int = 10
+    evaluate_every: int = 0
+    fitted: str = ""
+    can_reveal: bool = False
+    notes: tuple[str, ...] = ()
+    alone: tuple[Stream, ...] = ()
+    whole: Sequence[Session] = ()
+    classes: tuple[str, ...] = ()
+    parents: Ints | None = None
+
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        """The four digests: recipe, train, eval, features."""
+        train: list[Any] = [*self.samples]
+        for s in self.sessions:
+            train += [s.ids, _packed(s.y), s.val_x.rows, _packed(s.val_y), s.classes, _columns(s.x)]
+            train.append(_mask(s.loss_classes))
+        test: list[Any] = [*self.samples]
+        for e in self.eval_sets:
+            test += [e.split, e.ids, _packed(e.y), e.classes, _columns(e.x), _mask(e.candidates)]
+        return {
+            "recipe": digest(self.recipe),
+            "train": digest("train", *train),
+            "eval": digest("eval", *test),
+            "features": self.features,
+        }
+
+    @cached_property
+    def references(self) -> tuple[Stream, ...]:
+        """What the offline learner is given for α_ideal: `alone`, or everything merged."""
+        return self.alone or (self.merged(),)
+
+    def revealed(self) -> Stream:
+        """The same stream, digests and all, with the session ids told in training and at test."""
+        told = tuple(replace(s, session_id=i) for i, s in enumerate(self.sessions))
+        return replace(self, spec=replace(self.spec, reveals_session_id=True), sessions=told)
+
+    def merged(self) -> Stream:
+        """All sessions as one: every sample once, as the stream first shows it.
+
+        For an incremental-class stream these are all samples of all classes; for a permutation
+        stream the unpermuted data. Rows are sorted, so that the result (and a reference run kept
+        under its digest) does not depend on the order of the sessions.
+        """
+        if self.whole:
+            spec = replace(self.spec, reveals_session_id=False)
+            recipe = f"merged {self.fitted}"
+            return replace(self, spec=spec, sessions=self.whole, recipe=recipe, whole=())
+        if len(self.sessions) == 1:
+            return self
+        train = _merge([(s.x, s.ids, s.y) for s in self.sessions])
+        val = _merge([(s.val_x, s.val_x.rows, s.val_y) for s in self.sessions])
+        test = _merge([(e.x, e.ids, e.y) for e in self.eval_sets])
+        classes = np.unique(np.concatenate([s.classes for s in self.sessions]))
+        seen = np.zeros(self.spec.n_classes, dtype=np.bool_)
+        seen[classes] = True
+        session = Session(
+            x=train[0], y=train[2], val_x=val[0], val_y=val[2], ids=train[1], classes=classes
+        )
+        return Stream(
+            spec=replace(self.spec, reveals_session_id=False),
+            sessions=(session,),
+            eval_sets=(EvalSet(x=test[0], y=test[2], ids=test[1], classes=seen),),
+            recipe=f"merged {self.fitted}",
+            features=self.features,
+            samples=self.samples,
+            validation=self.validation,
+            observe_batch=self.observe_batch,
+            evaluate_every=self.evaluate_every,
+            fitted=self.fitted,
+        )
+
+
+def _packed(y: Labels) -> NDArray[Any] | bytes:
+    """Labels as a digest takes them: of a multi-label stream eight to a byte."""
+    return y if y.ndim == 1 else np.packbits(y, axis=1).tobytes()
+
+
+def _columns(view: View) -> Ints:
+    return np.zeros(0, dtype=np.int64) if view.columns is None else view.columns
+
+
+def _mask(mask: Bools | None) -> Bools:
+    return np.zeros(0, dtype=np.bool_) if mask is None else mask
+
+
+def _merge(parts: Sequence[tuple[View, Ints, Labels]]) -> tuple[View, Ints, Labels]:
+    """Join views of one table; each sample id once, at its first appearance; sorted by id."""
+    first = parts[0][0]
+    if any(v.table is not first.table for v, _, _ in parts):
+        raise ValueError("merged() joins views of one table only; take `references` one by one")
+    taken = np.zeros(0, dtype=np.int64)
+    keep = []
+    for view, ids, y in parts:
+        new = ~np.isin(ids, taken)
+        taken = np.concatenate([taken, ids[new]])
+        if new.any() and not np.array_equal(_columns(view), _columns(first)):
+            raise ValueError("merged() cannot join new samples seen through different permutations")
+        keep.append((view.rows[new], ids[new], y[new]))
+    rows, ids, y = (np.concatenate([k[i] for k in keep]) for i in range(3))
+    order = np.argsort(ids, kind="stable")
+    view = View(first.table, rows[order], first.width, first.columns)
+    return view, ids[order], y[order]

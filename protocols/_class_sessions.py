@@ -1,0 +1,88 @@
+"""Random class orders over a hierarchy: what is above a class comes in an earlier session."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from embedbench.arrays import Bools, Ints
+from embedbench.errors import UserError
+
+from ._hierarchy import Hierarchy
+
+STEP = 5
+
+
+def draw_sessions(
+    hierarchy: Hierarchy, base: int, step: int, sessions: int, seed: int
+) -> tuple[Ints, ...]:
+    """The nodes of each session, every node once and strictly after the one above it.
+
+    Session 0 has superclasses of the top level only, and lone leaves where those do not suffice.
+    Later sessions draw from what may come; where a branch has as many levels left as there are
+    sessions, its next node is not left to chance.
+
+    Parameters
+    ----------
+    base : nodes of session 0; 0: two thirds of the superclasses at the top, or half of the classes
+        of a flat hierarchy
+    step : new classes a session, 0: 5; the last session takes what remains. Fewer where no more may
+        come
+    sessions : number of sessions, which share the classes after `base` evenly; 0: as many as `step`
+        makes
+    """
+    parents, heights = hierarchy.parents, _heights(hierarchy)
+    n, tops = len(parents), int((parents < 0).sum())
+    supers = int(((parents < 0) & (heights > 1)).sum())
+    base = base or -(-2 * supers // 3) or max(1, n // 2)
+    if not 1 <= base <= min(tops, n - 1):
+        raise UserError(
+            f"base must be between 1 and {min(tops, n - 1)}, the classes that may come first, got "
+            f"{base}"
+        )
+    total = _number(heights, parents < 0, base, step, sessions)
+    rng = np.random.default_rng(seed)
+    left = np.ones(n, dtype=np.bool_)
+    drawn: list[Ints] = []
+    while left.any():
+        may = left & ((parents < 0) | ~left[parents])
+        remaining = total - len(drawn)
+        must = heights >= remaining
+        quota = (
+            base
+            if not drawn
+            else max(step or (0 if sessions else STEP), -(-left.sum() // remaining))
+        )
+        # superclasses first in session 0, then by chance
+        last = (heights == 1) & (not drawn)
+        order = np.lexsort((rng.permutation(n), last, ~must))
+        take = order[may[order]][: max(quota, (may & must).sum()) if drawn else quota]
+        left[take] = False
+        drawn.append(take)
+    return tuple(drawn)
+
+
+def _heights(hierarchy: Hierarchy) -> Ints:
+    """(K,) levels of the tree below each node, its own included."""
+    depth = hierarchy.above.sum(axis=1)
+    deepest = np.where(hierarchy.above, depth[:, None], 0).max(axis=0)
+    found: Ints = deepest - depth + 1
+    return found
+
+
+def _number(heights: Ints, top: Bools, base: int, step: int, sessions: int) -> int:
+    """The number of sessions, T."""
+    n = len(heights)
+    if sessions and step:
+        raise UserError(f"give step or sessions, not both; got {step} and {sessions}")
+    if step < 0:
+        raise UserError(f"step must be at least 1 class, got {step}")
+    tall = int((top & (heights == heights.max())).sum())
+    least = max(2, int(heights.max()) + (tall > base))  # the levels, each in a session of its own
+    if not sessions:
+        return max(1 + -(-(n - base) // (step or STEP)), least)
+    if not least <= sessions <= n - base + 1:
+        raise UserError(
+            f"sessions must be {least} to {n - base + 1} for {n} classes on {heights.max()} levels "
+            f"and a base of {base}, got {sessions}"
+        )
+    return sessions

@@ -1,0 +1,199 @@
+"""Class hierarchies of any depth over the classes of an embedding file, and published class orders.
+
+A hierarchy is a forest. Its nodes are numbered leaves first, as an embedding file's are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedbench.arrays import Bools, Ints
+from embedbench.errors import UserError, unknown
+from embedbench.files.file import EmbeddingFile
+
+# published hierarchies that ship with the project, and the validation fraction of their authors
+PUBLISHED = {
+    "iirc-cifar": 0.1,
+    "iirc-imagenet-full": 0.04,
+    "iirc-imagenet-lite": 0.04,
+    "incremental-cifar": 0.1,
+    "incremental-imagenet-full": 0.04,
+    "incremental-imagenet-lite": 0.04,
+}
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """A class hierarchy over the classes of an embedding file. K nodes, leaves first.
+
+    Parameters
+    ----------
+    name : what messages call it
+    classes : (K,) names
+    parents : (K,) the node above each one, -1 at the top
+    leaf : (L,) the leaf that each of the file's L labels is, -1 where the hierarchy has it not
+    configurations : class orders that came with it, each a list of sessions of nodes; may be empty
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    parents: Ints
+    leaf: Ints
+    configurations: tuple[tuple[Ints, ...], ...] = ()
+
+    @cached_property
+    def above(self) -> Bools:
+        """(K, K) row k: node k itself and all nodes above it."""
+        found = np.eye(len(self.parents), dtype=np.bool_)
+        at = self.parents.copy()
+        while (at >= 0).any():
+            k = np.flatnonzero(at >= 0)
+            found[k, at[k]] = True
+            at[k] = self.parents[at[k]]
+        return found
+
+    @cached_property
+    def n_leaves(self) -> Ints:
+        """(K,) leaves at or below each node."""
+        is_leaf = ~np.isin(np.arange(len(self.parents)), self.parents)
+        found: Ints = self.above[is_leaf].sum(axis=0)
+        return found
+
+    def chain(self, leaf: int) -> list[int]:
+        """The nodes from the top down to a leaf."""
+        nodes = [leaf]
+        while (parent := int(self.parents[nodes[-1]])) >= 0:
+            nodes.append(parent)
+        return nodes[::-1]
+
+
+# --- where hierarchies come from ---
+
+
+def file_hierarchy(file: EmbeddingFile) -> Hierarchy:
+    """The hierarchy that an embedding file carries."""
+    leaf = np.arange(file.samples.n_leaves)
+    return Hierarchy(file.path.name, file.classes, file.parents, leaf)
+
+
+def named_hierarchy(name: str, file: EmbeddingFile) -> Hierarchy:
+    """A published hierarchy, or that of a JSON file, over the classes of an embedding file.
+
+    The JSON object has `parents`, {class: the class above it, or null}, where the classes that are
+    above none are the leaves; and may have `configurations`, a list of class orders, each a list of
+    sessions of names, and `words`, {leaf: another name}.
+
+    Raises
+    ------
+    UserError
+        It is none, no forest, or names leaves that the file has not.
+    """
+    told = json.loads(hierarchy_text(name))
+    if not isinstance(told, dict) or not isinstance(told.get("parents"), dict):
+        raise UserError(
+            f"hierarchy {name} must be a JSON object with 'parents', {{class: class above or null}}"
+        )
+    over = {str(c): p for c, p in told["parents"].items()}
+    over |= {p: None for p in over.values() if p is not None and p not in over}
+    inner = {p for p in over.values() if p is not None}
+    leaves = [c for c in over if c not in inner]
+    classes = [*leaves, *(c for c in over if c in inner)]
+    number = {c: k for k, c in enumerate(classes)}
+    parents = np.array([-1 if over[c] is None else number[over[c]] for c in classes])
+    _check_forest(name, classes, parents)
+    words: dict[str, str] = told.get("words", {})
+    labels = _labels(name, leaves, words, file)
+    leaf = np.full(file.samples.n_leaves, -1)
+    leaf[labels] = np.arange(len(leaves))
+    return Hierarchy(
+        name,
+        tuple(f"{words[c]} ({c})" if c in words else c for c in classes),
+        parents,
+        leaf,
+        tuple(_configuration(name, tasks, number) for tasks in told.get("configurations", ())),
+    )
+
+
+def hierarchy_text(name: str) -> str:
+    """The JSON text of a published hierarchy or of a file."""
+    if name in PUBLISHED:
+        asset = resources.files("embedbench") / "assets" / "iirc" / f"{name}.json"
+        return asset.read_text(encoding="utf-8")
+    if not Path(name).is_file():
+        raise unknown("hierarchy", name, ["file", *PUBLISHED, "the path of a JSON file"])
+    return Path(name).read_text(encoding="utf-8")
+
+
+def _check_forest(name: str, classes: Sequence[str], parents: Ints) -> None:
+    at = np.arange(len(parents))
+    for _ in classes:  # after as many steps up as there are classes, every path has ended
+        at = np.where(at >= 0, parents[at], -1)
+    if (at >= 0).any():
+        looped = classes[int(at[at >= 0][0])]
+        raise UserError(f"hierarchy {name}: class {looped!r} is above itself; mend its parents")
+
+
+def _labels(
+    name: str, leaves: Sequence[str], words: dict[str, str], file: EmbeddingFile
+) -> list[int]:
+    """The file's label of each leaf, by either name: as it is written, or but for case and
+    separators where that is the name of one class only."""
+    own = file.classes[: file.samples.n_leaves]
+    exact = {c: k for k, c in enumerate(own)}
+    count = Counter(map(_plain, own))
+    plain = {_plain(c): k for k, c in enumerate(own) if count[_plain(c)] == 1}
+    found = []
+    for leaf in leaves:
+        names = [leaf, words.get(leaf, leaf)]
+        hits = [
+            t[key(n)] for t, key in ((exact, str), (plain, _plain)) for n in names if key(n) in t
+        ]
+        found.append(hits[0] if hits else -1)
+    missing = [c for c, k in zip(leaves, found, strict=True) if k < 0]
+    if missing:
+        raise UserError(
+            f"{file.path.name} lacks {len(missing)} of the {len(leaves)} classes of hierarchy "
+            f"{name}, the first {missing[0]!r}; take a file that has them, or hierarchy=file"
+        )
+    if len(set(found)) < len(found):
+        twice = own[next(k for k, n in Counter(found).items() if n > 1)]
+        raise UserError(
+            f"class {twice!r} of {file.path.name} fits two classes of hierarchy {name}; name the "
+            "classes as the hierarchy does"
+        )
+    return found
+
+
+def _plain(name: str) -> str:
+    return name.casefold().replace("_", " ").replace("-", " ").strip()
+
+
+def _configuration(name: str, tasks: Any, number: dict[str, int]) -> tuple[Ints, ...]:
+    for c in (c for task in tasks for c in task):
+        if c not in number:
+            raise UserError(f"hierarchy {name}: a configuration has {c!r}, which 'parents' has not")
+    return tuple(np.array([number[c] for c in task], dtype=np.int64) for task in tasks)
+
+
+def check_configuration(hierarchy: Hierarchy, sessions: Sequence[Ints]) -> None:
+    """Raise UserError where a class comes twice, or not after all that is above it."""
+    seen = np.zeros(len(hierarchy.parents), dtype=np.bool_)
+    for t, nodes in enumerate(sessions):
+        for k in nodes:
+            parent = hierarchy.parents[k]
+            if seen[k] or (parent >= 0 and not seen[parent]):
+                what = "comes twice" if seen[k] else "comes before the class above it, or with it"
+                raise UserError(
+                    f"hierarchy {hierarchy.name}: {hierarchy.classes[k]!r} in session {t} {what}; "
+                    "mend the configuration"
+                )
+        seen[nodes] = True

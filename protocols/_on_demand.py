@@ -1,0 +1,36 @@
+"""Sessions that are made when they are taken, so that one label matrix is held at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import overload
+
+from embedbench.streams.stream import Session
+
+
+class OnDemand(Sequence[Session]):
+    """A sequence of sessions, each made anew whenever it is taken.
+
+    A session of ImageNet has labels of (35,000, 1083) bool, and all of them up to 20 GB.
+
+    Parameters
+    ----------
+    makers : one function a session
+    """
+
+    def __init__(self, makers: Sequence[Callable[[], Session]]) -> None:
+        self._makers = tuple(makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    @overload
+    def __getitem__(self, index: int) -> Session: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> OnDemand: ...
+
+    def __getitem__(self, index: int | slice) -> Session | OnDemand:
+        if isinstance(index, slice):
+            return OnDemand(self._makers[index])
+        return self._makers[index]()

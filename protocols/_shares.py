@@ -1,0 +1,105 @@
+"""Which samples of a file each class of a hierarchy is taught with: roles, and shares of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from embedbench.arrays import Ints
+from embedbench.errors import UserError
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.samples import TEST, TRAIN, VAL
+
+from ._hierarchy import Hierarchy
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Samples by role, leaf by leaf; training and in-task validation samples with their leaf."""
+
+    train: list[tuple[int, Ints]]
+    intask: list[tuple[int, Ints]]
+    posttask: list[Ints]
+
+
+def leaf_roles(file: EmbeddingFile, hierarchy: Hierarchy, val_fraction: float) -> Roles:
+    """Roles of the training and validation samples, in the order of the file, nothing shuffled."""
+    train, brought = (_by_label(file, role) for role in (TRAIN, VAL))
+    has_val = (file.split == VAL).any()
+    roles = Roles([], [], [])
+    for label, leaf in enumerate(hierarchy.leaf.tolist()):
+        if leaf < 0:
+            continue
+        mine, held = train[label], brought[label]
+        if not has_val:
+            n = len(mine)
+            first = min(max(1, int(val_fraction * n)), max(n - 1, 0))
+            second = min(max(1, int(val_fraction * n)), max(n - 1 - first, 0))
+            held, mine = mine[: first + second], mine[first + second :]
+        else:
+            first = -(-len(held) // 2)
+        if not len(mine):
+            raise UserError(
+                f"{file.path.name} has no training samples of class {file.classes[label]!r}; "
+                "give it some, or take a hierarchy without it"
+            )
+        roles.train.append((leaf, mine))
+        roles.intask.append((leaf, held[:first]))
+        roles.posttask.append(held[first:])
+    if not (file.split == TEST).any():
+        raise UserError(
+            f"{file.path.name} has no test samples; give it a split (--split) when it is made"
+        )
+    return roles
+
+
+def _by_label(file: EmbeddingFile, role: int) -> list[Ints]:
+    """The rows of each label in a role, ascending."""
+    rows = np.flatnonzero(file.split == role)
+    labels = file.labels[rows]
+    counts = np.bincount(labels, minlength=file.samples.n_leaves)
+    return np.split(rows[np.argsort(labels, kind="stable")], np.cumsum(counts)[:-1])
+
+
+def share_out(
+    hierarchy: Hierarchy,
+    by_leaf: Iterable[tuple[int, Ints]],
+    upper: float,
+    lower: float,
+    cap: int,
+) -> list[Ints]:
+    """The samples that each node is taught with: (K,) lists, each ascending.
+
+    From the top down, a node takes the first `upper` of the list that reaches it and hands the last
+    `lower` of it on to the node below; the leaf takes all that reaches it. A node over more than
+    `cap` leaves takes cap / leaves · upper. Shares are rounded down, but to one sample at least.
+
+    Parameters
+    ----------
+    by_leaf : each leaf with its samples, ascending
+    """
+    given: list[list[Ints]] = [[] for _ in hierarchy.parents]
+    for leaf, rows in by_leaf:
+        for node, share in _shares(hierarchy, leaf, rows, upper, lower, cap):
+            given[node].append(share)
+    return [union(parts) for parts in given]
+
+
+def _shares(
+    hierarchy: Hierarchy, leaf: int, rows: Ints, upper: float, lower: float, cap: int
+) -> Iterator[tuple[int, Ints]]:
+    *above, leaf = hierarchy.chain(leaf)
+    for node in above:
+        n = int(hierarchy.n_leaves[node])
+        share = cap / n * upper if n > cap else upper
+        yield node, rows[: max(1, int(share * len(rows)))]
+        rows = rows[-max(1, int(lower * len(rows))) :]
+    yield leaf, rows
+
+
+def union(parts: Iterable[Ints]) -> Ints:
+    """All rows of some lists, each once, ascending; `np.unique` hashes, which is slower."""
+    rows = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *parts]))
+    return rows[np.diff(rows, prepend=-1) > 0]

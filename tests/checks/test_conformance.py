@@ -1,0 +1,187 @@
+"""The conformance suite over all that ships; and each of its checks seen to catch its fault."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+import faulty_images  # noqa: F401  (fills MUTANTS)
+import faulty_learners  # noqa: F401  (likewise)
+import faulty_promises  # noqa: F401  (likewise)
+import numpy as np
+import pytest
+import torch
+from faults import MUTANTS
+from honest_learners import HONEST, Good, NeedsId
+
+from embedbench.checks import suite
+from embedbench.checks.learner_contract import same_seed_same_predictions
+from embedbench.checks.metrics import METRIC_CHECKS, MetricCheck
+from embedbench.checks.protocol_contract import ProtocolCheck
+from embedbench.checks.small_streams import blobs, multilabel_blobs
+from embedbench.checks.suite import check_learner
+from embedbench.checks.tools import LearnerCheck, held_bytes, same
+from embedbench.errors import UserError
+from embedbench.learning.learner import Learner, Tags
+from embedbench.runs import registry, runner
+from embedbench.runs.registry import ALIASES
+from embedbench.scores.metrics import all_metrics
+from embedbench.seeds import Seeds
+from embedbench.streams.table import Table
+
+LEARNER_CHECKS = suite.learner_checks()
+
+
+def _name(value: Any) -> str:
+    return str(getattr(value, "__name__", value)).replace("_", "-")
+
+
+@pytest.mark.parametrize("check", LEARNER_CHECKS, ids=_name)
+@pytest.mark.parametrize("name", [n for n in registry.learner_names() if n not in ALIASES])
+def test_learner(name: str, check: LearnerCheck) -> None:
+    suite(registry.learner_class(name))
+
+
+@pytest.mark.parametrize("check", suite.protocol_checks(), ids=_name)
+@pytest.mark.parametrize("name", registry.protocol_names())
+def test_protocol(name: str, check: ProtocolCheck) -> None:
+    suite(registry.protocol_class(name))
+
+
+@pytest.mark.parametrize("check", METRIC_CHECKS, ids=_name)
+@pytest.mark.parametrize("metric", all_metrics().values(), ids=_name)
+def test_metric(metric: Callable[..., float], check: MetricCheck) -> None:
+    suite(metric)
+
+
+def _failures(results: list[suite.Result]) -> dict[str, str]:
+    return {r.name: r.message for r in results if not r.passed}
+
+
+@pytest.mark.parametrize("cls", HONEST, ids=_name)
+def test_an_honest_learner_passes(cls: type[Learner]) -> None:
+    assert _failures(check_learner(cls)) == {}
+
+
+@pytest.mark.parametrize(("cls", "checks"), MUTANTS, ids=[_name(m[0]) for m in MUTANTS])
+def test_a_faulty_learner_is_caught_by_its_checks(cls: type[Learner], checks: set[str]) -> None:
+    failures = _failures(check_learner(cls))
+    assert set(failures) == checks, failures
+
+
+def test_every_check_of_learners_catches_something() -> None:
+    caught = {name for _, names in MUTANTS for name in names} | {"bad input is refused"}
+    assert caught == {c.__name__.replace("_", " ") for c in LEARNER_CHECKS}
+
+
+@pytest.mark.parametrize("hole", ["_check_samples", "_check"])
+def test_bad_input_is_seen_to_slip_through(hole: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, hole, lambda *_: None)
+    assert set(_failures(check_learner(Good))) == {"bad input is refused"}
+
+
+@pytest.mark.parametrize(
+    ("what", "sentence"),
+    [
+        ("x", "session 2 has samples of width 13, the stream's spec says 12"),
+        ("y", "session 2 has labels 4 to 4; they must lie in 0 to 3"),
+        ("table", "features must be finite, row 7 holds NaN or an infinite value"),
+        ("val_y", "session 2's validation data has 6 samples, but labels of shape (5,)"),
+    ],
+)
+def test_what_a_refusal_says(what: str, sentence: str) -> None:
+    stream = blobs(Tags())
+    last = stream.sessions[-1]
+    values = last.x.table.values.copy()
+    values[7, 3] = np.nan
+    wrong: dict[str, Any] = {
+        "x": {"x": replace(last.x, width=13)},
+        "y": {"y": np.full_like(last.y, 4)},
+        "table": {"x": replace(last.x, table=Table(values))},
+        "val_y": {"val_y": last.val_y[:-1]},
+    }[what]
+    bad = replace(stream, sessions=(*stream.sessions[:-1], replace(last, **wrong)))
+    with pytest.raises(UserError) as error:
+        runner.run_stream(bad, Good(), Seeds.of(0))
+    assert sentence in str(error.value)
+
+
+def test_several_labels_are_refused_for_a_learner_of_one() -> None:
+    with pytest.raises(UserError, match="one label a sample"):
+        runner.run_stream(multilabel_blobs(Tags()), Good(), Seeds.of(0))
+
+
+def test_ids_are_told_where_needed_and_allowed_only() -> None:
+    hidden = blobs(Tags())
+    with pytest.raises(UserError, match="told at test which session a sample is from"):
+        runner.run_stream(hidden, NeedsId(), Seeds.of(0))
+    allowed = replace(hidden, can_reveal=True)
+    told, _ = runner.run_stream(allowed, NeedsId(), Seeds.of(0))
+    revealed, _ = runner.run_stream(hidden.revealed(), NeedsId(), Seeds.of(0))
+    assert same(vars(told), vars(revealed))
+    with mock.patch.object(Good, "scores", autospec=True, side_effect=Good.scores) as asked:
+        runner.run_stream(allowed, Good(), Seeds.of(0))
+    assert {call.kwargs["session_id"] for call in asked.call_args_list} == {None}
+
+
+def test_a_learner_that_is_no_dataclass_is_told_so() -> None:
+    class Bare(Learner):
+        start = scores = footprint = lambda *_: None  # type: ignore[assignment]
+
+    failures = _failures(check_learner(Bare))
+    assert "must be a dataclass: write @dataclass over it" in failures["one sample"]
+
+
+def test_check_finds_learners_protocols_and_metrics_by_name() -> None:
+    assert all(r.passed for r in suite.check("ncm"))
+    assert len(suite.check("incremental_class")) == len(suite.protocol_checks())
+    assert {r.name.partition(":")[0] for r in suite.check("metrics")} == set(all_metrics())
+    with pytest.raises(UserError, match="Did you mean 'ncm'"):
+        suite.check("ncmm")
+
+
+def test_a_result_says_what_was_demanded_and_what_came() -> None:
+    def sums_to_two(n: int) -> None:
+        """One and one make two."""
+        suite.demand(n == 2, f"expected 2, got {n}")
+
+    good, bad = (suite.run_checks([sums_to_two], n)[0] for n in (2, 3))
+    assert good.passed
+    assert good.message == ""
+    assert (bad.name, bad.demand, bad.message) == (
+        "sums to two", "One and one make two.", "expected 2, got 3",
+    )  # fmt: skip
+    text = suite.check_text([good, bad])
+    assert "FAILED  sums to two" in text
+    assert "demanded: One and one make two.\n        expected 2, got 3" in text
+    assert text.endswith("1 of 2 checks passed")
+    assert bad.to_json()["passed"] is False
+
+
+def test_checks_run_on_one_thread_and_leave_no_trace() -> None:
+    threads = torch.get_num_threads()
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    same_seed_same_predictions(registry.learner_class("mlp"))
+    assert torch.get_num_threads() == threads
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_bytes_in_memory_count_shared_memory_once() -> None:
+    a = torch.zeros(100)
+    b = np.zeros(10)
+    assert held_bytes({"a": a, "half": a[:50], "again": [a.numpy()], "b": b, "view": b[2:]}) == 480
+    assert held_bytes({"n": 1234567, "x": 0.5}) == 16
+
+
+def test_same_is_to_the_last_bit() -> None:
+    a = {"x": [torch.tensor([1.0, math.nan]), np.arange(3)], "n": 1}
+    assert same(a, {"x": [torch.tensor([1.0, math.nan]), np.arange(3)], "n": 1})
+    assert not same(a, {"x": [torch.tensor([1.0, 2.0]), np.arange(3)], "n": 1})
+    assert not same(a, {"x": a["x"]})
+    assert not same(torch.zeros(2), torch.zeros(2, 1))
+    assert not same([1, 2], [1])

@@ -1,0 +1,364 @@
+"""The checks of protocols and metrics: each seen to catch its fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from embedbench.checks import metrics, suite
+from embedbench.checks.metrics import METRIC_CHECKS
+from embedbench.checks.suite import CheckFailed
+from embedbench.protocols.fscil import FSCIL
+from embedbench.protocols.iirc import IIRC
+from embedbench.protocols.incremental_class import IncrementalClass
+from embedbench.protocols.permutation import Permutation
+from embedbench.scores.metrics import Reference, all_metrics
+from embedbench.scores.predictions import Predictions
+from embedbench.scores.scoring import ScoreMatrix
+from embedbench.streams.stream import Stream
+from embedbench.streams.table import Table
+
+
+def _name(value: Any) -> str:
+    return str(getattr(value, "__name__", value)).replace("_", "-")
+
+
+def _failures(results: list[suite.Result]) -> dict[str, str]:
+    return {r.name: r.message for r in results if not r.passed}
+
+
+# --- protocols: what is done to the stream of a good one, and the checks that must catch it ---
+
+
+def _sessions(stream: Stream, **change: Callable[[Any], Any]) -> Stream:
+    """The stream with fields of its sessions from 1 on computed anew from the session."""
+    later = [replace(s, **{k: f(s) for k, f in change.items()}) for s in stream.sessions[1:]]
+    return replace(stream, sessions=(stream.sessions[0], *later))
+
+
+def _copied(stream: Stream) -> Stream:
+    table = Table(stream.sessions[0].x.table.values.copy())
+    return _sessions(stream, x=lambda s: replace(s.x, table=table))
+
+
+def _tests_on_train(stream: Stream) -> Stream:
+    sets = [
+        replace(e, x=s.x, y=s.y, ids=s.ids)
+        for e, s in zip(stream.eval_sets, stream.sessions, strict=True)
+    ]
+    return replace(stream, eval_sets=tuple(sets))
+
+
+def _last_twice(stream: Stream) -> Stream:
+    last = stream.sessions[-1]
+    rows = np.append(last.x.rows, last.x.rows[-1])
+    last = replace(last, x=replace(last.x, rows=rows), y=np.append(last.y, last.y[-1]), ids=rows)
+    return replace(stream, sessions=(*stream.sessions[:-1], last))
+
+
+def _last_dropped(stream: Stream) -> Stream:
+    return _sessions(
+        stream,
+        x=lambda s: replace(s.x, rows=s.x.rows[1:]),
+        y=lambda s: s.y[1:],
+        ids=lambda s: s.ids[1:],
+    )
+
+
+def _shifted(stream: Stream) -> Stream:
+    """Every label is that of the sample before."""
+    return _sessions(stream, y=lambda s: np.roll(s.y, 1))
+
+
+def _reveals(stream: Stream) -> Stream:
+    everything = np.arange(stream.spec.n_classes)
+    first = replace(stream.sessions[0], classes=everything)
+    later = [replace(s, classes=everything[:0]) for s in stream.sessions[1:]]
+    sets = [replace(e, classes=np.ones_like(e.classes)) for e in stream.eval_sets]
+    return replace(stream, sessions=(first, *later), eval_sets=tuple(sets))
+
+
+def _future_label(stream: Stream) -> Stream:
+    first = stream.sessions[0]
+    y = first.y.copy()
+    y[0] = stream.sessions[-1].classes[0]
+    return replace(stream, sessions=(replace(first, y=y), *stream.sessions[1:]))
+
+
+def _false_label(stream: Stream) -> Stream:
+    """The first sample of the sessions from 1 on has all labels of the session."""
+
+    def y(session: Any) -> Any:
+        changed = session.y.copy()
+        changed[0, session.classes] = True
+        return changed
+
+    return _sessions(stream, y=y)
+
+
+def _leaf_too_early(stream: Stream) -> Stream:
+    """Session 0 shows the labels that its samples get later as well."""
+    first, (whole,) = stream.sessions[0], stream.whole
+    y = whole.y[np.searchsorted(whole.x.rows, first.x.rows)]
+    return replace(stream, sessions=(replace(first, y=y), *stream.sessions[1:]))
+
+
+def _asks_what_was_taught(stream: Stream) -> Stream:
+    test, _ = stream.eval_sets
+    s = stream.whole[0]
+    return replace(stream, eval_sets=(test, replace(test, x=s.x, y=s.y, ids=s.ids, split="val")))
+
+
+def _incomplete_whole(stream: Stream) -> Stream:
+    (whole,) = stream.whole
+    assert stream.parents is not None
+    return replace(stream, whole=(replace(whole, y=whole.y & (stream.parents < 0)),))
+
+
+@dataclass(frozen=True)
+class Fixed(Stream):
+    """A stream whose digests have a hole."""
+
+    hole: str = ""
+
+    @property
+    def digests(self) -> dict[str, str]:  # type: ignore[override]  # cached in the base
+        whole = Stream(**{k: v for k, v in vars(self).items() if k in Stream.__dataclass_fields__})
+        return whole.digests | {self.hole: "always the same"}
+
+
+def _without(hole: str) -> Callable[[Stream], Stream]:
+    names = Stream.__dataclass_fields__
+    return lambda s: Fixed(**{k: v for k, v in vars(s).items() if k in names}, hole=hole)
+
+
+SPOILED: dict[str, tuple[type[Any], Callable[[Stream], Stream], set[str]]] = {
+    "tests on train": (
+        IncrementalClass,
+        _tests_on_train,
+        {"train and test are disjoint", "counts are exact", "merged ignores the order"},
+    ),
+    "teaches a false label": (IIRC, _false_label, {"label sets are the files"}),
+    "shows a label too early": (IIRC, _leaf_too_early, {"label sets never reveal the future"}),
+    "asks what was taught": (
+        IIRC,
+        _asks_what_was_taught,
+        {"label sets keep their roles", "train and test are disjoint"},
+    ),
+    "merges without the leaves": (
+        IIRC,
+        _incomplete_whole,
+        {"label sets merge to the complete ones"},
+    ),
+    "drops a sample": (
+        Permutation,
+        _last_dropped,
+        {"counts are exact"},
+    ),
+    "drops samples": (
+        IncrementalClass,
+        _last_dropped,
+        {
+            "counts are exact",
+            "merged ignores the order",
+            "validation is carved per class",
+            "small classes are borne",
+            "labels never reveal the future",
+        },
+    ),
+    "shows a shot twice": (
+        FSCIL,
+        _last_twice,
+        {"counts are exact", "merged ignores the order"},
+    ),
+    "tests on few-shot train": (
+        FSCIL,
+        _tests_on_train,
+        {"train and test are disjoint", "counts are exact", "merged ignores the order"},
+    ),
+    "shifts labels": (Permutation, _shifted, {"samples are the files"}),
+    "copies the table": (Permutation, _copied, {"one table for all", "merged ignores the order"}),
+    "reveals all classes": (IncrementalClass, _reveals, {"labels never reveal the future"}),
+    "teaches a future label": (
+        IncrementalClass,
+        _future_label,
+        {
+            "samples are the files",
+            "labels never reveal the future",
+            "merged ignores the order",
+        },
+    ),
+    "hands out a hidden id": (
+        IncrementalClass,
+        lambda s: _sessions(s, session_id=lambda _: 1),
+        {"session ids are as announced"},
+    ),
+    "masks the truth": (
+        Permutation,
+        lambda s: _sessions(s, loss_classes=lambda _: np.arange(s.spec.n_classes) > 0),
+        {"masks admit the labels"},
+    ),
+    "train digest says nothing": (
+        IncrementalClass,
+        _without("train"),
+        {"train digest tells streams apart"},
+    ),
+    "recipe digest says nothing": (
+        Permutation,
+        _without("recipe"),
+        {"recipe is the parameters"},
+    ),
+}
+
+
+def _spoiled(base: type[Any], spoil: Callable[[Stream], Stream]) -> type[Any]:
+    @dataclass(kw_only=True)
+    class Spoiled(base):  # type: ignore[misc]  # the base varies
+        def build(self, files: Any, *, seed: int) -> Stream:
+            return spoil(super().build(files, seed=seed))
+
+    return Spoiled
+
+
+@pytest.mark.parametrize("case", SPOILED)
+def test_a_spoiled_stream_is_caught_by_its_checks(case: str) -> None:
+    base, spoil, checks = SPOILED[case]
+    failures = _failures(suite.check_protocol(_spoiled(base, spoil)))
+    assert set(failures) == checks, failures
+
+
+class _Dice(IncrementalClass):
+    """Another stream every time."""
+
+    def build(self, files: Any, *, seed: int) -> Stream:
+        return super().build(files, seed=int(np.random.SeedSequence().generate_state(1)[0]))
+
+
+class _SeededValidation(IncrementalClass):
+    """Validation data move to training with the seed; single samples are all held out."""
+
+    def build(self, files: Any, *, seed: int) -> Stream:
+        self.val_fraction = 0.1 + 0.2 * seed
+        return super().build(files, seed=seed)
+
+
+class _KeepsUntested(IncrementalClass):
+    """Classes without test samples stay where the order puts them."""
+
+    def _order(self, file: Any, seed: int) -> Any:
+        return np.random.default_rng(seed).permutation(file.samples.n_leaves), ()
+
+
+class _ForgetsParameters(IncrementalClass):
+    def recipe(self) -> str:
+        return '{"protocol": "incremental-class"}'
+
+
+FAULTY: list[tuple[type[Any], set[str]]] = [
+    (_Dice, {"same seed same stream"}),
+    (_SeededValidation, {"validation is carved per class", "recipe is the parameters"}),
+    (_KeepsUntested, {"small classes are borne"}),
+    (_ForgetsParameters, {"parameters survive json", "recipe is the parameters"}),
+]
+
+
+@pytest.mark.parametrize(("cls", "checks"), FAULTY, ids=[_name(f[0]) for f in FAULTY])
+def test_a_faulty_protocol_is_caught_by_its_checks(cls: type[Any], checks: set[str]) -> None:
+    failures = _failures(suite.check_protocol(cls))
+    assert checks <= set(failures), failures
+
+
+def test_every_check_of_protocols_catches_something() -> None:
+    caught = {name for case in (*SPOILED.values(), *FAULTY) for name in case[-1]}
+    assert caught == {c.__name__.replace("_", " ") for c in suite.protocol_checks()}
+
+
+# --- metrics: each fault and the checks that must catch it ---
+
+
+def good_metric(scores: ScoreMatrix, reference: Reference) -> float:
+    """Drop of the first score.
+
+    R[0, 0] - R[-1, 0]. **Source**: this test.
+    """
+    if len(scores.R) < 2:
+        return float("nan")
+    return float(scores.R[0, 0] - scores.R[-1, 0])
+
+
+def without_source(scores: ScoreMatrix, reference: Reference) -> float:
+    """Drop of the first score."""
+    return good_metric(scores, reference)
+
+
+def in_percent(scores: ScoreMatrix, reference: Reference) -> float:
+    return 100 * good_metric(scores, reference)
+
+
+def as_numpy(scores: ScoreMatrix, reference: Reference) -> float:
+    return np.float32(good_metric(scores, reference))  # type: ignore[return-value]
+
+
+def silent_zero(scores: ScoreMatrix, reference: Reference) -> float:
+    return float(scores.R[0, 0] - scores.R[-1, 0])  # 0 of a single session
+
+
+def skips_undefined(scores: ScoreMatrix, reference: Reference) -> float:
+    R = scores.R
+    return float(R[~np.isnan(R)].sum() / max(R.size, 1))
+
+
+def warns(scores: ScoreMatrix, reference: Reference) -> float:
+    return float(np.mean(scores.R[1:, 0]))  # of nothing, for a single session
+
+
+def writes(scores: ScoreMatrix, reference: Reference) -> float:
+    drop = good_metric(scores, reference)
+    scores.values[0, 0] = 0.5
+    return drop
+
+
+def needs_ideal(scores: ScoreMatrix, reference: Reference) -> float:
+    return float(scores.R[-1, 0]) if reference.ideal == 1 else 0.0
+
+
+@pytest.mark.parametrize(
+    ("metric", "checks"),
+    [
+        (good_metric, set()),
+        (without_source, {"says where it comes from"}),
+        (in_percent, {"is a fraction"}),
+        (as_numpy, {"is a fraction"}),
+        (silent_zero, {"one session is no silent zero"}),
+        (skips_undefined, {"undefined scores are nan"}),
+        (warns, {"one session is no silent zero"}),
+        (writes, {"scores stay untouched"}),
+        (needs_ideal, {"undefined scores are nan"}),
+    ],
+    ids=_name,
+)
+def test_a_faulty_metric_is_caught(metric: Callable[..., float], checks: set[str]) -> None:
+    if metric is not without_source:
+        metric.__doc__ = good_metric.__doc__
+    failures = _failures(suite.run_checks(METRIC_CHECKS, metric))
+    assert set(failures) >= checks
+    assert bool(failures) == bool(checks), failures
+
+
+def test_a_metric_that_looks_at_the_order_of_samples_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scores = metrics.score_matrix
+
+    def first_sample_counts(p: Predictions, name: str) -> ScoreMatrix:
+        right = scores(p, name)
+        return replace(right, pooled=right.pooled * 0 + (p.answer[:, 0] == p.y[0]))
+
+    monkeypatch.setattr(metrics, "score_matrix", first_sample_counts)
+    metric = all_metrics()["final_accuracy"]
+    with pytest.raises(CheckFailed, match="in whatever order"):
+        metrics.order_of_samples_does_not_matter(metric)

@@ -1,0 +1,125 @@
+"""A learner in one file outside the project: the one that docs/add_a_learner.md shows."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from embedbench.api import build_stream, make_learner, run, score
+from embedbench.checks.suite import check, learner_checks
+from embedbench.cli import app
+from embedbench.errors import UserError
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.samples import Samples
+from embedbench.files.writer import write_file
+from embedbench.runs import registry
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "add_a_learner.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+NAME = "mypkg.mod:Mine"
+
+
+@pytest.fixture
+def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory with the page's learner in mypkg/mod.py, which is the working directory."""
+    (code,) = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+    (tmp_path / "mypkg").mkdir()
+    (tmp_path / "mypkg" / "mod.py").write_text(code, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p])
+    yield tmp_path
+    for module in ("mypkg", "mypkg.mod"):
+        sys.modules.pop(module, None)
+
+
+@pytest.fixture
+def blobs(outside: Path) -> EmbeddingFile:
+    """Six classes that differ in one dimension, under a loud one that says nothing."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(6), 60)
+    features = rng.normal(0, 1, (360, 5)).astype(np.float32)
+    features[:, 0] = labels + rng.normal(0, 0.1, 360)
+    features[:, 1] *= 100
+    samples = Samples(
+        ids=np.array([f"{i}" for i in range(360)]),
+        labels=labels,
+        split=np.tile([0, 0, 2], 120).astype(np.uint8),
+        classes=tuple("abcdef"),
+        parents=np.full(6, -1),
+    )
+    return write_file(outside / "blobs.h5", samples, features, {"backbone": {"name": "made up"}})
+
+
+def test_it_passes_every_check(outside: Path) -> None:
+    results = check(NAME)
+    assert [r for r in results if not r.passed] == []
+    assert len(results) == len(learner_checks())
+
+
+def test_it_runs_and_weighs_dimensions(blobs: EmbeddingFile) -> None:
+    stream = build_stream(blobs, "incremental-class", scale="none")
+    mine, ncm = (score(run(stream, make_learner(n)))["final_accuracy"] for n in (NAME, "ncm"))
+    assert mine > 0.95  # the loud dimension counts for little
+    assert ncm < 0.5
+
+
+def test_it_runs_from_the_command_line(
+    blobs: EmbeddingFile, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quick = ["--set", "offline.mlp.stop.epochs=1", "--jobs", "1", "--device", "cpu"]
+    words = ["run", "blobs.h5", "--protocol", "incremental-class", "--learner", NAME]
+    words += ["--set", "floor=0.5", "--out", "runs", *quick]
+    monkeypatch.setattr(sys, "argv", ["embedbench", *words])
+    with pytest.raises(SystemExit) as end:
+        app.main()
+    assert not end.value.code, capsys.readouterr().err
+    records = [json.loads(p.read_text()) for p in Path("runs").rglob("record.json")]
+    (record,) = [r for r in records if r["learner"] == NAME]
+    assert record["learner_params"] == {"floor": 0.5}
+    assert len(record["R"]) == 4
+
+
+def test_a_faulty_one_ends_the_command_with_1(
+    outside: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = outside / "mypkg" / "mod.py"
+    code = file.read_text(encoding="utf-8")
+    assert '"counts")' in code
+    file.write_text(code.replace('("sums", "squares", "counts")', '("sums",)'), encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["embedbench", "check", NAME])
+    with pytest.raises(SystemExit) as end:
+        app.main()
+    assert end.value.code == 1
+    out = capsys.readouterr().out
+    assert "FAILED  state round trips" in out
+    assert "expected the same scores after loading the state" in out
+    assert f"{len(learner_checks()) - 1} of {len(learner_checks())} checks passed" in out
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("mypkg.mod:Yours", "module 'mypkg.mod' has no 'Yours'"),
+        ("mypkg.dom:Mine", "cannot import 'mypkg.dom'"),
+        ("mypkg.mod:Footprint", "is not a subclass of embedbench's Learner"),
+    ],
+)
+def test_a_wrong_name_is_told_what_is_wrong(name: str, sentence: str, outside: Path) -> None:
+    with pytest.raises(UserError) as error:
+        registry.learner_class(name)
+    assert sentence in str(error.value)
+
+
+def test_the_page_lists_every_check() -> None:
+    rows = re.findall(r"^\| (.+?) \| (.+) \|$", TEXT, re.MULTILINE)
+    listed = {name: demand for name, demand in rows if name[0] != "`"}
+    for c in learner_checks():
+        demand = (inspect.getdoc(c) or "").partition("\n")[0]
+        assert listed[c.__name__.replace("_", " ")] == demand

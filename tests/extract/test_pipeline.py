@@ -1,0 +1,379 @@
+"""From images to a file: the same rows as timm's own way, resumed, refused, reported."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import signal
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import timm
+import torch
+from commands import CONTEXT
+from numpy.typing import NDArray
+from PIL import Image
+from timm.data import create_transform, resolve_data_config
+from tiny_images import TINY, images, weights
+from torch import nn
+
+from embedbench.errors import UserError
+from embedbench.extract.pipeline import extract
+from embedbench.extract.sources import open_source
+from embedbench.files.exchange import import_file
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.samples import TEST
+from embedbench.files.writer import Partial
+
+SIZE = 64  # of the test models' input; their own 160 only costs time
+
+
+def plainly(file: EmbeddingFile, source: str, name: str, path: Path, size: int) -> Any:
+    """Return timm's model and timm's own batch for the images of a file, in its order."""
+    model = timm.create_model(name, num_classes=0, **({"img_size": size} if "vit" in name else {}))
+    timm.models.load_checkpoint(
+        model,
+        str(path),
+        strict=False,
+        filter_fn=getattr(sys.modules[type(model).__module__], "checkpoint_filter_fn", None),
+    )
+    config = resolve_data_config({"input_size": (3, size, size)}, model=model)
+    transform = create_transform(**config)
+    loaded = [Image.open(Path(source) / id_).convert("RGB") for id_ in file.sample_ids]
+    return model.eval(), torch.stack([transform(image) for image in loaded])
+
+
+def cosine(a: NDArray[Any], b: torch.Tensor) -> float:
+    return float(nn.functional.cosine_similarity(torch.from_numpy(a), b).min())
+
+
+@pytest.mark.parametrize("name", [TINY, "test_resnet", "test_vit", "test_convnext"])
+def test_rows_equal_timms_own(tmp_path: Path, name: str) -> None:
+    source, path = str(images(tmp_path / "in", 30)), weights(tmp_path / "w.safetensors", name)
+    options: dict[str, Any] = {"backbone": name, "weights": path, "size": SIZE}
+    file = extract(source, tmp_path / "a.h5", layers=["last2"], **options)
+    model, batch = plainly(file, source, name, path, SIZE)
+    vit = "vit" in name
+    with torch.inference_mode():
+        _, maps = model.forward_intermediates(
+            batch, indices=2, **({"norm": True, "return_prefix_tokens": True} if vit else {})
+        )
+        expected = [
+            prefix[:, 0] if vit else feature.mean((2, 3))
+            for feature, prefix in (maps if vit else [(feature, None) for feature in maps])
+        ]
+        final = model(batch)
+    assert cosine(file.read()[:, : file.shape[1]], final) > 0.99999
+    torch.testing.assert_close(torch.from_numpy(file.read()), final, rtol=1e-3, atol=1e-3)
+    left = file.shape[1]
+    kind, count = ("block" if vit else "stage"), len(model.feature_info)
+    assert list(file.layers) == [f"{kind}-{count - 2}", f"{kind}-{count - 1}"]
+    for (layer, width), rows in zip(file.layers.items(), expected, strict=True):
+        got = file.read([layer])[:, left:]
+        assert got.shape == (30, width)
+        assert cosine(got, rows) > 0.99999
+        torch.testing.assert_close(torch.from_numpy(got), rows, rtol=1e-3, atol=1e-3)
+    # the last layer is the embedding again where nothing but the pooling lies between the two
+    again = got.shape == final.shape and np.allclose(got, final, rtol=1e-3, atol=1e-3)
+    assert again == (name in ("test_vit", "test_resnet"))
+    without = extract(source, tmp_path / "b.h5", **options)
+    np.testing.assert_allclose(without.read(), file.read(), rtol=1e-4, atol=1e-5)
+
+
+def test_the_file_says_what_made_it(tmp_path: Path) -> None:
+    source, path = str(images(tmp_path / "in", 12)), weights(tmp_path / "w.safetensors", TINY)
+    file = extract(source, tmp_path / "a.h5", backbone=TINY, weights=path, group="parent")
+    made = file.provenance
+    assert made["backbone"]["weights_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert made["backbone"]["name"] == TINY
+    assert made["preprocessing"]["input_size"] == [3, 160, 160]
+    assert made["preprocessing"]["interpolation"] == "bicubic"
+    assert made["arithmetic"] == {"dtype": "float32", "device_kind": "cpu"}
+    assert made["split"] == {"rule": "hash", "test_fraction": 0.3, "group": "parent"}
+    assert file.classes == ("c0", "c1", "c2", "s0", "s1")
+    assert file.parents.tolist() == [3, 3, 4, -1, -1]
+    # another name of the same weights is the same recipe, another split is not the same samples
+    other = tmp_path / "other.safetensors"
+    other.write_bytes(path.read_bytes())
+    again = extract(source, tmp_path / "b.h5", backbone=TINY, weights=other, split="0.5")
+    assert again.digests["recipe"] == file.digests["recipe"]
+    assert again.digests["content"] == file.digests["content"]
+    assert again.digests["samples"] != file.digests["samples"]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_says_what_it_changed(tmp_path: Path, dtype: str) -> None:
+    source, path = str(images(tmp_path / "in", 20)), weights(tmp_path / "w.safetensors", TINY)
+    options: dict[str, Any] = {"backbone": TINY, "weights": path, "size": SIZE}
+    exact = extract(source, tmp_path / "a.h5", **options)
+    told: list[str] = []
+    half = extract(source, tmp_path / "b.h5", dtype=dtype, notify=told.append, **options)
+    assert half.dtype == np.float16
+    stated = half.provenance["arithmetic"]["smallest_cosine_to_float32"]
+    found = cosine(half.read(), torch.from_numpy(exact.read()))
+    assert stated == pytest.approx(found, abs=1e-4)  # all 20 rows are in the sample of 32
+    assert 0.99 < stated < 0.9999999
+    assert told == [f"{dtype}: smallest cosine to float32 over 20 rows is {stated:.6f}."]
+    assert half.digests["recipe"] != exact.digests["recipe"]
+
+
+class KilledError(Exception):
+    pass
+
+
+def test_interrupted_work_resumes_to_the_same_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Partial, "BLOCK", 16)
+    source, path = images(tmp_path / "in", 75), weights(tmp_path / "w.safetensors", TINY)
+    (source / "s0/c0/0033.png").write_bytes(b"no image")
+    options: dict[str, Any] = {
+        "backbone": TINY,
+        "weights": path,
+        "size": SIZE,
+        "skip_bad": True,
+        "notify": lambda message: None,
+        "layers": ["1"],
+    }
+    whole = extract(str(source), tmp_path / "whole.h5", **options)
+    assert len(whole.sample_ids) == 74
+    for moment in (0, 8, 24, 40, 72):
+        out = tmp_path / f"{moment}.h5"
+
+        def stop(done: int, total: int, moment: int = moment) -> None:
+            assert total == 75
+            if done >= moment:
+                raise KilledError
+
+        with pytest.raises(KilledError):
+            extract(str(source), out, progress=stop, **options)
+        assert not out.exists()
+        seen: list[int] = []
+        resumed = extract(str(source), out, progress=lambda d, n: seen.append(d), **options)  # noqa: B023  called at once
+        assert seen[0] == moment // 16 * 16  # whole blocks are not computed again
+        assert resumed.digests == whole.digests
+        assert resumed.provenance["skipped"] == whole.provenance["skipped"]
+        assert not list(tmp_path.glob(".*.partial"))
+
+
+def test_kill_dash_nine_leaves_work_to_resume(tmp_path: Path) -> None:
+    source, out = images(tmp_path / "in", 40), tmp_path / "a.h5"
+
+    def status(killed_at: int) -> int | None:
+        """Exit status of a process that extracts, and is killed at that many images."""
+        process = CONTEXT.Process(target=_extract_until, args=(source, out, killed_at))
+        process.start()
+        process.join()
+        return process.exitcode
+
+    assert status(24) == -signal.SIGKILL
+    assert not out.exists()
+    assert (tmp_path / ".a.h5.partial").is_dir()
+    # another job must not go on with it
+    with pytest.raises(UserError, match="unfinished work of another job"):
+        extract(str(source), out, backbone="pixels", size=9)
+    assert status(0) == 0
+    whole = extract(str(source), tmp_path / "whole.h5", backbone="pixels", size=8)
+    assert EmbeddingFile.open(out).digests == whole.digests
+
+
+def _extract_until(source: Path, out: Path, killed_at: int) -> None:
+    """Extract in blocks of 16, and be killed; 0: not, but begin after the first block."""
+    Partial.BLOCK = 16
+
+    def progress(done: int, total: int) -> None:
+        assert killed_at or done >= 16
+        if done == killed_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    extract(str(source), out, backbone="pixels", size=8, progress=progress)
+
+
+@pytest.mark.parametrize("damage", ["text", "truncated", "empty"])
+def test_a_corrupt_image_stops_or_is_recorded(tmp_path: Path, damage: str) -> None:
+    source = images(tmp_path / "in", 20)
+    bad = source / "s0/c1/0010.png"
+    content = bad.read_bytes()
+    bad.write_bytes({"text": b"<html>", "truncated": content[:-40], "empty": b""}[damage])
+    options: dict[str, Any] = {"backbone": "pixels", "size": 8}
+    with pytest.raises(UserError, match=r"s0/c1/0010\.png of in cannot be used .*--skip-bad"):
+        extract(str(source), tmp_path / "a.h5", **options)
+    told: list[str] = []
+    file = extract(str(source), tmp_path / "b.h5", skip_bad=True, notify=told.append, **options)
+    assert len(file.sample_ids) == 19
+    assert "s0/c1/0010.png" not in file.sample_ids
+    assert [path for path, _ in file.provenance["skipped"]] == ["s0/c1/0010.png"]
+    assert told == ["left out 1 images that cannot be decoded, first s0/c1/0010.png."]
+    everything = images(tmp_path / "good", 20)
+    good = extract(str(everything), tmp_path / "c.h5", **options)
+    rows = [list(good.sample_ids).index(id_) for id_ in file.sample_ids]
+    np.testing.assert_array_equal(file.read(), good.read()[rows])
+    np.testing.assert_array_equal(file.labels, good.labels[rows])
+    np.testing.assert_array_equal(file.split, good.split[rows])
+
+
+def test_one_image_in_train_and_test_is_reported(tmp_path: Path) -> None:
+    for path in ("train/a/1.png", "train/b/2.png", "test/a/3.png", "test/b/4.png"):
+        (tmp_path / "in" / path).parent.mkdir(parents=True, exist_ok=True)
+        value = {"1": 10, "2": 20, "3": 10, "4": 40}[path[-5]]
+        Image.new("L", (4, 4), value).save(tmp_path / "in" / path)
+    with pytest.warns(UserWarning, match=r"1 images stand in two splits"):
+        file = extract(str(tmp_path / "in"), tmp_path / "a.h5", backbone="pixels")
+    assert file.provenance["same_content_in_two_splits"] == {
+        "count": 1,
+        "first": [["train/a/1.png", "test/a/3.png"]],
+    }
+    assert [str(id_) for id_ in file.sample_ids[file.split == TEST]] == [
+        "test/a/3.png",
+        "test/b/4.png",
+    ]
+
+
+def test_pixels_of_idx_files_equal_import(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for stem, n in (("train", 30), ("t10k", 11)):
+        pixels, labels = rng.integers(0, 256, (n, 28, 28), np.uint8), rng.integers(0, 3, n)
+        head = b"\0\0\x08\x03" + np.array([n, 28, 28], ">i4").tobytes()
+        (tmp_path / f"{stem}-images-idx3-ubyte.gz").write_bytes(
+            gzip.compress(head + pixels.tobytes())
+        )
+        head = b"\0\0\x08\x01" + np.array([n], ">i4").tobytes()
+        (tmp_path / f"{stem}-labels-idx1-ubyte").write_bytes(
+            head + labels.astype(np.uint8).tobytes()
+        )
+    extracted = extract(str(tmp_path), tmp_path / "a.h5", backbone="pixels", notify=print)
+    assert extracted.digests == import_file(tmp_path, tmp_path / "b.h5").digests
+    path = weights(tmp_path / "w.safetensors", TINY)
+    small = extract(str(tmp_path), tmp_path / "c.h5", backbone=TINY, weights=path, size=32)
+    assert small.digests["samples"] == extracted.digests["samples"]
+
+
+def test_pixels_are_values_row_by_row(tmp_path: Path) -> None:
+    (tmp_path / "in/a").mkdir(parents=True)
+    values = np.arange(18, dtype=np.uint8).reshape(2, 3, 3) * 10
+    Image.fromarray(values).save(tmp_path / "in/a/1.png")
+    Image.fromarray(values + 1).save(tmp_path / "in/a/2.png")
+    file = extract(str(tmp_path / "in"), tmp_path / "a.h5", backbone="pixels", split="0.5")
+    np.testing.assert_array_equal(file.read()[0], values.reshape(-1) / np.float32(255))
+    Image.new("RGB", (9, 9)).save(tmp_path / "in/a/3.png")
+    with pytest.raises(UserError, match=r"a/3.png .*expected an image of 3x2 .*--size N"):
+        extract(str(tmp_path / "in"), tmp_path / "b.h5", backbone="pixels")
+
+
+def test_position_embeddings_are_resampled(tmp_path: Path) -> None:
+    source, path = str(images(tmp_path / "in", 6)), weights(tmp_path / "w.safetensors", "test_vit")
+    for size in (96, 224):
+        options: dict[str, Any] = {"backbone": "test_vit", "weights": path, "size": size}
+        file = extract(source, tmp_path / f"{size}.h5", **options)
+        model, batch = plainly(file, source, "test_vit", path, size)
+        with torch.inference_mode():
+            assert cosine(file.read(), model(batch)) > 0.9999
+
+
+def test_weights_that_do_not_fit(tmp_path: Path) -> None:
+    source = str(images(tmp_path / "in", 4))
+
+    def refused(sentence: str, file: Path, name: str = TINY) -> None:
+        with pytest.raises(UserError, match=sentence):
+            extract(source, tmp_path / "a.h5", backbone=name, weights=file)
+        assert not list(tmp_path.glob(".*.partial"))
+
+    state = timm.create_model(TINY).state_dict()
+    refused("there is no file of weights", tmp_path / "none.safetensors")
+    broken = tmp_path / "broken.safetensors"
+    broken.write_bytes(b"12345678")
+    refused("cannot be read as weights", broken)
+    missing = {key: value for key, value in state.items() if key != "conv_stem.weight"}
+    torch.save({"state_dict": missing}, tmp_path / "missing.pth")
+    refused(r"1 missing \(first: conv_stem.weight\)", tmp_path / "missing.pth")
+    torch.save({**state, "extra.weight": torch.ones(1)}, tmp_path / "extra.pth")
+    refused(r"1 unknown \(first: extra.weight\)", tmp_path / "extra.pth")
+    wide = {**state, "conv_stem.weight": torch.ones(5, 3, 3, 3)}
+    torch.save(wide, tmp_path / "wide.pth")
+    refused(r"1 of another shape \(first: conv_stem.weight\)", tmp_path / "wide.pth")
+    refused("does not fit", weights(tmp_path / "v.safetensors", "test_vit"))
+    # a classifier of other classes is no matter: it is not used
+    head = weights(tmp_path / "head.safetensors", TINY, num_classes=3)
+    extract(source, tmp_path / "a.h5", backbone=TINY, weights=head, size=SIZE)
+
+
+def test_weights_that_cannot_be_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    def offline(*_: Any, **__: Any) -> str:
+        raise ConnectionError("no route to host")
+
+    monkeypatch.setattr("urllib.request.urlopen", offline)
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_: None)
+    source = str(images(tmp_path / "in", 4))
+    with pytest.raises(UserError, match=r"could not be fetched .*timm/resnet18\..*--weights FILE"):
+        extract(source, tmp_path / "a.h5", backbone="resnet18")
+    # where they are in the cache, the cached file is loaded and named
+    path = weights(tmp_path / "model.safetensors", TINY)
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_: str(path))
+    made = extract(source, tmp_path / "a.h5", backbone=TINY, size=SIZE).provenance["backbone"]
+    assert made["weights_id"].startswith("timm/test_efficientnet")
+    assert made["weights_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"backbone": None}, "--backbone is missing"),
+        ({"backbone": "resnet5O"}, "unknown backbone 'resnet5O'. Did you mean 'resnet50"),
+        ({"backbone": "pixels", "layers": ["1"]}, "no --weights, --layers or --dtype"),
+        ({"backbone": "pixels", "dtype": "int8"}, "--dtype must be one of float32, bfloat16"),
+        ({"backbone": "pixels", "size": 0}, "--size must be at least 1"),
+        ({"backbone": "pixels", "device": "cuda:77"}, "device 'cuda:77' is not available"),
+        ({"backbone": "pixels", "batch_size": 100}, "must divide 1024"),
+        ({"backbone": "pixels", "split": "1.5"}, "must lie between 0 and 1"),
+        ({"backbone": TINY, "layers": ["block-1"]}, "unknown layer 'block-1'.*stage-0 to stage-4"),
+        ({"backbone": TINY, "layers": ["last9"]}, "unknown layer 'last9'"),
+    ],
+)
+def test_options_that_cannot_be(tmp_path: Path, options: dict[str, Any], sentence: str) -> None:
+    source, given = str(images(tmp_path / "in", 4)), dict(options)
+    if options["backbone"] == TINY:
+        given["weights"] = weights(tmp_path / "w.safetensors", TINY)
+    with pytest.raises(UserError, match=sentence):
+        extract(source, tmp_path / "a.h5", **given)
+
+
+def test_a_file_is_not_replaced_unasked(tmp_path: Path) -> None:
+    source = str(images(tmp_path / "in", 4))
+    options: dict[str, Any] = {"backbone": "pixels", "size": 4}
+    extract(source, tmp_path / "a.h5", **options)
+    with pytest.raises(UserError, match="exists"):
+        extract(source, tmp_path / "a.h5", **options)
+    extract(source, tmp_path / "a.h5", overwrite=True, **options)
+
+
+def test_shipped_weights_are_real(tmp_path: Path) -> None:
+    demo = open_source("demo")
+    chosen = [i for i, id_ in enumerate(demo.ids) if id_.startswith("food-drink/food-fruit/")]
+    for i in chosen:
+        path = tmp_path / "in" / demo.ids[i]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = demo.read(i)
+        assert isinstance(content, bytes)
+        path.write_bytes(content)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        file = extract(
+            str(tmp_path / "in"),
+            tmp_path / "a.h5",
+            backbone="tf_efficientnet_lite0",
+            weights=Path("shipped"),
+        )
+    x = file.read()
+    assert x.shape == (len(chosen), 1280)
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    similar = x @ x.T  # (n, n)
+    names = [Path(str(id_)).name.split("_")[0] for id_ in file.sample_ids]
+    red, green = names.index("apple"), names.index("green-apple")
+    assert np.argsort(-similar[red])[1] == green  # random weights do not know apples

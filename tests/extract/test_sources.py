@@ -1,0 +1,205 @@
+"""Sources: what each layout of images becomes."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from embedbench.errors import UserError
+from embedbench.extract import datasets
+from embedbench.extract.sources import open_source
+from embedbench.files.samples import TEST, TRAIN, VAL, Samples
+
+
+def png(value: int, size: tuple[int, int] = (6, 5)) -> bytes:
+    out = io.BytesIO()
+    Image.new("RGB", size, (value % 256, value // 256, 7)).save(out, "PNG")
+    return out.getvalue()
+
+
+def put(root: Path, *paths: str) -> Path:
+    for number, path in enumerate(paths):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(png(number))
+    return root
+
+
+def test_nested_folders_are_the_hierarchy(tmp_path: Path) -> None:
+    put(tmp_path, "pet/dog/b.png", "pet/cat/a.JPG", "wild/cat/x/1.png", "wild/cat/y/2.png")
+    put(tmp_path, ".cache/z/1.png", "pet/dog/.b.png", "__MACOSX/pet/1.png")
+    (tmp_path / "hierarchy.json").write_text("{}")
+    source = open_source(str(tmp_path))
+    assert source.ids == ("pet/cat/a.JPG", "pet/dog/b.png", "wild/cat/x/1.png", "wild/cat/y/2.png")
+    # leaves pet/cat, pet/dog, wild/cat/x, wild/cat/y; inner pet, wild, wild/cat
+    assert source.classes == ("cat", "dog", "x", "y", "pet", "wild", "cat")
+    assert source.parents.tolist() == [4, 4, 6, 6, -1, -1, 5]
+    assert source.labels.tolist() == [0, 1, 2, 3]
+    assert source.split is None
+    split = np.full(4, TRAIN, np.uint8)
+    Samples(np.array(source.ids), source.labels, split, source.classes, source.parents).check()
+
+
+def test_class_names_that_are_not_unique_become_paths(tmp_path: Path) -> None:
+    source = open_source(str(put(tmp_path, "a/other/1.png", "b/other/1.png", "b/own/1.png")))
+    assert source.classes == ("a/other", "b/other", "own", "a", "b")
+
+
+def test_a_zip_reads_as_the_folder_that_it_holds(tmp_path: Path) -> None:
+    folder = put(tmp_path / "data", "s/a/1.png", "s/b/2.png", "t/c/3.png")
+    plain, wrapped = tmp_path / "plain.zip", tmp_path / "wrapped.zip"
+    for path, prefix in ((plain, ""), (wrapped, "data/")):
+        with zipfile.ZipFile(path, "w") as archive:
+            for file in sorted(folder.rglob("*.png"), reverse=True):
+                archive.write(file, prefix + file.relative_to(folder).as_posix())
+    expected = open_source(str(folder))
+    for path in (plain, wrapped):
+        source = open_source(str(path))
+        assert (source.ids, source.classes) == (expected.ids, expected.classes)
+        assert source.labels.tolist() == expected.labels.tolist()
+        assert [source.read(i) for i in range(3)] == [expected.read(i) for i in range(3)]
+
+
+def test_split_folders_are_the_official_split(tmp_path: Path) -> None:
+    three = put(tmp_path / "3", "train/a/1.png", "val/a/2.png", "test/b/3.png")
+    source = open_source(str(three))
+    assert source.classes == ("a", "b")
+    assert source.split is not None
+    assert dict(zip(source.ids, source.split.tolist(), strict=True)) == {
+        "train/a/1.png": TRAIN,
+        "val/a/2.png": VAL,
+        "test/b/3.png": TEST,
+    }
+    # as ImageNet is used: without a test folder, val is what one is judged on
+    two = open_source(str(put(tmp_path / "2", "train/a/1.png", "val/a/2.png")))
+    assert two.split is not None
+    assert two.split.tolist() == [TRAIN, TEST]
+    # one of them alone, or one beside a class, is no split
+    assert open_source(str(put(tmp_path / "1", "train/a/1.png"))).split is None
+    assert open_source(str(put(tmp_path / "m", "train/a/1.png", "cat/2.png"))).split is None
+
+
+def test_cub_layout_follows_its_ids_not_its_lines(tmp_path: Path) -> None:
+    put(tmp_path, "images/002.B/x.jpg", "images/001.A/y.jpg")
+    for name, text in {
+        "classes.txt": "1 001.A\n2 002.B\n",
+        "images.txt": "7 002.B/x.jpg\n3 001.A/y.jpg\n",
+        "image_class_labels.txt": "3 1\n7 2\n",
+        "train_test_split.txt": "3 0\n7 1\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+    source = open_source(str(tmp_path))
+    assert source.ids == ("images/002.B/x.jpg", "images/001.A/y.jpg")
+    assert source.labels.tolist() == [1, 0]
+    assert source.classes == ("001.A", "002.B")
+    assert source.split is not None
+    assert source.split.tolist() == [TRAIN, TEST]
+    assert source.read(1) == png(1)
+    (tmp_path / "train_test_split.txt").write_text("3 0\n")
+    with pytest.raises(UserError, match="list different images"):
+        open_source(str(tmp_path))
+
+
+def test_demo_is_the_shipped_emoji() -> None:
+    source = open_source("demo")
+    assert len(source.ids) == 1878
+    assert (np.sum(source.parents >= 0), len(source.classes)) == (88, 97)
+    assert source.licence == "Apache-2.0"
+    assert source.ids[0] == "activities/arts-crafts/art_1f3a8.noto.png"
+    content = source.read(0)
+    assert isinstance(content, bytes)
+    assert Image.open(io.BytesIO(content)).size == (64, 64)
+
+
+def test_timm_reads_a_torchvision_folder(tmp_path: Path) -> None:
+    put(tmp_path, "train/a/1.png", "train/b/2.png", "test/a/3.png")
+    source = open_source(f"torch/image_folder@{tmp_path}")
+    assert source.ids == ("train/00000", "train/00001", "test/00000")
+    assert (source.labels.tolist(), source.classes) == ([0, 1, 0], ("a", "b"))
+    assert source.split is not None
+    assert source.split.tolist() == [TRAIN, TRAIN, TEST]
+    image = source.read(2)
+    assert isinstance(image, Image.Image)
+    assert image.getpixel((0, 0)) == (2, 0, 7)
+
+
+def test_a_folder_without_split_folders_is_read_once(tmp_path: Path) -> None:
+    source = open_source(f"torch/image_folder@{put(tmp_path, 'a/1.png', 'b/2.png')}")
+    assert len(source.ids) == 2
+    assert source.split is None
+
+
+class Reader:
+    """As timm's reader of Hugging Face data sets: encoded files, labels in a column."""
+
+    label_key = "label"
+
+    def __init__(self, contents: list[bytes], labels: list[int]) -> None:
+        self.contents, self.dataset = contents, {"label": labels}
+        self.class_to_idx = {"owl": 1, "ant": 0}
+
+    def __getitem__(self, i: int) -> tuple[io.BytesIO, int]:
+        return io.BytesIO(self.contents[i]), self.dataset["label"][i]
+
+
+def fake(monkeypatch: pytest.MonkeyPatch, make: Callable[[str], Any]) -> None:
+    def create(name: str, root: str, splits: tuple[str, ...]) -> tuple[Any, str]:
+        made = make(splits[0])
+        return made, "" if made is not None else "nothing there"
+
+    monkeypatch.setattr(datasets, "_create", create)
+
+
+def test_readers_hand_out_encoded_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = {"train": Reader([b"one", b"two"], [1, 0]), "test": Reader([b"three"], [1])}
+    fake(monkeypatch, lambda split: SimpleNamespace(reader=parts[split]))
+    source = open_source("hfds/birds")
+    assert source.classes == ("ant", "owl")
+    assert source.labels.tolist() == [1, 0, 1]
+    # timm's own indexing replaces a damaged image by its neighbour; the bytes do not
+    assert [source.read(i) for i in range(3)] == [b"one", b"two", b"three"]
+
+
+def test_streams_are_read_in_order_and_from_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(split: str) -> Any:
+        first = 0 if split == "train" else 100
+        return [(Image.new("L", (1, 1), first + i), i % 2) for i in range(5)]
+
+    fake(monkeypatch, make)
+    source = open_source("wds/shards")
+    assert source.in_order
+    assert source.labels.tolist() == [0, 1, 0, 1, 0] * 2
+    seen = [source.read(i) for i in (0, 0, 1, 4, 2, 5, 9, 6)]
+    values = [image.getpixel((0, 0)) for image in seen if isinstance(image, Image.Image)]
+    assert values == [0, 0, 1, 4, 2, 100, 104, 101]
+
+
+@pytest.mark.parametrize(
+    ("paths", "sentence"),
+    [
+        (["notes.txt"], "no image in"),
+        (["a.png", "b/c.png"], "a.png in .* lies in no class folder"),
+        (["a/1.png", "a/b/2.png"], "a in .* holds files and class folders"),
+    ],
+)
+def test_folders_that_are_no_data_set(tmp_path: Path, paths: list[str], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        open_source(str(put(tmp_path, *paths)))
+
+
+def test_what_is_no_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="there is no source 'emojis'"):
+        open_source("emojis")
+    (tmp_path / "x.csv").write_text("1,2")
+    with pytest.raises(UserError, match="neither a folder nor a zip"):
+        open_source(str(tmp_path / "x.csv"))
+    fake(monkeypatch, lambda split: None)
+    with pytest.raises(UserError, match="timm cannot read the training part of hfds/none"):
+        open_source("hfds/none")

@@ -1,0 +1,383 @@
+"""AudioSet: the choice of classes worked by hand, and a whole import of a small one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tfrecord_files import bytes_feature, clip, entries, part, write_records
+
+from embedbench.cli import app
+from embedbench.errors import UserError
+from embedbench.files.exchange import import_file
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.formats.audioset import dequantised
+from embedbench.files.formats.audioset_classes import (
+    Ontology,
+    choose_classes,
+    count_clips,
+    read_ontology,
+)
+from embedbench.files.samples import TEST, TRAIN
+
+ABSTRACT, BLACKLIST = ["abstract"], ["blacklist"]
+
+
+def write_metadata(
+    directory: Path,
+    labels: Sequence[str],
+    children: Mapping[str, Sequence[str]],
+    restrictions: Mapping[str, list[str]],
+    quality: Mapping[str, tuple[int, int]],
+) -> None:
+    """Write the three files; names are made of ids, and what is not rated is rated 10 of 10."""
+    ids = list(dict.fromkeys([*labels, *children, *(c for cs in children.values() for c in cs)]))
+    rows = [f'{i},{mid},"The {mid}, sound"' for i, mid in enumerate(labels)]
+    (directory / "class_labels_indices.csv").write_text(
+        "\n".join(["index,mid,display_name", *rows])
+    )
+    ontology = [
+        {
+            "id": mid,
+            "name": f"The {mid}, sound",
+            "description": "",
+            "child_ids": list(children.get(mid, [])),
+            "restrictions": restrictions.get(mid, []),
+        }
+        for mid in ids
+    ]
+    (directory / "ontology.json").write_text(json.dumps(ontology))
+    rated = {mid: quality.get(mid, (10, 10)) for mid in labels}
+    (directory / "qa_true_counts.csv").write_text(
+        "label_id,num_rated,num_true\n"
+        + "".join(f"{mid},{n},{true}\n" for mid, (n, true) in rated.items() if n >= 0)
+    )
+
+
+LABELS = (
+    *("animal", "dog", "bark", "cat", "bell", "engine", "music", "song", "human"),
+    *("poor", "good", "black", "unrated"),
+)
+
+
+@pytest.fixture
+def ontology(tmp_path: Path) -> Ontology:
+    write_metadata(
+        tmp_path,
+        LABELS,
+        children={
+            "root": ["animal", "thing"],
+            "animal": ["dog", "cat"],
+            "dog": ["bark"],
+            "thing": ["bell", "engine"],
+            "music": ["song"],
+            "human": ["song"],  # with two parents
+        },
+        restrictions={"root": ABSTRACT, "black": BLACKLIST},
+        quality={"poor": (90, 63), "good": (90, 64), "unrated": (-1, 0)},  # 70 % is not above it
+    )
+    return read_ontology(tmp_path)
+
+
+def test_eligible_and_related(ontology: Ontology) -> None:
+    assert ontology.eligible == set(LABELS) - {"poor", "black", "unrated"}
+    assert ontology.names["bell"] == "The bell, sound"
+    assert ontology.related["animal"] == {"root", "dog", "cat", "bark"}
+    assert ontology.related["dog"] == {"root", "animal", "bark"}  # cat is a sibling
+    assert ontology.related["song"] == {"music", "human"}
+    assert ontology.related["music"] == {"song"}
+    assert ontology.related["root"] == {"animal", "dog", "bark", "cat", "thing", "bell", "engine"}
+    assert ontology.related["good"] == set()
+
+
+# labels of the clips -> training and eval clips
+CLIPS = {
+    ("animal", "dog", "bark"): (300, 0),  # one line of the ontology: counts for all three
+    ("animal", "cat"): (400, 0),
+    ("animal", "dog", "cat"): (20, 0),  # for animal; dog and cat could be taken side by side
+    ("dog", "cat"): (50, 0),  # for neither
+    ("bell",): (250, 43),  # just enough
+    ("engine",): (250, 42),  # not enough
+    ("good",): (249, 500),  # of eval no more than 43 count
+    ("music", "song"): (293, 0),
+    ("human", "song"): (10, 0),
+    ("music", "poor", "black"): (7, 0),  # neither of the other two can be taken
+    ("poor",): (1000, 1000),
+    (): (5, 5),
+}
+COUNTS = {
+    "animal": (720, 0),
+    "cat": (400, 0),
+    "song": (303, 0),
+    "dog": (300, 0),
+    "bark": (300, 0),
+    "music": (300, 0),
+    "bell": (250, 43),
+    "engine": (250, 42),
+    "good": (249, 500),
+    "human": (10, 0),
+}
+
+
+def test_clips_that_count(ontology: Ontology) -> None:
+    numbered = {tuple(LABELS.index(name) for name in names): n for names, n in CLIPS.items()}
+    assert count_clips(ontology, numbered) == COUNTS
+
+
+def test_classes_are_taken_by_count_unless_related(ontology: Ontology) -> None:
+    # good has most clips but too few to train on; cat, dog and bark belong to animal, music to song
+    assert choose_classes(ontology, COUNTS, 3) == ["animal", "song", "bell"]
+    assert choose_classes(ontology, COUNTS, 2) == ["animal", "song"]
+    sentence = (
+        "only 3 classes satisfy .* and 4 are wanted: of 13 labels 10 have no restriction .*, "
+        "7 of these 293 clips .* and 3 of these are unrelated; ask for them with --classes 3"
+    )
+    with pytest.raises(UserError, match=sentence):
+        choose_classes(ontology, COUNTS, 4)
+    few = dict.fromkeys(ontology.eligible, (200, 43))
+    with pytest.raises(UserError, match=r"only 0 classes .* 3 are .* unrelated; bring all three"):
+        choose_classes(ontology, few, 3)
+
+
+def test_ties_go_by_id(ontology: Ontology) -> None:
+    same = dict.fromkeys(ontology.eligible, (300, 0))
+    # animal < bark < bell < cat < dog < engine < good < human < music < song
+    expected = ["animal", "bell", "engine", "good", "human", "music"]
+    assert choose_classes(ontology, same, 6) == expected
+    assert choose_classes(ontology, dict(reversed(same.items())), 6) == expected
+
+
+# --- a whole import: bell 317 + 70 clips count, animal 305, siren 280 + 20
+
+SMALL = ("siren", "dog", "animal", "bell", "poor", "rare")
+
+
+def frames_of(video: str, n: int = 10) -> list[bytes]:
+    seed = int.from_bytes(video.encode(), "little")
+    return [row.tobytes() for row in np.random.default_rng(seed).integers(0, 256, (n, 128), "u1")]
+
+
+@pytest.fixture(scope="module")
+def audioset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("audioset")
+    children, quality = {"animal": ["dog"]}, {"poor": (10, 7)}
+    write_metadata(root, SMALL, children, {}, quality)
+    made: dict[str, list[bytes]] = {}
+
+    def add(place: str, prefix: str, n: int, *labels: str, frames: int = 10) -> None:
+        videos = [f"{prefix}{i:03d}" for i in range(n)]
+        indices = [SMALL.index(label) for label in labels]
+        made.setdefault(place, []).extend(
+            clip(video, indices, frames_of(video, frames)) for video in videos
+        )
+
+    add("bal_train/aa", "bell-a", 10, "bell")
+    add("unbal_train/aa", "bell-u", 300, "bell")
+    add("unbal_train/aa", "bell-p", 7, "poor", "bell")  # poor cannot be taken
+    add("eval/aa", "bell-e", 70, "bell")
+    add("eval/bb", "bell-e", 2, "bell")  # a second time
+    add("bal_train/bb", "bell-e", 3, "bell")  # and also to train on
+    add("unbal_train/bb", "dog", 300, "animal", "dog")
+    add("unbal_train/bb", "animal", 5, "animal")
+    add("unbal_train/bb", "siren", 280, "siren", frames=12)
+    add("eval/bb", "siren-e", 20, "siren")
+    add("unbal_train/bb", "both", 30, "siren", "bell")
+    add("unbal_train/bb", "short", 9, "rare", frames=9)
+    add("unbal_train/cc", "rare", 40, "rare")
+    for place, examples in made.items():
+        write_records(root / f"{place}.tfrecord", examples)
+    return root
+
+
+def by_hash(videos: Sequence[str]) -> list[str]:
+    return sorted(videos, key=lambda video: hashlib.sha256(video.encode()).hexdigest())
+
+
+def names(prefix: str, n: int) -> list[str]:
+    return [f"{prefix}{i:03d}" for i in range(n)]
+
+
+def ids(file: EmbeddingFile, label: int, split: int) -> list[str]:
+    return [str(v) for v in file.sample_ids[(file.labels == label) & (file.split == split)]]
+
+
+def test_import(audioset: Path, tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    file = import_file(
+        audioset, tmp_path / "a.h5", classes=3, progress=lambda *done: seen.append(done)
+    )
+    assert seen[0] == (0, 7)
+    assert seen[-1] == (7, 7)
+    # in the order of class_labels_indices.csv, not of the counts
+    assert file.classes == ("The siren, sound", "The animal, sound", "The bell, sound")
+    assert file.parents.tolist() == [-1, -1, -1]
+    # siren: 20 of eval are too few, 23 of the others make them up to 43; clips of both are out
+    siren = by_hash(names("siren", 280))
+    assert sorted(ids(file, 0, TEST)) == sorted(names("siren-e", 20) + siren[:23])
+    assert ids(file, 0, TRAIN) == siren[23:]
+    # animal: nothing in eval
+    animal = by_hash(names("dog", 300) + names("animal", 5))
+    assert ids(file, 1, TEST) == animal[:43]
+    assert ids(file, 1, TRAIN) == animal[43:]
+    # bell: 62 of the 70 of eval, 300 of the 317 others; no clip of eval to train on
+    bell = by_hash(names("bell-a", 10) + names("bell-u", 300) + names("bell-p", 7))
+    assert ids(file, 2, TEST) == by_hash(names("bell-e", 70))[:62]
+    assert ids(file, 2, TRAIN) == bell[:300]
+
+    x = file.read()
+    assert x.shape == (257 + 43 + 262 + 43 + 300 + 62, 1280)
+    for row in (0, 300, 700):
+        frames = frames_of(str(file.sample_ids[row]), 12)[:10]
+        for second, frame in enumerate(frames):
+            expected = [np.float32(value / 255 * 4 - 2) for value in frame]
+            assert x[row, second * 128 : (second + 1) * 128].tolist() == expected
+
+    made = file.provenance
+    assert made["selection"]["classes"] == [
+        ["bell", "The bell, sound", 317, 70],
+        ["animal", "The animal, sound", 305, 0],
+        ["siren", "The siren, sound", 280, 20],
+    ]
+    assert made["selection"]["files"] == {"eval": 2, "bal_train": 2, "unbal_train": 3}
+    assert made["selection"]["left_out"] == {"short": 9, "repeated": 5}
+    assert made["backbone"]["name"] == "vggish"
+    assert made["split"]["rule"] == "official"
+
+
+def test_fewer_classes_leave_more_clips_with_one_label(audioset: Path, tmp_path: Path) -> None:
+    shutil.copytree(audioset, tmp_path / "as")
+    wrapper = tmp_path / "as/audioset_v1_embeddings"  # as the archive unpacks
+    wrapper.mkdir()
+    for name in ("eval", "bal_train", "unbal_train"):
+        (tmp_path / "as" / name).rename(wrapper / name)
+    file = import_file(tmp_path / "as", tmp_path / "a.h5", classes=2)
+    assert file.classes == ("The animal, sound", "The bell, sound")
+    bell = names("bell-a", 10) + names("bell-u", 300) + names("bell-p", 7) + names("both", 30)
+    assert ids(file, 1, TRAIN) == by_hash(bell)[:300]
+    other = import_file(tmp_path / "as", tmp_path / "b.h5", classes=2, split="0.5")
+    assert other.provenance["split"]["rule"] == "hash"
+    assert (other.split == TEST).sum() == round(len(other.split) / 2)
+
+
+def test_dequantised() -> None:
+    values = dequantised(np.arange(256, dtype=np.uint8))
+    assert (values[0], values[255]) == (-2, 2)
+    np.testing.assert_allclose(values, np.linspace(-2, 2, 256), atol=1e-7)
+
+
+def test_command(
+    audioset: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def run(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["embedbench", "import", str(audioset), *words])
+        code: Any = 0
+        try:
+            app.main()
+        except SystemExit as end:
+            code = end.code
+        return code or 0, *capfd.readouterr()
+
+    out = str(tmp_path / "a.h5")
+    code, printed, told = run("--out", out)
+    assert (code, printed) == (2, "")
+    assert "only 3 classes satisfy" in told  # of the paper's 100
+    code, printed, told = run("--out", out, "--classes", "3")
+    assert code == 0
+    assert printed == f"{out}: 967 samples of 1280 features\n"
+    assert told.splitlines() == [
+        "3 classes of AudioSet, those with most clips first:",
+        "  bell The bell, sound: 317 clips to train on, 70 of eval",
+        "  animal The animal, sound: 305 clips to train on, 0 of eval",
+        "  siren The siren, sound: 280 clips to train on, 20 of eval",
+    ]
+
+
+def replaced(path: str, text: str | bytes | None) -> Callable[[Path], None]:
+    def change(root: Path) -> None:
+        if text is None:
+            (root / path).unlink()
+        else:
+            (root / path).write_bytes(text.encode() if isinstance(text, str) else text)
+
+    return change
+
+
+def recorded(example: bytes) -> Callable[[Path], None]:
+    def change(root: Path) -> None:
+        write_records(root / "bal_train/00.tfrecord", [clip("fine", [0]), example])
+
+    return change
+
+
+BAD = {
+    "labels missing": (
+        replaced("class_labels_indices.csv", None),
+        r"class_labels_indices\.csv is missing; AudioSet's records need",
+    ),
+    "ontology missing": (replaced("ontology.json", None), r"ontology\.json is missing"),
+    "quality missing": (replaced("qa_true_counts.csv", None), r"qa_true_counts\.csv is missing"),
+    "another table": (
+        replaced("class_labels_indices.csv", "mid,name\n/m/1,x\n"),
+        r"has no column 'index'; expected index,mid,display_name",
+    ),
+    "no number": (
+        replaced("qa_true_counts.csv", "label_id,num_rated,num_true\nsiren,ten,9\n"),
+        r"must hold whole numbers \(.*'ten'",
+    ),
+    "no JSON": (replaced("ontology.json", "{"), "is not AudioSet's ontology"),
+    "other JSON": (replaced("ontology.json", "[1]"), r"is not AudioSet's ontology.*TypeError"),
+    "another ontology": (
+        replaced("ontology.json", '[{"id": "x", "child_ids": [], "restrictions": []}]'),
+        r"names animal, which ontology\.json does not have; take both from one release",
+    ),
+    "unknown label": (
+        recorded(clip("abc", [0, 6])),
+        r"00\.tfrecord: clip abc has label 6, which class_labels_indices\.csv does not have",
+    ),
+    "other frames": (
+        recorded(clip("abc", [0], [bytes(64)] * 10)),
+        r"at byte \d+ is none of AudioSet's .* frames that are not of 128 bytes",
+    ),
+    "no video": (
+        recorded(part(1, entries({"x": bytes_feature(b"y")}))),
+        r"is none of AudioSet's .*KeyError: 'video_id'",
+    ),
+    "no message": (recorded(b"\x0a\xff"), "is none of AudioSet's .* ends too early"),
+    "damage": (replaced("bal_train/00.tfrecord", bytes(12) + b"text"), "match its checksum"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input(tmp_path: Path, case: str) -> None:
+    change, sentence = BAD[case]
+    (tmp_path / "as").mkdir()
+    write_metadata(tmp_path / "as", SMALL, {}, {}, {})
+    write_records(tmp_path / "as/bal_train/00.tfrecord", [clip("fine", [0])])
+    change(tmp_path / "as")
+    with pytest.raises(UserError, match=sentence):
+        import_file(tmp_path / "as", tmp_path / "a.h5")
+    assert not (tmp_path / "a.h5").exists()
+
+
+def test_options_that_do_not_go_together(audioset: Path, tmp_path: Path) -> None:
+    out = tmp_path / "a.h5"
+    with pytest.raises(UserError, match="--classes must be at least 2, not 1"):
+        import_file(audioset, out, classes=1)
+    with pytest.raises(UserError, match="no key 'speaker'; drop --group"):
+        import_file(audioset, out, classes=3, group="speaker")
+    np.savez(tmp_path / "a.npz", features=np.eye(3), labels=np.arange(3))
+    with pytest.raises(UserError, match=r"a\.npz is not AudioSet; drop it"):
+        import_file(tmp_path / "a.npz", out, classes=3)
+    (tmp_path / "none/eval").mkdir(parents=True)
+    with pytest.raises(UserError, match=r"nothing that import reads; .*AudioSet's folders"):
+        import_file(tmp_path / "none", out)

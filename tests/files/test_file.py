@@ -1,0 +1,376 @@
+"""The embedding file: what was written comes back, and no damage passes unnoticed.
+
+The golden file tests/golden/v1.0.h5 was made once and is never made again:
+
+    n = np.arange(1100)
+    samples = Samples(
+        ids=np.array([f"été/{i:04d}" for i in n]),
+        labels=n % 3,
+        split=np.where(n % 10 == 9, 2, np.where(n % 10 == 8, 1, 0)),
+        classes=("a", "b", "ç", "top"),
+        parents=np.array([3, 3, -1, -1]),
+    )
+    features = np.stack([n, n / 2, -n], axis=1).astype(np.float32)
+    layers = {"block-1": np.stack([n % 7, n * 0 + 1], axis=1).astype(np.float16)}
+    write_file("tests/golden/v1.0.h5", samples, features, PROVENANCE, layers=layers)
+
+with PROVENANCE from tests/file_helpers.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from file_helpers import (
+    PROVENANCE,
+    contents,
+    flip,
+    foreign_write,
+    make_features,
+    make_samples,
+    span,
+)
+
+from embedbench.errors import DamagedFileError, UserError
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.samples import Samples
+from embedbench.files.writer import write_file
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "v1.0.h5"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return a file of 2,500 rows (two whole blocks and a part) with one layer."""
+    path = tmp_path / "a.h5"
+    layer = make_features(width=3, seed=1).astype(np.float16)
+    write_file(path, make_samples(), make_features(), PROVENANCE, layers={"block-8": layer})
+    return path
+
+
+@pytest.mark.parametrize("n", [1, 1023, 1024, 1025, 2500])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("compress", [False, True])
+def test_what_was_written_comes_back(tmp_path: Path, n: int, dtype: type, compress: bool) -> None:
+    samples, features = make_samples(n, seed=n), make_features(n, seed=n).astype(dtype)
+    layers = {f"b{i}": make_features(n, i, seed=i).astype(np.float16) for i in (1, 2)}
+    write_file(tmp_path / "a.h5", samples, features, PROVENANCE, layers=layers, compress=compress)
+    file = EmbeddingFile.open(tmp_path / "a.h5")
+    assert (file.shape, file.dtype, file.layers) == ((n, 5), dtype, {"b1": 1, "b2": 2})
+    for name in ("ids", "labels", "split", "parents"):
+        np.testing.assert_array_equal(getattr(file.samples, name), getattr(samples, name))
+    assert file.classes == samples.classes
+    assert file.samples.n_leaves == 3
+    assert file.provenance["backbone"] == PROVENANCE["backbone"]
+    whole = file.read(["b2", "b1"])
+    assert whole.dtype == np.float32
+    np.testing.assert_array_equal(whole, np.hstack([features, layers["b2"], layers["b1"]]))
+    np.testing.assert_array_equal(file.read(), features)
+    np.testing.assert_array_equal(
+        np.vstack([rows for _, rows in file.blocks("features")]), features
+    )
+    assert file.damaged_rows() == []
+
+
+def test_plain_h5py_reads_it(path: Path) -> None:
+    with h5py.File(path) as file:
+        np.testing.assert_array_equal(file["features"][()], make_features())
+        assert file["sample_ids"].asstr()[7] == "größe/00007.png"
+        assert file["classes"].asstr()[()].tolist() == ["cat", "dog", "tree", "animal"]
+        assert file["split"].attrs["meaning"] in (
+            b"0 train, 1 val, 2 test",
+            "0 train, 1 val, 2 test",
+        )
+        rows = file["features"][1024:2048].tobytes()
+        assert file["checksums/features"][1].tobytes() == hashlib.sha256(rows).digest()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_file_written_from_the_spec_alone_is_the_same(tmp_path: Path, seed: int) -> None:
+    """The digests, block and metadata checksums are what docs/format.md says, recomputed."""
+    samples, features = make_samples(1500, seed), make_features(1500, seed=seed)
+    foreign_write(tmp_path / "f.h5", samples, features)
+    write_file(tmp_path / "o.h5", samples, features, PROVENANCE)
+    foreign, own = EmbeddingFile.open(tmp_path / "f.h5"), EmbeddingFile.open(tmp_path / "o.h5")
+    assert foreign.digests == own.digests
+    np.testing.assert_array_equal(foreign.read(), own.read())
+
+
+def test_digests_cover_what_they_say_and_no_more(path: Path, tmp_path: Path) -> None:
+    base = EmbeddingFile.open(path)
+
+    def changed(samples: Samples | None = None, bit: int | None = None, **parts: Any) -> set[str]:
+        made = {**PROVENANCE, **{k: {**PROVENANCE.get(k, {}), **v} for k, v in parts.items()}}
+        features = make_features()
+        if bit is not None:
+            features.view(np.uint8)[2000, 1] ^= 1 << bit
+        layer = make_features(width=3, seed=1).astype(np.float16)
+        out = write_file(
+            tmp_path / "b.h5",
+            samples or make_samples(),
+            features,
+            made,
+            layers={"block-8": layer},
+            overwrite=True,
+            compress=True,
+        )
+        return {key for key in base.digests if out.digests[key] != base.digests[key]}
+
+    one = make_samples()
+    assert changed() == set()
+    assert changed(arithmetic={"device_kind": "cuda"}, source={"name": "elsewhere"}) == set()
+    assert changed(backbone={"library_version": "2", "weights_id": "file"}) == set()
+    assert changed(backbone={"weights_sha256": "cd" * 32}) == {"recipe"}
+    assert changed(backbone={"pooling": "max"}) == {"recipe"}
+    assert changed(preprocessing={"size": 256}) == {"recipe"}
+    assert changed(arithmetic={"dtype": "bfloat16"}) == {"recipe"}
+    assert changed(bit=0) == {"content"}
+    assert changed(replace(one, labels=(one.labels + 1) % 3)) == {"samples"}
+    assert changed(replace(one, split=(one.split + 1) % 3)) == {"samples"}
+    assert changed(replace(one, ids=np.char.add(one.ids, "x"))) == {"samples"}
+    assert changed(replace(one, parents=np.array([3, -1, -1, -1]))) == {"samples"}
+    assert changed(replace(one, classes=("cat", "dog", "bush", "animal"))) == {"samples"}
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("compress", [False, True])
+def test_a_flipped_bit_anywhere_is_noticed_or_harmless(
+    tmp_path: Path, seed: int, compress: bool
+) -> None:
+    path = tmp_path / "a.h5"
+    layers = {"b": make_features(1100, 2, seed=1).astype(np.float16)}
+    features = make_features(1100, 2)
+    write_file(path, make_samples(1100), features, PROVENANCE, layers=layers, compress=compress)
+    whole, before = path.read_bytes(), contents(path)
+    rng = np.random.default_rng(seed)
+    noticed = 0
+    for offset in rng.integers(0, len(whole), 50).tolist():
+        path.write_bytes(whole)
+        flip(path, offset, int(rng.integers(8)))
+        try:
+            file = EmbeddingFile.open(path)
+            damage = file.damaged_rows()
+        except UserError:
+            noticed += 1
+            continue
+        if damage:
+            noticed += 1
+            with pytest.raises(DamagedFileError, match="rows"):
+                file.read(["b"])
+        else:
+            assert contents(path) == before, f"byte {offset} changed something unnoticed"
+    assert noticed >= 40
+
+
+@pytest.mark.parametrize("table", ["features", "layers/block-8"])
+@pytest.mark.parametrize("row", [0, 1023, 1024, 2499])
+def test_damage_names_the_block_of_rows(path: Path, table: str, row: int) -> None:
+    start, size = span(path, table)
+    flip(path, start + row * size + size - 1)
+    first = row // 1024 * 1024
+    end = min(first + 1024, 2500)
+    file = EmbeddingFile.open(path)
+    assert file.damaged_rows() == [(table, first, end)]
+    with pytest.raises(DamagedFileError, match=f"rows {first}-{end - 1} of {table}"):
+        file.read(["block-8"])
+    with pytest.raises(DamagedFileError, match=f"rows {first}-{end - 1} of {table}"):
+        list(file.blocks(table))
+    if table != "features":
+        np.testing.assert_array_equal(file.read(), make_features())
+
+
+@pytest.mark.parametrize("table", ["labels", "split", "sample_ids"])
+def test_damaged_labels_splits_and_ids_do_not_open(path: Path, table: str) -> None:
+    start, size = span(path, table)
+    flip(path, start + 1500 * size)
+    with pytest.raises(DamagedFileError, match=f"rows 1024-2047 of {table}"):
+        EmbeddingFile.open(path)
+
+
+@pytest.mark.parametrize("table", ["classes", "parents", "provenance"])
+def test_damaged_metadata_does_not_open(path: Path, table: str) -> None:
+    start, _ = span(path, table)
+    flip(path, start)
+    with pytest.raises(DamagedFileError, match="metadata"):
+        EmbeddingFile.open(path)
+
+
+@pytest.mark.parametrize("table", ["features", "layers/block-8"])
+def test_damaged_checksums_do_not_open(path: Path, table: str) -> None:
+    start, size = span(path, f"checksums/{table}")
+    assert size == 32
+    flip(path, start + 40)
+    with pytest.raises(DamagedFileError, match="content digest"):
+        EmbeddingFile.open(path)
+
+
+@pytest.mark.parametrize("keep", [0.2, 0.7, 0.999])
+def test_a_cut_file_does_not_open(path: Path, keep: float) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[: int(keep * len(data))])
+    with pytest.raises(DamagedFileError, match="damaged or incomplete"):
+        EmbeddingFile.open(path)
+
+
+def test_an_unfinished_file_does_not_open(path: Path) -> None:
+    with h5py.File(path, "r+") as file:
+        del file["checksums"].attrs["metadata"]
+    with pytest.raises(DamagedFileError, match="incomplete"):
+        EmbeddingFile.open(path)
+
+
+def test_what_is_no_embedding_file_is_refused(tmp_path: Path) -> None:
+    text, other = tmp_path / "a.txt", tmp_path / "other.h5"
+    text.write_text("hello")
+    with h5py.File(other, "w") as file:
+        file["x"] = [1]
+    (tmp_path / ".b.h5.partial").mkdir()
+    cases = {
+        tmp_path: "is a directory",
+        tmp_path / "none.h5": "there is no file .* make it with",
+        tmp_path / "b.h5": "unfinished work .* run the same extract again",
+        text: "not an HDF5 file",
+        other: "not an embedding file",
+    }
+    for path, message in cases.items():
+        with pytest.raises(UserError, match=message):
+            EmbeddingFile.open(path)
+
+
+@pytest.mark.parametrize(
+    ("meta", "message"),
+    [
+        ({"format_version": "1.1"}, "format version 1.1, and this embedbench reads 1.0"),
+        ({"format_version": "2.0"}, "format version 2.0"),
+        ({"kind": "sounds"}, "kind 'sounds', and only embedding and pixels can be read"),
+        ({"format": "something"}, "not an embedding file"),
+    ],
+)
+def test_other_versions_and_kinds_are_refused(
+    tmp_path: Path, meta: dict[str, str], message: str
+) -> None:
+    foreign_write(tmp_path / "f.h5", make_samples(10), make_features(10), meta=meta)
+    with pytest.raises(UserError, match=message):
+        EmbeddingFile.open(tmp_path / "f.h5")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_foreign_file_with_nan_is_refused_at_reading(tmp_path: Path, value: float) -> None:
+    features = make_features(1500)
+    features[1234, 2] = value
+    foreign_write(tmp_path / "f.h5", make_samples(1500), features)
+    with pytest.raises(UserError, match="features row 1234 holds NaN"):
+        EmbeddingFile.open(tmp_path / "f.h5").read()
+
+
+def test_a_foreign_file_with_bad_samples_is_refused(tmp_path: Path) -> None:
+    samples = make_samples(10)
+    foreign_write(tmp_path / "f.h5", replace(samples, labels=samples.labels + 1), make_features(10))
+    with pytest.raises(UserError, match="out of range"):
+        EmbeddingFile.open(tmp_path / "f.h5")
+
+
+def test_foreign_shapes_and_types_are_refused(tmp_path: Path) -> None:
+    for features in (make_features(10).astype(np.float64), make_features(9)):
+        foreign_write(tmp_path / "f.h5", make_samples(10), features)
+        with pytest.raises(UserError, match=r"expected \(\d+, D\)"):
+            EmbeddingFile.open(tmp_path / "f.h5")
+
+
+def _set(row: int, **values: Any) -> Callable[[Samples], Samples]:
+    def change(samples: Samples) -> Samples:
+        for name, value in values.items():
+            column = getattr(samples, name).copy()
+            column[row] = value
+            samples = replace(samples, **{name: column})
+        return samples
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            _set(4, labels=3),
+            r"label 3 of sample 'größe/00004.png' \(row 4\) is out of range.*0 to 2",
+        ),
+        (_set(4, labels=-1), "label -1"),
+        (_set(4, ids="größe/00003.png"), "rows? 3"),
+        (lambda s: replace(s, labels=s.labels[:-1]), "10 sample ids, but labels of shape"),
+        (
+            lambda s: replace(s, labels=s.labels.astype(float)),
+            "labels must be integers, not float64",
+        ),
+        (lambda s: replace(s, split=s.split.astype(int) + 7), "split must hold"),
+        (lambda s: replace(s, parents=np.array([3, 3, -1])), "4 classes, but parents"),
+        (lambda s: replace(s, parents=np.array([3, 3, -1, 4])), "below 4"),
+        (lambda s: replace(s, parents=np.array([1, -1, -1, 1])), "leaf classes first"),
+        (lambda s: replace(s, parents=np.array([2, 2, 3, 2])), "is its own ancestor"),
+        (lambda s: replace(s, classes=("cat", "cat", "tree", "animal")), "'cat' stands twice"),
+        (
+            lambda s: Samples(s.ids[:0], s.labels[:0], s.split[:0], s.classes, s.parents),
+            "no samples",
+        ),
+    ],
+)
+def test_bad_samples_are_refused(change: Callable[[Samples], Samples], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        change(make_samples(10)).check()
+
+
+def test_a_sample_in_train_and_test_is_named() -> None:
+    samples = make_samples(10)
+    ids = samples.ids.copy()
+    ids[7] = ids[2]
+    split = np.zeros(10, dtype=np.uint8)
+    with pytest.raises(UserError, match="stands in rows 2 and 7"):
+        replace(samples, ids=ids, split=split).check()
+    split[7] = 2
+    with pytest.raises(UserError, match=r"in train \(row 2\) and in test \(row 7\)"):
+        replace(samples, ids=ids, split=split).check()
+
+
+def test_an_unknown_layer_is_named_with_the_nearest(path: Path) -> None:
+    with pytest.raises(UserError, match=r"'block-9'\. Did you mean 'block-8'"):
+        EmbeddingFile.open(path).read(["block-9"])
+
+
+def test_reading_takes_little_more_memory_than_its_result(tmp_path: Path) -> None:
+    samples, features = make_samples(20_000), make_features(20_000, 100)
+    write_file(tmp_path / "a.h5", samples, features, PROVENANCE, layers={"b": features})
+    file = EmbeddingFile.open(tmp_path / "a.h5")
+    tracemalloc.start()
+    whole = file.read(["b"])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < whole.nbytes + 16 * 1024 * 100 * 4  # some blocks
+
+
+def test_the_golden_file_loads_for_ever() -> None:
+    file = EmbeddingFile.open(GOLDEN)
+    n = np.arange(1100)
+    assert file.sample_ids.tolist() == [f"été/{i:04d}" for i in n]
+    np.testing.assert_array_equal(file.labels, n % 3)
+    np.testing.assert_array_equal(file.split, [0, 0, 0, 0, 0, 0, 0, 0, 1, 2] * 110)
+    assert file.classes == ("a", "b", "ç", "top")
+    np.testing.assert_array_equal(file.parents, [3, 3, -1, -1])
+    assert file.layers == {"block-1": 2}
+    expected = np.stack([n, n / 2, -n, n % 7, n * 0 + 1], axis=1)
+    np.testing.assert_array_equal(file.read(["block-1"]), expected)
+    assert file.provenance["backbone"]["name"] == "resnet50"
+    assert file.provenance["date_utc"] == "2026-01-02T03:04:05Z"
+    assert file.digests == {
+        "samples": "a96b34cea238351815346b9b6f4bbfa7ee6905224cd93846133ea2cf772c9288",
+        "recipe": "ac5eb1f52350853aa0e9e1973fcdad4b7e1faa304e64c1906a6fdecd4c622fca",
+        "content": "5011a203319d84cc4b3e5131ec7f109be606f75ab940ebdff336fe135ae1dad9",
+    }
+    assert file.damaged_rows() == []

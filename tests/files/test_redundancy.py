@@ -1,0 +1,397 @@
+"""Feature redundancy: symmetric uncertainty and MDLP by hand, plain loops for all of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from embedbench.cli import app
+from embedbench.errors import UserError
+from embedbench.files import redundancy
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.redundancy import (
+    Coded,
+    class_su,
+    discretise,
+    fcbf,
+    frequency_cuts,
+    mdlp_cuts,
+    su_between,
+    su_matrix,
+    symmetric_uncertainty,
+)
+from embedbench.files.samples import TEST, TRAIN, VAL, Samples
+from embedbench.files.writer import write_file
+
+
+def coded(values: Any) -> Coded:
+    values = np.array(values, dtype=np.uint16)
+    return Coded(values, values.max(axis=1).astype(np.int64) + 1)
+
+
+@pytest.fixture(params=[(1, 2, 3), (3, 4, 7), None])
+def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks that do not divide what they cut; and those of the module."""
+    for name, value in zip(("BATCH", "COLUMNS", "ROWS"), request.param or (), strict=False):
+        monkeypatch.setattr(redundancy, name, value)
+
+
+# --- symmetric uncertainty ---
+
+
+@pytest.mark.parametrize(
+    ("joint", "expected"),
+    [
+        ([[2, 0], [0, 2]], 1.0),
+        ([[0, 3], [5, 0]], 1.0),
+        ([[1, 1], [1, 1]], 0.0),
+        ([[2, 4], [1, 2]], 0.0),  # rows in proportion: independent
+        # 3/8 3/8 1/8 1/8: H(X, Y) = 2·.375·1.41504 + 2·.125·3 = 1.81128; H(X) = H(Y) = 1
+        ([[3, 1], [1, 3]], 2 * (2 - 1.8112781) / 2),
+        # H(X) = 1; H(Y) of 1/4, 3/4 = .81128; H(X, Y) of 1/4 1/4 1/2 = 1.5
+        ([[2, 2], [0, 4]], 2 * (1 + 0.8112781 - 1.5) / 1.8112781),
+        ([[4, 4]], 0.0),  # X does not vary
+        ([[8]], 0.0),  # nothing does
+    ],
+)
+def test_symmetric_uncertainty_by_hand(joint: list[list[int]], expected: float) -> None:
+    assert symmetric_uncertainty(np.array(joint)) == pytest.approx(expected, abs=1e-7)
+    x, y = (np.repeat(i.ravel(), np.ravel(joint)) for i in np.indices(np.shape(joint)))
+    assert su_between(coded([x]), coded([y])).item() == pytest.approx(expected, abs=1e-7)
+    assert class_su(coded([x]), y).item() == pytest.approx(expected, abs=1e-7)
+
+
+def su_by_loops(x: list[int], y: list[int]) -> float:
+    """Eq. 5 to 8 as they stand."""
+    n = len(x)
+
+    def entropy(values: list[int]) -> float:
+        return -sum(c / len(values) * math.log2(c / len(values)) for c in Counter(values).values())
+
+    conditional = 0.0  # H(X|Y)
+    for value, count in Counter(y).items():
+        conditional += count / n * entropy([a for a, b in zip(x, y, strict=True) if b == value])
+    total = entropy(x) + entropy(y)
+    return 2 * (entropy(x) - conditional) / total if total else 0.0
+
+
+def correlated(seed: int, n_features: int = 9, n: int = 60) -> tuple[Coded, np.ndarray[Any, Any]]:
+    """Features of 1 to 5 intervals that say more or less of a class of three, and of each other."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n)
+    rows: list[Any] = []
+    for f in range(n_features):
+        bins = int(rng.integers(1, 6))
+        source = rows[int(rng.integers(f))] if f and rng.random() < 0.5 else y
+        noise = rng.random(n) < rng.uniform(0, 0.9)
+        rows.append(np.where(noise, rng.integers(0, bins, n), source % bins))
+    return coded(rows), y
+
+
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("seed", range(4))
+def test_matrices_by_plain_loops(seed: int) -> None:
+    codes, y = correlated(seed)
+    rows = codes.values.tolist()
+    expected = [[su_by_loops(a, b) for b in rows] for a in rows]
+    found = su_matrix(codes)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_array_equal(found, found.T)
+    np.testing.assert_allclose(np.diagonal(found), codes.bins > 1, atol=1e-12)
+    of_class = [su_by_loops(a, y.tolist()) for a in rows]
+    np.testing.assert_allclose(class_su(codes, y), of_class, atol=1e-12)
+
+
+def test_blocks_of_many_samples_lose_none() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 7, (2, 10_001))
+    counts = np.zeros((7, 7), dtype=np.int64)
+    np.add.at(counts, (a, b), 1)
+    found = su_between(coded([a]), coded([b])).item()
+    assert found == pytest.approx(symmetric_uncertainty(counts), abs=1e-12)
+
+
+# --- the filter ---
+
+
+def fcbf_by_loops(codes: Coded, y: Any, delta: float) -> list[int]:
+    """Yu and Liu (2003), a pair at a time."""
+    rows = codes.values.tolist()
+    su = [su_by_loops(r, y.tolist()) for r in rows]
+    left = sorted((f for f in range(len(rows)) if su[f] > delta + 1e-9), key=lambda f: (-su[f], f))
+    kept = []
+    while left:
+        p = left.pop(0)
+        kept.append(p)
+        left = [q for q in left if su_by_loops(rows[p], rows[q]) < su[q] - 1e-9]
+    return kept
+
+
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("delta", [0.0, 0.1])
+@pytest.mark.parametrize("seed", range(6))
+def test_fcbf_by_plain_loops(seed: int, delta: float) -> None:
+    codes, y = correlated(seed, n_features=14)
+    kept = fcbf(codes, class_su(codes, y), delta).tolist()
+    expected = fcbf_by_loops(codes, y, delta)
+    assert kept == expected
+    assert 0 < len(kept) < 14  # something goes, something stays
+
+
+def test_copies_go_and_the_first_stays() -> None:
+    y = np.arange(40) % 4
+    high, low = y // 2, y % 2  # each half of the class, independent of the other
+    codes = coded([low, high, low, 1 - high, high, low])
+    assert fcbf(codes, class_su(codes, y)).tolist() == [0, 1]
+    whole = coded([low, high, y, y])  # the class itself makes all else redundant
+    assert fcbf(whole, class_su(whole, y)).tolist() == [2]
+
+
+def test_what_says_nothing_goes() -> None:
+    y = np.arange(40) % 4
+    constant, independent = np.zeros(40, int), np.arange(40) // 4 % 2
+    codes = coded([constant, y % 2, independent])
+    assert class_su(codes, y)[[0, 2]].tolist() == [0, pytest.approx(0, abs=1e-12)]
+    assert fcbf(codes, class_su(codes, y)).tolist() == [1]
+    nothing = codes.take(np.array([0, 2]))
+    assert fcbf(nothing, class_su(nothing, y)).tolist() == []
+
+
+def test_a_feature_that_is_removed_removes_none() -> None:
+    # p removes q; q alone would remove r, p does not: r stays
+    rng = np.random.default_rng(0)
+    found = 0
+    for _ in range(2000):
+        y = rng.integers(0, 2, 24)
+        codes = coded([np.where(rng.random(24) < 0.3, rng.integers(0, 2, 24), y) for _ in "pqr"])
+        relevance, su = class_su(codes, y), su_matrix(codes)
+        p, q, r = np.argsort(-relevance, kind="stable")
+        if su[p, q] >= relevance[q] and su[q, r] >= relevance[r] > su[p, r] + 1e-6:
+            assert fcbf(codes, relevance).tolist() == [p, r]
+            found += 1
+    assert found > 3
+
+
+# --- intervals ---
+
+
+@pytest.mark.parametrize(
+    ("values", "labels", "cuts"),
+    [
+        # gain 1 bit; price (log2 7 + log2 7 - 2) / 8 = .452
+        ([1, 2, 3, 4, 5, 6, 7, 8], [0, 0, 0, 0, 1, 1, 1, 1], [4]),
+        # price (log2 3 + log2 7 - 2) / 4 = .598, below 1
+        ([1, 2, 3, 4], [0, 0, 1, 1], [2]),
+        # after 2: gain 1 - 4/6·.811 = .459; price (log2 5 + log2 7 - 2 + 2·.811) / 6 = .792
+        ([1, 2, 3, 4, 5, 6], [0, 0, 1, 0, 1, 1], []),
+        # three classes of five. After 5: gain log2 3 - 10/15 = .918;
+        # price (log2 14 + log2 25 - 3 log2 3 + 2) / 15 = .380. Then the rest as above
+        (list(range(15)), [0] * 5 + [1] * 5 + [2] * 5, [4, 9]),
+        # the order of the samples does not matter
+        ([8, 1, 7, 2, 6, 3, 5, 4], [1, 0, 1, 0, 1, 0, 1, 0], [4]),
+        # equal values stay together: a cut between the two 5 would be pure. After both: gain
+        # .980 - 6/12·.650 = .655; price (log2 11 + log2 7 - 2·.980 + 2·.650) / 12 = .467
+        ([1, 2, 3, 4, 5, 5, 7, 8, 9, 10, 11, 12], [0] * 5 + [1] * 7, [5]),
+        ([5, 5, 5, 5], [0, 0, 1, 1], []),
+        ([1, 2, 3, 4], [0, 0, 0, 0], []),
+        ([1], [0], []),
+    ],
+)
+def test_mdlp_by_hand(values: list[int], labels: list[int], cuts: list[int]) -> None:
+    found = mdlp_cuts(np.array(values, dtype=np.float32), np.array(labels))
+    assert found.tolist() == cuts
+
+
+def mdlp_by_loops(pairs: list[tuple[float, int]]) -> list[float]:
+    """Fayyad and Irani (1993), every cut by itself."""
+
+    def entropy(part: list[tuple[float, int]]) -> tuple[float, int]:
+        counts = Counter(c for _, c in part)
+        p = [c / len(part) for c in counts.values()]
+        return -sum(q * math.log2(q) for q in p), len(counts)
+
+    pairs = sorted(pairs)
+    n = len(pairs)
+    choices = []
+    for i in range(1, n):
+        if pairs[i - 1][0] < pairs[i][0]:
+            a, b = pairs[:i], pairs[i:]
+            spread = (len(a) * entropy(a)[0] + len(b) * entropy(b)[0]) / n
+            choices.append((spread, i))
+    if not choices:
+        return []
+    spread, i = min(choices)
+    (h, k), (h1, k1), (h2, k2) = entropy(pairs), entropy(pairs[:i]), entropy(pairs[i:])
+    delta = math.log2(3**k - 2) - (k * h - k1 * h1 - k2 * h2)
+    if h - spread <= (math.log2(n - 1) + delta) / n:
+        return []
+    return [*mdlp_by_loops(pairs[:i]), pairs[i - 1][0], *mdlp_by_loops(pairs[i:])]
+
+
+@pytest.mark.parametrize("levels", [12, 1000])  # many ties, few ties
+@pytest.mark.parametrize("seed", range(8))
+def test_mdlp_by_plain_loops(seed: int, levels: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, k = 150, int(rng.integers(2, 6))
+    y = rng.integers(0, k, n)
+    x = np.round((y * rng.uniform(1, 4) + rng.normal(size=n)) * levels / 10).astype(np.float32)
+    found = mdlp_cuts(x, y).tolist()
+    assert found == mdlp_by_loops(list(zip(x.tolist(), y.tolist(), strict=True)))
+    assert found
+
+
+def test_the_price_of_many_classes_has_room_in_a_float() -> None:
+    assert redundancy._log2_3k_2(1) == 0
+    assert redundancy._log2_3k_2(2) == pytest.approx(math.log2(7))
+    below, above = redundancy._log2_3k_2(599), redundancy._log2_3k_2(600)
+    assert above - below == pytest.approx(math.log2(3))
+    assert redundancy._log2_3k_2(5000) == pytest.approx(5000 * math.log2(3))
+
+
+@pytest.mark.parametrize(
+    ("values", "cuts"),
+    [
+        (range(100), [9, 19, 29, 39, 49, 59, 69, 79, 89]),
+        (range(10), [0, 1, 2, 3, 4, 5, 6, 7, 8]),
+        ([0] * 85 + [3] * 5 + [7] * 10, [0, 3]),  # a pixel: most of it is background
+        ([2] * 100, []),
+        ([1, 2], [1]),
+    ],
+)
+def test_intervals_of_equal_frequency_by_hand(values: Any, cuts: list[int]) -> None:
+    x = np.array(values, dtype=np.float32)
+    assert frequency_cuts(x).tolist() == cuts
+    codes = discretise(x[:, None], np.zeros(len(x), int), "frequency")
+    assert codes.values[0].tolist() == [sum(c < v for c in cuts) for v in x.tolist()]
+    assert codes.bins.tolist() == [len(cuts) + 1]
+
+
+def test_an_unknown_discretisation_is_named() -> None:
+    with pytest.raises(UserError, match=r"unknown discretisation 'mdl'\. Did you mean 'mdlp'"):
+        discretise(np.zeros((3, 1), np.float32), np.zeros(3, int), "mdl")
+
+
+# --- files and the command line ---
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingFile:
+    """Four classes in two bits: 0 and 1 the high bit, 2 the low bit, 3 noise, 4 constant.
+
+    1 is 0 stretched; test samples say the opposite.
+    """
+    rng = np.random.default_rng(0)
+    n = 400
+    y = np.arange(n) % 4
+    x = np.stack([y // 2, y // 2, y % 2, np.zeros(n), np.zeros(n)], axis=1).astype(np.float64)
+    x[:, [0, 2]] += rng.uniform(-0.4, 0.4, (n, 2))
+    x[:, 1] = 10 * x[:, 0] + 3
+    x[:, 3] = rng.normal(size=n)
+    split = np.where(np.arange(n) < 300, TRAIN, np.where(np.arange(n) < 320, VAL, TEST))
+    x[split == TEST] = rng.normal(size=(80, 5))
+    samples = Samples(
+        ids=np.array([f"{i:03d}" for i in range(n)]),
+        labels=y,
+        split=split.astype(np.uint8),
+        classes=tuple("abcd"),
+        parents=np.full(4, -1),
+    )
+    path = tmp_path_factory.mktemp("redundant") / "bits.h5"
+    return write_file(path, samples, x.astype(np.float32), {})
+
+
+def test_a_file_by_hand(file: EmbeddingFile) -> None:
+    found, _ = redundancy.redundancy(file)
+    assert found.pop("seconds") > 0
+    assert found == {
+        "features": 5,
+        "kept": 2,
+        "share": 0.4,
+        "relevant": 3,
+        "delta": 0.0,
+        "discretisation": "mdlp",
+        "intervals": {"min": 1, "median": 2.0, "max": 2},
+        "samples": 320,  # training and validation
+        "classes": 4,
+        "features_kept": [0, 2],
+    }
+    ten, _ = redundancy.redundancy(file, "frequency")
+    assert ten["intervals"]["max"] == 10
+    assert {0, 2} <= set(ten["features_kept"])
+    assert not {1, 4} & set(ten["features_kept"])
+
+
+def test_a_file_of_test_samples_is_refused(file: EmbeddingFile, tmp_path: Path) -> None:
+    s = file.samples
+    samples = Samples(s.ids, s.labels, np.full_like(s.split, TEST), s.classes, s.parents)
+    only = write_file(tmp_path / "only.h5", samples, file.read(), {})
+    with pytest.raises(UserError, match=r"only\.h5 has no samples but test samples"):
+        redundancy.redundancy(only)
+
+
+def inspect(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, str, str]:
+    monkeypatch.setattr("sys.argv", ["embedbench", "inspect", *words])
+    code = 0
+    try:
+        app.main()
+    except SystemExit as end:
+        code = int(end.code or 0)
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+def test_the_command_line(
+    file: EmbeddingFile,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def call(*words: str) -> tuple[int, str, str]:
+        return inspect([str(file.path), *words], monkeypatch, capsys)
+
+    code, text, _ = call("--redundancy")
+    assert code == 0
+    assert "2 of 5 features are not redundant (40.0 %; FCBF, 3 bear on the class)" in text
+    assert "mdlp, 1 to 2 a feature, median 2; 320 samples" in text
+    assert "not redundant" not in call()[1]
+    plain = json.loads(call("--json")[1])
+    assert "redundancy" not in plain
+    png = tmp_path / "map.png"
+    code, text, _ = call("--discretise", "frequency", "--heatmap", str(png), "--json")
+    assert code == 0
+    found = json.loads(text)
+    assert found.pop("redundancy")["discretisation"] == "frequency"
+    assert found == plain
+    assert png.read_bytes()[:4] == b"\x89PNG"
+    before = png.read_bytes()
+    code, text, told = call("--heatmap", str(png))
+    assert (code, text) == (2, "")
+    assert "is there already; name another file or add --overwrite" in told
+    assert png.read_bytes() == before
+    assert call("--heatmap", str(png), "--overwrite")[0] == 0
+    assert png.read_bytes() != before
+    code, _, told = call("--discretise", "mdl")
+    assert code == 2
+    assert "Did you mean 'mdlp'?" in told
+
+
+def test_the_heat_map_shows_which_features_agree(tmp_path: Path) -> None:
+    from embedbench.reports.plots import save_map
+
+    matrix = np.kron(np.eye(2), np.ones((5, 5)))  # two blocks of five features
+    save_map(matrix, tmp_path / "blocks.png", "feature", "SU")
+    with Image.open(tmp_path / "blocks.png") as image:
+        pixels = np.asarray(image.convert("RGB")).astype(int)
+    yellow = (abs(pixels - [253, 231, 37]).sum(axis=2) < 12).sum()  # viridis at 1
+    purple = (abs(pixels - [68, 1, 84]).sum(axis=2) < 12).sum()  # and at 0
+    assert yellow > 10_000
+    assert yellow == pytest.approx(purple, rel=0.05)

@@ -1,0 +1,42 @@
+"""The command line in processes of their own that start at once, to be killed; what they leave."""
+
+from __future__ import annotations
+
+import os
+import sys
+from multiprocessing import get_context
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+import h5py
+from numpy.typing import NDArray
+
+# They are forked from a server that has imported what `run` needs, and run nothing.
+CONTEXT = get_context("forkserver")
+CONTEXT.set_forkserver_preload(
+    ["embedbench.cli.app", "embedbench.runs.execute", "embedbench.models.mlp", "torch._dynamo"]
+)
+
+
+def start(words: list[str], told: Path) -> ForkServerProcess:
+    """Begin `embedbench WORDS` and go on; what it prints goes to the file `told`."""
+    process = CONTEXT.Process(target=_command, args=(words, told))
+    process.start()
+    return process
+
+
+def _command(words: list[str], told: Path) -> None:
+    from embedbench.cli.app import main
+
+    with told.open("w") as file:
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(file.fileno(), stream.fileno())
+        sys.argv = ["embedbench", *words]
+        main()
+
+
+def stored(place: Path) -> dict[str, NDArray[Any]]:
+    """The predictions of a run, by name."""
+    with h5py.File(place / "predictions.h5") as f:
+        return {k: v[()] for k, v in f.items()}

@@ -1,0 +1,260 @@
+"""Learners with one fault each, and the checks that must catch it: those, and no others."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any, ClassVar
+
+import torch
+from faults import caught_by
+from honest_learners import Good
+from torch import Tensor
+
+from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import Session, StreamSpec
+
+
+@caught_by("hyperparameters survive json")
+class TupleField(Good):
+    sizes: tuple[int, ...] = (1, 2)
+
+
+@caught_by("hyperparameters survive json")
+class ChangesItsField(Good):
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        self.shrink += 1
+        return super().learn(session, ctx)
+
+
+@caught_by("hyperparameters survive json")
+class StateAmongFields(Good):
+    history: dict[str, int] = field(default_factory=dict)
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        self.history["sessions"] = 1
+        return super().learn(session, ctx)
+
+
+@caught_by("logs survive json")
+class TensorInLog(Good):
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        return {"loss": torch.zeros(())} | super().learn(session, ctx)
+
+
+@caught_by("logs survive json")
+class FractionalBytes(Good):
+    def footprint(self) -> Footprint:
+        return Footprint(means=tensor_bytes(self.sums, self.counts) + 0.5)  # type: ignore[arg-type]
+
+
+@caught_by("inputs stay untouched")
+class WritesToTheSession(Good):
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        session.val_y[:] = 0
+        return super().learn(session, ctx)
+
+
+@caught_by("inputs stay untouched")
+class WritesToItsQuestion(Good):
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        out = super().scores(x)
+        x.zero_()
+        return out
+
+
+@caught_by("inputs stay untouched")
+class WritesToItsBatch(Good):
+    tags: ClassVar[Tags] = Tags(online=True)
+    learn = Learner.learn
+
+    def observe(self, x: Tensor, y: Tensor) -> None:
+        self.sums.index_add_(0, y, x)
+        self.counts.index_add_(0, y, torch.ones(len(y)))
+        x.zero_()
+
+
+@caught_by("scores are finite")
+class InfinitelyUnlikely(Good):
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        return super().scores(x).masked_fill(self.counts == 0, -torch.inf)
+
+
+@caught_by("scores are finite")
+class NeedsAQuestion(Good):
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        x.max()  # an error where there is nothing to take it of
+        return super().scores(x)
+
+
+@caught_by("scores are pure")
+class CountsQuestions(Good):
+    state: ClassVar[tuple[str, ...]] = ("sums", "counts", "asked")
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        super().start(spec, seeds, device)
+        self.asked = 0
+
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        self.asked += 1
+        return super().scores(x)
+
+
+@caught_by("scores are pure", "scores ignore how batches are cut", "state round trips")
+class LearnsFromQuestions(Good):
+    """Its state holds nothing of what it takes from the questions."""
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        super().start(spec, seeds, device)
+        self.bias = 0.0
+
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        self.bias += 0.01 * len(x)
+        return super().scores(x) + self.bias
+
+
+@caught_by("scores are pure", "state round trips")
+class QuestionsSteerLearning(Good):
+    """A question leaves the answers alone, and changes what the next session does."""
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        super().start(spec, seeds, device)
+        self.asked = 0
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        self.sums += 1e-3 * self.asked
+        self.asked = 0
+        return super().learn(session, ctx)
+
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        self.asked = max(self.asked, len(x))
+        return super().scores(x)
+
+
+@caught_by("scores ignore how batches are cut")
+class ComparesWithinTheBatch(Good):
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        return super().scores(x) + (x.mean() if len(x) else 0)
+
+
+@caught_by(
+    "same seed same predictions", "start forgets everything", "scores are pure", "state round trips"
+)
+class Noisy(Good):
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        self.sums += 1e-3 * torch.randn_like(self.sums)
+        return super().learn(session, ctx)
+
+
+@caught_by("same seed same predictions")
+class ReadsTheGlobalSeed(Good):
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        super().start(spec, seeds, device)
+        self.sums += torch.rand(
+            self.sums.shape, generator=torch.Generator().manual_seed(torch.initial_seed())
+        )
+
+
+@caught_by("start forgets everything")
+class NeverForgets(Good):
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        if not hasattr(self, "sums"):
+            super().start(spec, seeds, device)
+
+
+@caught_by("state round trips")
+class LeavesOutItsCounts(Good):
+    state: ClassVar[tuple[str, ...]] = ("sums",)
+
+
+@caught_by("state round trips")
+class LosesItsMomentum(Good):
+    """Answers the same after loading, but goes on otherwise."""
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        super().start(spec, seeds, device)
+        self.sessions = 0
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        self.sums += 0.1 * self.sessions
+        self.sessions += 1
+        return super().learn(session, ctx)
+
+
+@caught_by("state round trips")
+class HandsOutItsState(Good):
+    def state_dict(self) -> dict[str, Any]:
+        return {"sums": self.sums, "counts": self.counts}
+
+
+@caught_by("state round trips")
+class LivesInALoadedState(Good):
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.sums, self.counts = state["sums"], state["counts"]
+
+
+@caught_by("state round trips")
+class StateThatCannotBeSaved(Good):
+    state: ClassVar[tuple[str, ...]] = ("sums", "counts", "rule")
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        super().start(spec, seeds, device)
+        self.rule = lambda: 0
+
+
+@caught_by("learns blobs")
+class Deaf(Good):
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        return {}
+
+
+@caught_by("one sample")
+class TakesADeviation(Good):
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        log = super().learn(session, ctx)
+        x = session.x.tensor()
+        variance = (x - x.mean(0)).square().sum(0) / torch.tensor(len(x) - 1)
+        self.sums += 0 * variance  # NaN of a single sample
+        return log
+
+
+@caught_by("one class")
+class ComparesTwoClasses(Good):
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        log = super().learn(session, ctx)
+        if (self.counts > 0).sum() == 1 and len(session.y) > 1:
+            raise ValueError("nothing to compare with")
+        return log
+
+
+@caught_by("last batch of one")
+class NormalisesBatches(Good):
+    batch_size: int = 64
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        if len(session.y) > 1 and len(session.y) % self.batch_size == 1:
+            raise ValueError("expected more than 1 value per channel when training")
+        return super().learn(session, ctx)
+
+
+@caught_by("a class comes again", "all classes permuted")
+class EveryClassOnce(Good):
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        if self.counts[torch.from_numpy(session.y)].any():
+            raise ValueError("this class was learned before")
+        return super().learn(session, ctx)
+
+
+@caught_by("all classes permuted")
+class NoSessionIdPlease(Good):
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        if session_id is not None:
+            raise ValueError("what is this?")
+        return super().scores(x)
+
+
+@caught_by("no validation data", "one sample")
+class NeedsValidation(Good):
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        log = super().learn(session, ctx)
+        return log | {"validation": int(100 * ctx.validate(self.scores))}  # no int of NaN

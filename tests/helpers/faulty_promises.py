@@ -1,0 +1,184 @@
+"""Learners that say of themselves what is not so, and the checks that must catch it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from faults import caught_by
+from honest_learners import Good, ManyLabels, Neighbours
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from embedbench.checks.suite import CheckFailed
+from embedbench.learning.fit import train
+from embedbench.learning.learner import Context, Footprint, Tags, tensor_bytes
+from embedbench.models.mlp import MLP
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import Session, StreamSpec
+
+
+@caught_by("goes on inside a session")
+class DrawsBetweenSteps(MLP):
+    """A generator of its own, which no checkpoint knows."""
+
+    tags: ClassVar[Tags] = Tags()
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        draw = torch.Generator().manual_seed(self.learned)
+
+        def objective(x: Tensor, y: Tensor) -> Tensor:
+            noise = 0.01 * torch.randn(x.shape, generator=draw) if self.net.training else 0
+            return cross_entropy(self.net(x + noise), y)
+
+        log = train(self, session, objective=objective)
+        self.learned += 1
+        return log
+
+
+@caught_by("no sample is kept in secret")
+class KeepsTheLastBatch(Good):
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        self.last = session.x.tensor()[:1]
+        return super().learn(session, ctx)
+
+
+@caught_by("no sample is kept in secret")
+class KeepsHalfPrecision(Good):
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        self.last = {"x": [session.x.tensor()[:2].flatten().half()]}
+        return super().learn(session, ctx)
+
+
+@caught_by("no sample is kept in secret")
+class KeepsTheSession(Good):
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        self.last = session
+        return super().learn(session, ctx)
+
+
+@caught_by("no sample is kept in secret")
+class KeepsItInAClosure(Good):
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        self.again = lambda: session.x
+        return super().learn(session, ctx)
+
+
+@caught_by("no sample is kept in secret")
+class KeepsItInDisguise(Good):
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        self.last = session.x.tensor() * 2 + 1
+        return super().learn(session, ctx)
+
+
+@caught_by("no sample is kept in secret")
+class ForgetsToCountSamples(Neighbours):
+    def footprint(self) -> Footprint:
+        return Footprint(memory=tensor_bytes(self.x, self.y))
+
+
+@caught_by("no sample is kept in secret")
+class CountsSamplesWithoutTag(Good):
+    def footprint(self) -> Footprint:
+        return Footprint(samples=tensor_bytes(self.sums, self.counts))
+
+
+@caught_by("footprint counts the state")
+class WeighsNothing(Good):
+    def footprint(self) -> Footprint:
+        return Footprint()
+
+
+@caught_by("footprint counts the state")
+class WeighsTenfold(Good):
+    def footprint(self) -> Footprint:
+        return Footprint(means=10 * tensor_bytes(self.sums, self.counts))
+
+
+@caught_by("tags are true")
+class ObservesToo(Good):
+    def observe(self, x: Tensor, y: Tensor) -> None:
+        raise AssertionError("never called")
+
+
+@caught_by("tags are true")
+class SaysItDoesNotLearn(Good):
+    tags: ClassVar[Tags] = Tags(learns=False)
+
+
+@caught_by("tags are true")
+class SaysItNeedsIds(Good):
+    tags: ClassVar[Tags] = Tags(needs_session_id=True)
+
+
+@caught_by("tags are true")
+class SaysItNeedsLayers(Good):
+    tags: ClassVar[Tags] = Tags(needs_layers=True)
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        log = super().learn(session, ctx)
+        self.sums[:, 12:] = 0
+        return log
+
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        return super().scores(torch.cat([x[:, :12], torch.zeros_like(x[:, 12:])], dim=1))
+
+
+ON_SETS = (
+    "label sets are learned",
+    "label sets follow the seeds",
+    "label sets go on from a state",
+)
+
+
+@caught_by(*ON_SETS)
+class SaysItTakesManyLabels(Good):
+    tags: ClassVar[Tags] = Tags(multilabel=True)
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        if session.y.ndim == 2:
+            raise CheckFailed("labels of two dimensions")
+        return super().learn(session, ctx)
+
+
+@caught_by("label sets are learned")
+class TakesTheFirstOfManyLabels(ManyLabels):
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        y = session.y
+        first = y & (np.cumsum(y, axis=1) == 1) if y.ndim == 2 else y
+        return super().learn(replace(session, y=first), ctx)
+
+
+@caught_by(*ON_SETS)
+class DrawsWhereLabelsAreSets(ManyLabels):
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        if session.y.ndim == 2:
+            self.xy += 100 * torch.rand_like(self.xy)
+        return super().learn(session, ctx)
+
+
+@caught_by("label sets go on from a state")
+class ForgetsWhichSetsCame(ManyLabels):
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        super().start(spec, seeds, device)
+        self.came = 0
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        if session.y.ndim == 2:
+            self.came += 1
+            self.xy *= self.came
+        return super().learn(session, ctx)
+
+
+@caught_by("whole sessions are learned")
+class LearnsBatchesOnly(Good):
+    tags: ClassVar[Tags] = Tags(online=True)
+
+    def observe(self, x: Tensor, y: Tensor) -> None:
+        self.sums.index_add_(0, y, x)
+        self.counts.index_add_(0, y, torch.ones(len(y)))
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        return {}

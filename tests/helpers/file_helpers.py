@@ -1,0 +1,169 @@
+"""Small embedding files for the tests, and a writer that knows only docs/format.md."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.files.samples import Samples
+
+PROVENANCE: dict[str, Any] = {
+    "backbone": {
+        "name": "resnet50",
+        "library": "timm",
+        "library_version": "1.0",
+        "weights_id": "timm/resnet50",
+        "weights_sha256": "ab" * 32,
+        "layer": "head",
+        "pooling": "avg",
+    },
+    "preprocessing": {"size": 224, "mean": [0.5, 0.5, 0.5]},
+    "arithmetic": {"dtype": "float32", "device_kind": "cpu"},
+    "source": {"name": "made up", "revision": "1", "licence": "CC0"},
+    "date_utc": "2026-01-02T03:04:05Z",
+    "made_by": {"embedbench": "0"},
+}
+JOB = {"samples": "abc", "recipe": {"size": 224}, "block": 1024}
+
+
+def make_samples(n: int = 2500, seed: int = 0) -> Samples:
+    """Return n samples of three leaf classes, two of them under one inner node."""
+    rng = np.random.default_rng(seed)
+    return Samples(
+        ids=np.array([f"größe/{row:05d}.png" for row in range(n)]),
+        labels=rng.integers(0, 3, n),
+        split=rng.integers(0, 3, n).astype(np.uint8),
+        classes=("cat", "dog", "tree", "animal"),
+        parents=np.array([3, 3, -1, -1]),
+    )
+
+
+def make_features(n: int = 2500, width: int = 5, seed: int = 0) -> NDArray[np.float32]:
+    """Return (n, width) normal float32."""
+    return np.random.default_rng(seed).normal(size=(n, width)).astype(np.float32)
+
+
+def blocks(n: int = 2500, size: int = 1024) -> list[dict[str, Any]]:
+    """Return the rows of ``make_features(n)`` and of a layer in blocks."""
+    features, layer = make_features(n), make_features(n, 2, seed=1).astype(np.float16)
+    return [
+        {"features": features[first : first + size], "layers/b": layer[first : first + size]}
+        for first in range(0, n, size)
+    ]
+
+
+def contents(path: Path) -> dict[str, Any]:
+    """Return type, shape and bytes of every data set, and every attribute, with plain h5py."""
+    found: dict[str, Any] = {}
+
+    def note(name: str, item: Any) -> None:
+        for key, value in item.attrs.items():
+            found[f"{name}@{key}"] = value
+        if isinstance(item, h5py.Dataset):
+            found[name] = (item.dtype.str, item.shape, np.asarray(item[()]).tobytes())
+
+    with h5py.File(path, "r") as file:
+        file.visititems(note)
+        note("/", file)
+    return found
+
+
+def span(path: Path, table: str) -> tuple[int, int]:
+    """Return the first byte of a table's data in the file, and the bytes of one of its rows."""
+    with h5py.File(path, "r") as file:
+        data = file[table]
+        width = int(np.prod(data.shape[1:], dtype=int))
+        return data.id.get_offset(), data.dtype.itemsize * width
+
+
+def flip(path: Path, offset: int, bit: int = 0) -> None:
+    """Flip one bit of a file."""
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 1 << bit
+    path.write_bytes(data)
+
+
+def foreign_write(
+    path: Path, samples: Samples, features: NDArray[Any], *, meta: dict[str, str] | None = None
+) -> None:
+    """Write an embedding file as docs/format.md says, with h5py and hashlib alone.
+
+    ``meta`` replaces root attributes, so that tests can write what a reader must refuse.
+    """
+    head = {"format": "embedbench-embedding", "format_version": "1.0", "kind": "embedding"}
+    head |= meta or {}
+    tables = {
+        "features": features,
+        "labels": samples.labels.astype("<i4"),
+        "split": samples.split.astype("u1"),
+        "sample_ids": np.array([name.encode() for name in samples.ids]),
+    }
+    classes = np.array([name.encode() for name in samples.classes])
+    parents = samples.parents.astype("<i4")
+    provenance = json.dumps(PROVENANCE).encode()
+    sums = {
+        name: b"".join(
+            hashlib.sha256(values[first : first + 1024].tobytes()).digest()
+            for first in range(0, len(values), 1024)
+        )
+        for name, values in tables.items()
+    }
+    signature = {
+        name: " ".join([name, values.dtype.str, *map(str, values.shape)])
+        for name, values in tables.items()
+    }
+    signature["classes"] = f"classes {classes.dtype.str} {len(classes)}"
+    signature["parents"] = f"parents <i4 {len(parents)}"
+    signature["provenance"] = f"provenance |S{len(provenance)}"
+    for name, value in sums.items():
+        signature[f"checksums/{name}"] = f"checksums/{name} |u1 {len(value) // 32} 32"
+    backbone = dict(PROVENANCE["backbone"])
+    del backbone["library_version"], backbone["weights_id"]
+    recipe = {"backbone": backbone, "preprocessing": PROVENANCE["preprocessing"]}
+    recipe["dtype"] = PROVENANCE["arithmetic"]["dtype"]
+    digests = {
+        "samples": hashed(
+            ids="\0".join(samples.ids).encode(),
+            labels=samples.labels.astype("<i8").tobytes(),
+            split=samples.split.tobytes(),
+            classes="\0".join(samples.classes).encode(),
+            parents=samples.parents.astype("<i8").tobytes(),
+        ),
+        "recipe": hashed(recipe=json.dumps(recipe, sort_keys=True, separators=(",", ":")).encode()),
+        "content": hashed(**{signature["features"]: sums["features"]}),
+    }
+    metadata = hashed(
+        **{key: head[key].encode() for key in ("format", "format_version", "kind")},
+        tables="\n".join(sorted(signature.values())).encode(),
+        classes=classes.tobytes(),
+        parents=parents.tobytes(),
+        provenance=provenance,
+        **{f"digest {key}": digests[key].encode() for key in ("samples", "recipe", "content")},
+    )
+    with h5py.File(path, "w") as file:
+        file.attrs.update({key: np.bytes_(value) for key, value in head.items()})
+        file.create_group("layers")
+        for name, values in tables.items():
+            file[name] = values
+            file[f"checksums/{name}"] = np.frombuffer(sums[name], "u1").reshape(-1, 32)
+        file["classes"], file["parents"], file["provenance"] = (
+            classes,
+            parents,
+            np.array(provenance),
+        )
+        file.create_group("digests").attrs.update({k: np.bytes_(v) for k, v in digests.items()})
+        file["checksums"].attrs["metadata"] = np.bytes_(metadata)
+
+
+def hashed(**parts: bytes) -> str:
+    """Return the spec's digest over named parts."""
+    whole = hashlib.sha256()
+    for name, value in parts.items():
+        whole.update(name.encode() + b"\0" + len(value).to_bytes(8, "little") + value)
+    return whole.hexdigest()

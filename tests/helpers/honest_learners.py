@@ -1,0 +1,161 @@
+"""Honest learners for the tests of the conformance suite: they do what no shipped one does yet."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import Session, StreamSpec
+
+UNSEEN = -1e9
+
+
+@dataclass
+class Good(Learner):
+    """Nearest class mean, taught whole sessions."""
+
+    shrink: float = 0.0
+
+    state: ClassVar[tuple[str, ...]] = ("sums", "counts")
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.sums = torch.zeros(spec.n_classes, spec.input_shape[0])
+        self.counts = torch.zeros(spec.n_classes)
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        y = torch.from_numpy(session.y)
+        self.sums.index_add_(0, y, session.x.tensor())
+        self.counts.index_add_(0, y, torch.ones(len(y)))
+        return {"steps": 1}
+
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        means = self.sums / self.counts.clamp(min=1)[:, None]
+        out = -(x[:, None] - means).square().sum(2)  # (n, 1, D) - (C, D) -> (n, C)
+        return out.masked_fill(self.counts == 0, UNSEEN)
+
+    def footprint(self) -> Footprint:
+        return Footprint(means=tensor_bytes(self.sums, self.counts))
+
+
+@dataclass
+class Neighbours(Good):
+    """Keeps every sample and says so; answers with the class of the nearest."""
+
+    tags: ClassVar[Tags] = Tags(stores_samples=True)
+    state: ClassVar[tuple[str, ...]] = ("x", "y")
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.x = torch.zeros(0, spec.input_shape[0])
+        self.y = torch.zeros(0, dtype=torch.int64)
+        self.n_classes = spec.n_classes
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        self.x = torch.cat([self.x, session.x.tensor()])
+        self.y = torch.cat([self.y, torch.from_numpy(session.y)])
+        return {}
+
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        near = -(x[:, None] - self.x).square().sum(2)  # (n, m)
+        out = torch.full((len(x), self.n_classes), UNSEEN)
+        return out.scatter_reduce(1, self.y.expand(len(x), -1), near, "amax")
+
+    def footprint(self) -> Footprint:
+        return Footprint(samples=tensor_bytes(self.x, self.y))
+
+
+@dataclass
+class NeedsId(Good):
+    """Prefers the classes of the session that it is told."""
+
+    tags: ClassVar[Tags] = Tags(needs_session_id=True)
+    state: ClassVar[tuple[str, ...]] = ("sums", "counts", "home")
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        super().start(spec, seeds, device)
+        self.home = torch.full((spec.n_classes,), -1)
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        assert session.session_id is not None
+        self.home[torch.from_numpy(session.y)] = session.session_id
+        return super().learn(session, ctx)
+
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        assert session_id is not None
+        return super().scores(x) + 100 * (self.home == session_id[:, None])
+
+    def footprint(self) -> Footprint:
+        return Footprint(means=tensor_bytes(self.sums, self.counts), home=tensor_bytes(self.home))
+
+
+@dataclass
+class NeedsLayers(Good):
+    """Reads all columns, intermediate ones too."""
+
+    tags: ClassVar[Tags] = Tags(needs_layers=True)
+
+
+@dataclass
+class ManyLabels(Good):
+    """Ridge regression on one or several labels, which are answered above a half."""
+
+    tags: ClassVar[Tags] = Tags(multilabel=True)
+    state: ClassVar[tuple[str, ...]] = ("xx", "xy")
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        n, self.n_classes = spec.input_shape[0], spec.n_classes
+        self.xx = torch.eye(n, dtype=torch.float64)
+        self.xy = torch.zeros(n, self.n_classes, dtype=torch.float64)
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        x, y = session.x.tensor().double(), torch.from_numpy(session.y)
+        y = y if y.ndim == 2 else one_hot(y, self.n_classes)
+        self.xx += x.T @ x
+        self.xy += x.T @ y.double()
+        return {}
+
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        return x.double() @ torch.linalg.solve(self.xx, self.xy) - 0.5
+
+    def footprint(self) -> Footprint:
+        return Footprint(products=tensor_bytes(self.xx, self.xy))
+
+
+@dataclass
+class SaysItIsNoisy(Good):
+    """Draws from the global random state, and is tagged so."""
+
+    tags: ClassVar[Tags] = Tags(deterministic=False)
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        self.sums += 1e-3 * torch.randn_like(self.sums)
+        return super().learn(session, ctx)
+
+
+@dataclass
+class Looks(Good):
+    """Takes the values of an image in a row."""
+
+    tags: ClassVar[Tags] = Tags(images=True)
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        flat = replace(spec, input_shape=(math.prod(spec.input_shape),))
+        super().start(flat, seeds, device)
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        y = torch.from_numpy(session.y)
+        self.sums.index_add_(0, y, session.x.tensor().flatten(1))
+        self.counts.index_add_(0, y, torch.ones(len(y)))
+        return {}
+
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        return super().scores(x.flatten(1))
+
+
+HONEST = [Good, Neighbours, NeedsId, NeedsLayers, ManyLabels, SaysItIsNoisy, Looks]

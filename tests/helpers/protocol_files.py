@@ -1,0 +1,46 @@
+"""Files small enough to know by heart, for the tests of protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.samples import TEST, TRAIN, VAL, Samples
+from embedbench.files.writer import write_file
+
+WIDTH = 4
+
+
+def make_file(
+    folder: Path,
+    train: Sequence[int] = (4, 4, 4, 4),
+    val: Sequence[int] = (0, 0, 0, 0),
+    test: Sequence[int] = (2, 2, 2, 2),
+    *,
+    backbone: str = "made up",
+    name: str = "file.h5",
+    width: int = WIDTH,
+    apart: float = 0.0,
+) -> EmbeddingFile:
+    """A file with these numbers of samples per class: class by class train, val, test.
+
+    The class with label k has its mean `apart` further out along column k, if there is one.
+    """
+    labels, split = [], []
+    for c, counts in enumerate(zip(train, val, test, strict=True)):
+        for role, n in zip((TRAIN, VAL, TEST), counts, strict=True):
+            labels += [c] * n
+            split += [role] * n
+    samples = Samples(
+        ids=np.array([f"{i}.png" for i in range(len(labels))]),
+        labels=np.array(labels),
+        split=np.array(split, dtype=np.uint8),
+        classes=tuple("abcdefgh"[: len(train)]),
+        parents=np.full(len(train), -1),
+    )
+    features = np.random.default_rng(0).normal(1, 2, (len(labels), width)).astype(np.float32)
+    features += apart * np.eye(max(width, len(train)), width, dtype=np.float32)[labels]
+    return write_file(folder / name, samples, features, {"backbone": {"name": backbone}})

@@ -1,0 +1,84 @@
+"""Records of runs that never were, for tests of reports."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+from embedbench.scores import record
+
+HEX = {"recipe": "a" * 64, "train": "b" * 64, "eval": "c" * 64, "features": "d" * 64}
+
+
+def make(learner: str = "mlp", seed: int = 0, final: float = 0.8, **changes: Any) -> dict[str, Any]:
+    """A record of a three-session stream whose scores follow from `final`."""
+    digests = HEX | {"train": f"{seed:064x}"} | changes.pop("digests", {})
+    R = [[0.9, None, None], [0.8, 0.7, None], [final, final, final]]
+    metrics = {
+        "omega_base": final / 0.9,
+        "omega_new": 0.7,
+        "omega_all": final,
+        "final_accuracy": final,
+        "average_accuracy": final,
+        "average_forgetting": 0.9 - final,
+        "fwt": None,
+    }
+    score = {"R": R, "pooled": [0.9, 0.75, final], "metrics": metrics}
+    within = {**score, "metrics": {**metrics, "final_accuracy": (1 + final) / 2}}
+    session: dict[str, Any] = {
+        "learn_seconds": 2.0,
+        "evaluate_seconds": 0.5,
+        "footprint": {"parameters": 1_500_000, "fisher": 500_000},
+        "log": {"steps": 100 + seed, "stopped": "patience"},
+    }
+    made = {
+        "schema": record.SCHEMA,
+        "protocol": "incremental-class",
+        "protocol_params": {"base": 2},
+        "learner": learner,
+        "learner_params": {"units": 400, "stop": {"rule": "patience"}},
+        "learns": learner != "chance",
+        "seed": seed,
+        "seeds": {"order": 100 + seed, "init": seed, "batches": seed, "memory": seed},
+        "files": [{"name": "toy.h5", "digests": {"content": "e" * 64, "samples": "f" * 64}}],
+        "digests": digests,
+        "validation": "train",
+        "notes": [],
+        "n_train": [300, 100, 100],
+        "classes": [["a", "b", "c", "d"]],
+        "reference": {
+            "preset": "kemker_table",
+            "normalise_new": False,
+            "offline_runs": [],
+            "chance_run": None,
+            "source": "runs",
+            "ideal": {"class_accuracy": 0.9},
+            "chance": {},
+        },
+        "environment": {"embedbench": "0", "torch": "2", "device": "cpu"},
+        "command": f"embedbench run toy.h5 --out RUNS --learner {learner} --seed {seed}",
+        "sessions": [copy.deepcopy(session) for _ in range(3)],
+        "seconds": {"learn": 6.0, "evaluate": 1.5},
+        "footprint": {**session["footprint"], "total": 2_000_000},
+        "score": "class_accuracy",
+        **score,
+        "by_score": {
+            "class_accuracy": score,
+            "accuracy": score,
+            "within_class_accuracy": within,
+            "within_accuracy": within,
+        },
+        "flags": [],
+    }
+    return {**copy.deepcopy(made), **changes}
+
+
+def keep(
+    root: Path, *records: dict[str, Any], stream: str = "stream-1", row: str | None = None
+) -> None:
+    """Put records where a grid would."""
+    for r in records:
+        place = root / stream / (row or r["learner"]) / f"seed-{r['seed']}"
+        place.mkdir(parents=True)
+        record.save(r, place)

@@ -1,0 +1,35 @@
+"""A small embedding file of blobs, for the reproductions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from toy import blobs
+
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.samples import Samples
+from embedbench.files.writer import write_file
+
+
+def blob_file(
+    path: Path, classes: int, n: int, groups: int = 0, layers: Sequence[str] = ()
+) -> EmbeddingFile:
+    """n samples a class, every second one test; in as many groups as asked, mixed up.
+
+    `layers` are blobs around the same centres, with noise of their own.
+    """
+    labels = np.repeat(np.arange(classes), n)
+    samples = Samples(
+        ids=np.array([f"{i:06d}" for i in range(len(labels))]),
+        labels=labels,
+        split=np.tile([0, 2], len(labels) // 2).astype(np.uint8),
+        classes=(*(f"c{i}" for i in range(classes)), *(f"g{i}" for i in range(groups))),
+        parents=np.array(
+            [classes + i % groups if groups else -1 for i in range(classes)] + [-1] * groups
+        ),
+    )
+    final, *others = (blobs(labels, 6, seed, spread=0.8) for seed in range(1 + len(layers)))
+    named = dict(zip(layers, others, strict=True))
+    return write_file(path, samples, final, {}, layers=named)

@@ -1,0 +1,34 @@
+"""Learners with a trunk on small images."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from embedbench.cli import app
+
+
+def x_of(n: int, seed: int = 0, shape: tuple[int, ...] = (3, 8, 8)) -> Tensor:
+    return torch.randn(n, *shape, generator=torch.Generator().manual_seed(seed))
+
+
+def lively(net: nn.Module, seed: int = 0) -> nn.Module:
+    """The net with statistics and scales of BatchNorm that are not those it began with."""
+    draw = torch.Generator().manual_seed(seed)
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.running_mean = torch.randn(module.num_features, generator=draw) / 4
+            module.running_var = torch.rand(module.num_features, generator=draw) + 0.5
+            module.weight.data = torch.rand(module.num_features, generator=draw) + 0.5
+            module.bias.data = torch.randn(module.num_features, generator=draw) / 4
+    return net.eval()
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["embedbench", *words])
+    with pytest.raises(SystemExit) as end:
+        app.main()
+    return int(end.value.code or 0)

@@ -1,0 +1,201 @@
+"""Exemplars of images: held as bytes, shown again bit by bit, and counted as what they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from image_files import pixel_file
+
+from embedbench.checks.small_streams import as_images, blobs
+from embedbench.errors import UserError
+from embedbench.learning.exemplars import Exemplars
+from embedbench.learning.memory import Memory, exemplar_bytes
+from embedbench.learning.views import Joined, Packing, Rows
+from embedbench.models.er import ER
+from embedbench.models.icarl import ICaRL
+from embedbench.protocols.fscil import FSCIL
+from embedbench.protocols.iirc import IIRC
+from embedbench.protocols.incremental_class import IncrementalClass
+from embedbench.protocols.permutation import Permutation
+from embedbench.runs.budget import exemplars_within
+from embedbench.runs.runner import run_stream
+from embedbench.runs.settings import parse_settings, plan
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import Stream, StreamSpec
+from embedbench.streams.table import Images, View, standardised
+
+SHAPE = (3, 4, 5)
+
+
+def spec_of(table: Images) -> StreamSpec:
+    return StreamSpec(SHAPE, 4, scaling=table.scaling)
+
+
+def every_level(factor: tuple[float, ...], offset: tuple[float, ...]) -> Images:
+    """256 images, each of one level of grey."""
+    values = np.arange(256, dtype=np.uint8)[:, None, None, None]
+    return Images(np.broadcast_to(values, (256, 4, 5, len(factor))).copy(), factor, offset)
+
+
+def whole(table: Images) -> View:
+    return View(table, np.arange(len(table.values)), table.width)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_every_byte_comes_back_for_every_scaling_that_a_file_can_have(seed: int) -> None:
+    """Means within [0, 1], deviations between a level of grey and half of the range."""
+    draw = np.random.default_rng(seed)
+    deviation = np.exp(draw.uniform(np.log(1 / 255), np.log(0.5), 3))
+    mean = draw.uniform(0, 1, 3)
+    scaling = tuple((1 / (255 * deviation)).tolist()), tuple((-mean / deviation).tolist())
+    table = every_level(*scaling)
+    x = whole(table).tensor()
+    packing = Packing(spec_of(table), "cpu")
+    held = packing.pack(x)
+    assert held.dtype == torch.uint8
+    assert torch.equal(held, table.tensor("cpu").permute(0, 3, 1, 2))
+    assert torch.equal(packing.shown(held), x)  # bit by bit: no value is NaN or -0
+    assert torch.equal(Rows(held, packing).batch(torch.tensor([7, 3]), "cpu"), x[[7, 3]])
+
+
+def test_the_default_scaling_and_a_constant_channel_come_back_too() -> None:
+    flat = np.full((9, 4, 5, 3), 255, np.uint8)  # deviation 0 counts as a level of grey
+    for table in (
+        Images(flat),
+        standardised(flat, np.arange(9)),
+        every_level((1 / 255,) * 3, (0.0,) * 3),
+    ):
+        x = whole(table).tensor()
+        packing = Packing(spec_of(table), "cpu")
+        assert packing.dtype == torch.uint8
+        assert torch.equal(packing.shown(packing.pack(x)), x)
+
+
+def test_a_scaling_whose_levels_float32_cannot_tell_apart_is_held_as_shown() -> None:
+    table = every_level((1e-9,) * 3, (1.0,) * 3)
+    x = whole(table).tensor()
+    assert len(x.unique()) < 256
+    held = Exemplars(Memory(select="all"), spec_of(table), 0, "cpu")
+    held.add(x, torch.zeros(256, dtype=torch.int64))
+    assert torch.equal(held.x, x)
+    assert held.footprint().total == 256 * exemplar_bytes(60)
+
+
+@pytest.mark.parametrize("select", ["herding", "random", "reservoir", "balanced", "all"])
+def test_bytes_and_floats_keep_and_show_the_same(select: str) -> None:
+    draw = np.random.default_rng(1)
+    values = draw.integers(0, 256, (40, 4, 5, 3), np.uint8)
+    table = standardised(values, np.arange(30))
+    stream = shown_as(table, np.arange(40) % 4)
+    memory = Memory(total=9, select=select)
+    as_bytes, as_floats = (
+        Exemplars(memory, replace(stream.spec, scaling=s), 5, "cpu") for s in (table.scaling, None)
+    )
+    for held in (as_bytes, as_floats):
+        for session in stream.sessions:
+            if select in ("herding", "random"):
+                held.keep(session, lambda x: x.flatten(1))
+            else:
+                held.add(session.x.tensor(), torch.from_numpy(session.y))
+    n = len(as_bytes)
+    assert torch.equal(as_bytes.x, as_floats.x)
+    assert torch.equal(as_bytes.lists, as_floats.lists)
+    rng = np.random.default_rng
+    a, b = (held.sample(5, rng(0))[0] for held in (as_bytes, as_floats))
+    assert torch.equal(a, b)
+    session = stream.sessions[0]
+    one, other = (held.join(session).x for held in (as_bytes, as_floats))
+    assert isinstance(one, Joined)
+    assert torch.equal(one.tensor(), other.tensor())
+    index = torch.tensor([len(session.x) + n - 1, 0, len(session.x)])
+    assert torch.equal(one.batch(index), other.batch(index))
+    assert torch.equal(one.batch(index), one.tensor()[index])
+    assert as_bytes.footprint().total == n * (60 + 8) == n * exemplar_bytes(60, each=1)
+    assert as_floats.footprint().total == n * (240 + 8)
+    again = Exemplars(memory, stream.spec, 5, "cpu")
+    again.load_state_dict(as_bytes.state_dict())
+    assert torch.equal(again.x, as_bytes.x)
+    assert again.footprint() == as_bytes.footprint()
+
+
+def shown_as(table: Images, y: Any) -> Stream:
+    """Two sessions of two classes over a table of images."""
+    stream = as_images(blobs(ER.tags, ((0, 1), (2, 3)), 8, n_val=0))
+    sessions = []
+    for s, classes in zip(stream.sessions, ((0, 1), (2, 3)), strict=True):
+        rows = np.flatnonzero(np.isin(y, classes))
+        view = View(table, rows, table.width)
+        sessions.append(replace(s, x=view, y=y[rows], ids=rows, classes=np.array(classes)))
+    return replace(stream, spec=spec_of(table), sessions=tuple(sessions))
+
+
+@pytest.mark.parametrize("learner", [ER, ICaRL])
+def test_predictions_do_not_depend_on_how_samples_are_held(learner: type[Any]) -> None:
+    stream = as_images(blobs(learner.tags, ((0, 1), (2,)), 12, n_val=4))
+    answers, held = [], []
+    for scaling in (stream.spec.scaling, None):
+        model = learner(trunk="resnet8", memory=Memory(total=6, select=SELECT[learner]))
+        told = replace(stream, spec=replace(stream.spec, scaling=scaling))
+        if learner is ICaRL:
+            model.stop = replace(model.stop, rule="epochs", epochs=2)
+        run_stream(told, model, Seeds.of(0))
+        answers.append(torch.as_tensor(model.scores(stream.eval_sets[0].x.tensor())))
+        held.append(model.footprint()["samples"])
+    assert torch.equal(*answers)
+    n = 6 if learner is ER else 3 * 2
+    assert held == [n * (192 + 8), n * (4 * 192 + 8)]
+
+
+SELECT: dict[type[Any], str] = {ER: "reservoir", ICaRL: "herding"}
+
+
+@pytest.mark.parametrize("scale", ["standard", "none"])
+def test_streams_of_pixel_files_say_their_scaling(tmp_path: Path, scale: str) -> None:
+    file = pixel_file(tmp_path)
+    for protocol in (
+        IncrementalClass(scale=scale),
+        Permutation(sessions=2, scale=scale),
+        FSCIL(base=3, way=1, shot=2, scale=scale),
+        IIRC(step=2, scale=scale),
+    ):
+        stream = protocol.build([file], seed=0)
+        table = stream.sessions[-1].x.table
+        assert isinstance(table, Images)
+        assert stream.spec.scaling == table.scaling == (table.factor, table.offset)
+        held = Exemplars(Memory(select="all"), replace(stream.spec, multilabel=False), 0, "cpu")
+        x = stream.sessions[-1].x.tensor()  # of the permutation seen through one
+        held.add(x, torch.zeros(len(x), dtype=torch.int64))
+        assert torch.equal(held.x, x)
+        assert held.footprint().total == len(x) * (x[0].numel() + 8)
+
+
+@pytest.mark.parametrize("name", ["er", "icarl", "derpp"])
+def test_a_byte_budget_counts_bytes(tmp_path: Path, name: str) -> None:
+    """Images of 3 x 3 x 4; six classes; a label each, and of derpp their logits."""
+    file = pixel_file(tmp_path)
+    items = ["protocol.sessions=3", "trunk=resnet8"]
+    (cell,) = plan(
+        [str(file.path)],
+        "incremental-class",
+        [name],
+        [0],
+        settings=parse_settings(items, [name], None),
+        device="cpu",
+    )
+    found = [exemplars_within(cell, megabytes) for megabytes in (1.0, 1.0044)]
+    assert found[0] is not None
+    assert found[1] is not None
+    each = 36 + 8 + (24 if name == "derpp" else 0)
+    assert found[1] - found[0] == pytest.approx(4400 / each, abs=1)
+
+
+def test_a_scaling_that_is_not_the_tables_is_refused() -> None:
+    stream = as_images(blobs(ER.tags))
+    wrong = replace(stream, spec=replace(stream.spec, scaling=((1.0,) * 3, (0.0,) * 3)))
+    with pytest.raises(UserError, match="shows images by another scaling"):
+        run_stream(wrong, ER(trunk="resnet8"), Seeds.of(0))

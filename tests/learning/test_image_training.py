@@ -1,0 +1,489 @@
+"""How a trunk for images is trained: weights, what stands still, augmentation, arithmetic."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from image_files import pixel_file
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from trunk_runs import lively, run, x_of
+
+from embedbench.checks.small_streams import EVERY_CLASS, as_images, blobs
+from embedbench.checks.tools import going_on
+from embedbench.errors import UserError
+from embedbench.fields import make
+from embedbench.learning import augment
+from embedbench.learning import trunk as _trunk
+from embedbench.learning.images import ImageTraining
+from embedbench.learning.learner import Learner, Tags
+from embedbench.learning.net import features_of, trained, trunk_and_head
+from embedbench.learning.stop import Stop
+from embedbench.learning.trunk import ResNet, Trunk, freeze, image_trunk, stages_of
+from embedbench.models.mlp import MLP
+from embedbench.runs.registry import learner_class, learner_names
+from embedbench.runs.runner import run_stream
+from embedbench.runs.settings import parse_settings, plan, trunk_items
+from embedbench.scores.predictions import Predictions
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import Stream, StreamSpec
+
+SPEC = StreamSpec((3, 8, 8), 4)
+BRIEF = Stop(rule="epochs", epochs=1)
+SESSIONS = ((0, 1), (2,))
+ONLINE = ("er", "derpp", "agem")
+TEACHERS = ("icarl", "lucir", "lwf", "bic")
+OTHERS = ("mlp", "il2m", "joint", "ewc", "si", "mas", "gdumb")
+
+
+def learner_of(name: str, **settings: Any) -> Learner:
+    """A learner with the smallest residual trunk and one epoch a session."""
+    cls = learner_class(name)
+    given = {"trunk": "resnet8", "lr": 0.01, **({"lam": 1.0} if name == "ewc" else {})}
+    given |= {"stop": BRIEF} if "stop" in cls.__dataclass_fields__ else {}
+    made: Learner = cls(**given, images=ImageTraining(**settings))
+    return made
+
+
+def stream_of(name: str, n: int = 16) -> Stream:
+    return as_images(blobs(learner_class(name).tags, SESSIONS, n, n_val=4))
+
+
+def taught(name: str, **settings: Any) -> Any:
+    learner = learner_of(name, **settings)
+    run_stream(stream_of(name), learner, Seeds.of(0))
+    return learner
+
+
+def scores(learner: Any, name: str = "mlp") -> Tensor:
+    return torch.as_tensor(learner.scores(stream_of(name).eval_sets[0].x.tensor()))
+
+
+def saved(path: Path, body: nn.Module, **more: Tensor) -> str:
+    save_file({**body.state_dict(), **more}, path)
+    return str(path)
+
+
+# --- weights ---
+
+
+@pytest.mark.parametrize("name", ["resnet8", "test_resnet"])
+@pytest.mark.parametrize("kind", ["safetensors", "pth"])
+def test_weights_come_back(tmp_path: Path, name: str, kind: str) -> None:
+    spec = StreamSpec((3, 32, 32), 4)
+    first = trunk_and_head(MLP(trunk=name), spec, 1)
+    lively(first)
+    body = first[0].get_submodule("body")
+    file = tmp_path / f"w.{kind}"
+    classifier = {"resnet8": "head", "test_resnet": "fc"}[name]
+    if kind == "pth":
+        torch.save(body.state_dict(), file)
+    else:
+        saved(file, body, **{f"{classifier}.weight": torch.zeros(7, 64)})
+    learner = MLP(trunk=name, images=ImageTraining(weights=str(file)))
+    second = trunk_and_head(learner, spec, 2)
+    x = x_of(5, shape=spec.input_shape)
+    assert torch.equal(features_of(first, x), features_of(second, x))
+    assert not torch.equal(first.head.weight, second.head.weight)
+    assert learner.images.sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert make(MLP, json.loads(json.dumps(asdict(learner))), name="mlp") == learner
+
+
+@pytest.mark.parametrize("channels", [1, 2, 4])
+def test_weights_for_colours_serve_images_of_other_channels(tmp_path: Path, channels: int) -> None:
+    """Grey images have the features of the same ones in colour; of several channels the share."""
+    file = saved(tmp_path / "w.safetensors", lively(ResNet(3, 1)))
+    images = ImageTraining(weights=file)
+    trunk, _ = image_trunk("resnet8", (channels, 8, 8), images)
+    kernels = trunk.get_parameter("body.conv.weight")
+    colours = image_trunk("resnet8", (3, 8, 8), images)[0]
+    old = colours.get_parameter("body.conv.weight")
+    if channels > 1:
+        expected = torch.cat([old, old], dim=1)[:, :channels] * 3 / channels
+        torch.testing.assert_close(kernels, expected)
+        return
+    grey = x_of(4, shape=(1, 8, 8))
+    with torch.no_grad():
+        torch.testing.assert_close(trunk.eval()(grey), colours.eval()(grey.expand(-1, 3, -1, -1)))
+
+
+def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    longer, grey, five = (
+        saved(tmp_path / f"{name}.safetensors", body)
+        for name, body in (("long", ResNet(3, 3)), ("grey", ResNet(1, 1)), ("five", ResNet(5, 1)))
+    )
+
+    def refused(match: str, weights: str, trunk: str = "resnet8", c: int = 3, **more: Any) -> None:
+        images, spec = ImageTraining(weights=weights, **more), StreamSpec((c, 8, 8), 4)
+        with pytest.raises(UserError, match=match):
+            trunk_and_head(MLP(trunk=trunk, images=images), spec, 0)
+
+    refused(r"long\.safetensors does not fit resnet8: .* 72 unknown", longer)
+    refused(r"long\.safetensors does not fit resnet32: .* 60 missing", longer, "resnet32")
+    refused(r"grey\.safetensors does not fit resnet8: .* 1 of another shape", grey)
+    refused(r"images of 2 channels: .* timm adapts those of 3 channels only", five, c=2)
+    refused("there is no file of weights none", "none")
+    refused("nobody publishes weights of resnet8; give a file", "hub")
+    refused(r"has the SHA-256 .*, and mlp\.images\.sha256 says abc…; give", longer, sha256="abc")
+    with pytest.raises(UserError, match=r"images\.sha256 is that of images\.weights"):
+        ImageTraining(sha256="abc")
+
+
+def test_weights_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = lively(image_trunk("test_resnet", (3, 32, 32), ImageTraining())[0].get_submodule("body"))
+    file = Path(saved(tmp_path / "w.safetensors", body))
+    asked: list[tuple[str, Any]] = []
+
+    def hub(name: str, config: dict[str, Any]) -> tuple[Path, str]:
+        asked.append((name, config["hf_hub_id"]))
+        return file, "id"
+
+    monkeypatch.setattr(_trunk, "hub_weights", hub)
+    learner = MLP(trunk="timm:test_resnet", images=ImageTraining(weights="hub"))
+    net = trunk_and_head(learner, StreamSpec((3, 32, 32), 4), 3)
+    x = x_of(3, shape=(3, 32, 32))
+    with torch.no_grad():
+        assert torch.equal(features_of(net, x), body.eval()(x))
+    assert learner.images.sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert asked[0][1] == "timm/test_resnet.r160_in1k"
+
+
+def test_another_content_of_the_file_is_another_run(tmp_path: Path) -> None:
+    pixels = pixel_file(tmp_path).path
+    file = tmp_path / "w.safetensors"
+    items = trunk_items(["finetune"], trunk="resnet8", weights=str(file), augment=None)
+
+    def places() -> set[Path]:
+        settings = parse_settings(items, ["finetune"], None)
+        (cell,) = plan(
+            [str(pixels)], "incremental-class", ["finetune"], [0], settings=settings, device="cpu"
+        )
+        return {cell.place(tmp_path), cell.offline()[0][0].place(tmp_path)}
+
+    saved(file, ResNet(3, 1))
+    first = places()
+    assert places() == first
+    saved(file, ResNet(3, 1))
+    assert not places() & first
+
+
+# --- stages that stand still ---
+
+
+@pytest.mark.parametrize("name", [*ONLINE, *TEACHERS, *OTHERS])
+def test_what_stands_still_is_as_it_was(name: str) -> None:
+    """Parameters and statistics of the first stage; all others are learned, and all are counted."""
+    learner: Any = learner_of(name, frozen=1)
+    stream = stream_of(name)
+    learner.start(stream.spec, Seeds.of(0), "cpu")
+    before = copy.deepcopy(learner.net.state_dict())
+    with going_on(learner):
+        run_stream(stream, learner, Seeds.of(0))
+    for key, value in learner.net.state_dict().items():
+        _, _, inner = key.partition("body.")
+        still = inner.startswith(("conv.", "norm.", "blocks.0."))
+        if "num_batches" in key or inner:
+            assert torch.equal(value, before[key]) == still, key
+    assert all((p.grad is None) >= (not p.requires_grad) for p in learner.net.parameters())
+    held = learner.footprint()
+    assert held["parameters"] == sum(p.nbytes for p in learner.net.parameters())
+    kind = {"ewc": "fisher", "si": "importance", "mas": "importance"}.get(name)
+    if kind:
+        assert held[kind] == sum(p.nbytes for p in trained(learner.net)) < held["parameters"]
+
+
+@pytest.mark.parametrize("trunk", ["resnet8", "test_resnet", "test_vit"])
+def test_stages_are_counted_from_the_input(trunk: str) -> None:
+    shape = (3, 32, 32)
+    images = ImageTraining()
+    body = image_trunk(trunk, shape, images)[0].get_submodule("body")
+    names = [name for name, _ in body.named_parameters()]
+    groups = stages_of(body)
+    assert sorted(key for group in groups for key in group) == sorted(names)
+    assert len(groups) == {"resnet8": 3, "test_resnet": 4, "test_vit": 6}[trunk]
+    stem = {"resnet8": "conv.weight", "test_resnet": "bn1.weight", "test_vit": "pos_embed"}[trunk]
+    assert stem in groups[0]
+    for frozen in (*range(len(groups) + 1), -1):
+        made, _ = image_trunk(trunk, shape, replace(images, frozen=frozen))
+        still = {n for n, p in made.get_submodule("body").named_parameters() if not p.requires_grad}
+        assert still == {
+            key for group in groups[: frozen if frozen >= 0 else None] for key in group
+        }
+    with pytest.raises(
+        UserError, match=rf"images\.frozen must be -1 or at most {len(groups)}, .*9"
+    ):
+        image_trunk(trunk, shape, replace(images, frozen=9))
+    with pytest.raises(
+        UserError, match=r"images\.frozen must be at least 0, or -1 for all, got -2"
+    ):
+        ImageTraining(frozen=-2)
+
+
+def test_a_model_that_tells_no_stages_stands_still_as_a_whole_or_not_at_all() -> None:
+    body = nn.Sequential(nn.Flatten(), nn.Linear(3, 2))
+    freeze("some", body, -1)
+    assert not trained(body)
+    with pytest.raises(UserError, match=r"at most 0, .* known of trunk 'some'; got 1"):
+        freeze("some", body, 1)
+
+
+def test_what_stands_still_is_in_evaluation_mode() -> None:
+    """As a whole, with its dropout; also after a batch of one, in a copy, and after answers."""
+    body = nn.Sequential(
+        nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.Dropout()),
+        nn.Sequential(nn.Conv2d(4, 4, 1), nn.BatchNorm2d(4), nn.Dropout()),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+    )
+    body[0].requires_grad_(False)
+    for trunk in (Trunk(body), copy.deepcopy(Trunk(body))):
+        for _ in range(2):
+            trunk.eval()
+            assert not any(m.training for m in trunk.modules())
+            trunk.train()
+            first, second, *_ = trunk.body.children()
+            assert not any(m.training for m in first.modules())
+            assert all(m.training for m in (trunk, trunk.body, *second.modules()))
+            trunk(x_of(1))
+            assert trunk.training
+            assert not first.training
+
+
+# --- augmentation ---
+
+
+@pytest.fixture
+def shifted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, Tensor]]:
+    """ "crop-flip" adds 100; what goes through a trunk, and whether that is in training."""
+    monkeypatch.setitem(augment.AUGMENTS, "crop-flip", lambda x, _: x + 100)
+    seen: list[tuple[bool, Tensor]] = []
+    forward: Callable[[Trunk, Tensor], Tensor] = Trunk.forward
+
+    def spy(self: Trunk, x: Tensor) -> Tensor:
+        if not torch._C._functorch.is_functorch_wrapped_tensor(x):
+            seen.append((self.training, x.detach().clone()))
+        return forward(self, x)
+
+    monkeypatch.setattr(Trunk, "forward", spy)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("name", "batch"),
+    [
+        *((name, 8) for name in (*ONLINE, "gdumb")),
+        *((name, 0) for name in (*ONLINE, *TEACHERS, *OTHERS) if name not in ("derpp", "gdumb")),
+    ],
+)
+def test_what_is_trained_on_is_augmented_and_nothing_else(
+    shifted: list[tuple[bool, Tensor]], name: str, batch: int
+) -> None:
+    stream = replace(stream_of(name), observe_batch=batch)
+    learner: Any = learner_of(name, augment="crop-flip")
+    run_stream(stream, learner, Seeds.of(0))
+    assert any(training for training, _ in shifted)
+    before = torch.zeros(0)
+    for training, x in shifted:
+        if training:
+            assert (x > 50).all()
+            before = x
+        elif (x > 50).any():  # a teacher, which is shown what the student is
+            assert name in TEACHERS
+            assert torch.equal(x, before)
+    assert any(not training and (x < 50).all() for training, x in shifted)
+    if hasattr(learner, "exemplars"):
+        assert (learner.exemplars.x < 50).all()
+
+
+@pytest.mark.parametrize("name", ["mlp", "er", "derpp", "agem", "gdumb", "lwf"])
+def test_augmentation_has_draws_of_its_own(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Views that are the images themselves change nothing, however much is drawn for them."""
+    drawn: list[Tensor] = []
+
+    def same(x: Tensor, generator: torch.Generator) -> Tensor:
+        drawn.append(torch.rand(2, generator=generator))
+        return x
+
+    monkeypatch.setitem(augment.AUGMENTS, "crop-flip", same)
+    plain, viewed = taught(name), taught(name, augment="crop-flip")
+    assert torch.equal(scores(plain), scores(viewed))
+    assert len({tuple(d.tolist()) for d in drawn}) == len(drawn) > 1  # sessions and steps differ
+
+
+def test_sessions_of_agem_augment_the_memory_too(shifted: list[tuple[bool, Tensor]]) -> None:
+    learner: Any = replace(learner_class("agem")(), trunk="resnet8", stop=BRIEF, batch_size=4)
+    learner = replace(learner, images=ImageTraining(augment="crop-flip"))
+    run_stream(replace(stream_of("agem"), observe_batch=0), learner, Seeds.of(0))
+    training = [x for is_training, x in shifted if is_training]
+    assert len(training) == 4 + 2 * 4  # the second session takes a batch from memory each step
+    assert all((x > 50).all() for x in training)
+
+
+# --- arithmetic ---
+
+
+def test_bfloat16_is_the_arithmetic_of_training_alone() -> None:
+    body = lively(ResNet(3, 1))
+    plain, half = Trunk(copy.deepcopy(body)), Trunk(copy.deepcopy(body), bf16=True)
+    x = x_of(6)
+    found: list[torch.dtype] = []
+    half.body.get_submodule("conv").register_forward_hook(
+        lambda _m, _x, out: found.append(out.dtype)
+    )
+    a, b = plain.train()(x), half.train()(x)
+    assert found == [torch.bfloat16]
+    assert b.dtype == torch.float32
+    assert not torch.equal(a, b)
+    torch.testing.assert_close(a, b, rtol=0.1, atol=0.1)  # eight bits, a few layers deep
+    b.sum().backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    assert {p.grad.dtype for p in trained(half) if p.grad is not None} == {torch.float32}
+    half.load_state_dict(plain.state_dict())
+    assert torch.equal(plain.eval()(x), half.eval()(x))
+
+
+def test_bfloat16_learns() -> None:
+    stop, images = Stop(rule="epochs", epochs=4), ImageTraining(amp="bf16", channels_last=True)
+    learner = MLP(trunk="resnet8", stop=stop, batch_size=16, lr=0.003, images=images)
+    stream = as_images(blobs(Tags(), EVERY_CLASS, 128, n_val=0))
+    answers, _ = run_stream(stream, learner, Seeds.of(0))
+    assert isinstance(answers, Predictions)
+    assert float(np.mean(answers.answer[-1] == answers.y)) >= 0.9
+    assert learner.scores(stream.eval_sets[0].x.tensor()).dtype == torch.float32
+
+
+@pytest.mark.parametrize("name", ["mlp", "agem", "ewc", "si", "joint"])
+def test_the_layout_in_memory_decides_nothing(name: str) -> None:
+    """But for the order in which convolutions of either layout sum: float32, some ten steps."""
+    plain, other = taught(name), taught(name, channels_last=True)
+    weight = other.net[0].body.blocks[0].conv1.weight
+    assert weight.is_contiguous(memory_format=torch.channels_last)
+    assert not weight.is_contiguous()
+    torch.testing.assert_close(scores(plain), scores(other), rtol=1e-2, atol=1e-2)
+
+
+@pytest.fixture
+def backend(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """torch.compile with a backend that is quick and counts its calls: no C++ compiler needed."""
+    calls: list[int] = []
+
+    def counting(graph: Any, _inputs: Any) -> Callable[..., Any]:
+        def called(*given: Any) -> Any:
+            calls.append(1)
+            return graph.forward(*given)
+
+        return called
+
+    compiled = functools.partialmethod(nn.Module.compile, backend=counting)
+    monkeypatch.setattr(nn.Module, "compile", compiled)
+    yield calls
+    torch.compiler.reset()
+
+
+def test_a_compiled_trunk_is_the_same_and_compiled_in_training_alone(backend: list[int]) -> None:
+    plain, quick = (
+        trunk_and_head(MLP(trunk="resnet8", images=ImageTraining(compile=c)), SPEC, 0)
+        for c in (False, True)
+    )
+    assert list(plain.state_dict()) == list(quick.state_dict())
+    x = x_of(4)
+    torch.testing.assert_close(plain.eval()(x), quick.eval()(x))
+    torch.testing.assert_close(plain.train()(x[:1]), quick.train()(x[:1]))
+    assert not backend
+    torch.testing.assert_close(plain.train()(x), quick.train()(x))
+    n = len(backend)
+    assert n
+    teacher = copy.deepcopy(quick).eval()
+    torch.testing.assert_close(teacher(x), plain.eval()(x))
+    assert len(backend) == n
+
+
+def test_compiled_learners_learn_the_same(backend: list[int]) -> None:
+    torch.testing.assert_close(scores(taught("lwf")), scores(taught("lwf", compile=True)))
+    assert backend
+
+
+def test_what_cannot_be_compiled_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(_graph: Any, _inputs: Any) -> Any:
+        raise RuntimeError("there is no compiler")
+
+    compiled = functools.partialmethod(nn.Module.compile, backend=failing)
+    monkeypatch.setattr(nn.Module, "compile", compiled)
+    sentence = "torch.compile cannot compile the trunk here .*leave images.compile out"
+    with pytest.raises(UserError, match=sentence):
+        taught("mlp", compile=True)
+    torch.compiler.reset()
+
+
+# --- settings ---
+
+
+@pytest.mark.parametrize("trunk", ["mlp", "linear"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"augment": "timm"},
+        {"frozen": -1},
+        {"weights": "hub"},
+        {"amp": "bf16"},
+        {"channels_last": True},
+        {"compile": True},
+    ],
+)
+def test_trunks_of_vectors_have_no_such_settings(trunk: str, settings: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=rf"er\.images is for trunks of images, .* is '{trunk}'"):
+        learner_class("er")(trunk=trunk, images=ImageTraining(**settings))
+
+
+def test_misspelt_settings_are_refused() -> None:
+    with pytest.raises(
+        UserError, match=r"unknown images\.augment 'crop'\. Did you mean 'crop-flip'"
+    ):
+        ImageTraining(augment="crop")
+    with pytest.raises(UserError, match=r"unknown images\.amp 'fp16'"):
+        ImageTraining(amp="fp16")
+
+
+def test_every_learner_with_a_trunk_has_them() -> None:
+    fields = {n: learner_class(n).__dataclass_fields__ for n in learner_names()}
+    having = {name for name, found in fields.items() if "trunk" in found}
+    assert having == {name for name, found in fields.items() if "images" in found}
+    assert {*ONLINE, *TEACHERS, *OTHERS} <= having
+
+
+def test_the_command_gives_them_to_all_learners_and_the_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pixel_file(tmp_path)
+    file = tmp_path / "w.safetensors"
+    saved(file, ResNet(3, 1))
+    monkeypatch.chdir(tmp_path)
+    given = ["run", "p.h5", "--protocol", "incremental-class", "--set", "protocol.sessions=2"]
+    given += ["--set", "stop.epochs=1", "--set", "offline.mlp.stop.epochs=1", "--out", "runs"]
+    given += ["--jobs", "1", "--quiet", "--weights", "w.safetensors", "--augment", "crop-flip"]
+    both = ["--learner", "finetune,er", "--set", "finetune.images.frozen=2"]
+    assert run(monkeypatch, *given, *both, "--trunk", "resnet8") == 0
+    records = [json.loads(path.read_text()) for path in Path("runs").rglob("record.json")]
+    found = {r["learner"]: r["learner_params"] for r in records}
+    images = {
+        n: p["images"]
+        for n, p in (*found.items(), ("mlp", found["offline"]["mlp"]))
+        if "images" in p
+    }
+    assert {name: i["frozen"] for name, i in images.items()} == {"finetune": 2, "er": 0, "mlp": 0}
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    assert {(i["weights"], i["sha256"], i["augment"]) for i in images.values()} == {
+        ("w.safetensors", digest, "crop-flip")
+    }
+    capsys.readouterr()
+    assert run(monkeypatch, *given, "--learner", "er") == 2
+    assert "er.images is for trunks of images" in capsys.readouterr().err

@@ -1,0 +1,139 @@
+"""Exemplars of a multi-label stream: which labels they keep, whose they are, what they weigh."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from multilabel_streams import N_CLASSES, WIDTH, hierarchy_stream
+from torch import Tensor
+
+from embedbench.errors import UserError
+from embedbench.learning.exemplars import Exemplars
+from embedbench.learning.memory import Memory, exemplar_bytes
+from embedbench.streams.stream import Session, Stream
+
+STREAM = hierarchy_stream()
+
+
+def identity(x: Tensor) -> Tensor:
+    return x
+
+
+def exemplars(stream: Stream = STREAM, seed: int = 0, **settings: Any) -> Exemplars:
+    return Exemplars(Memory(**settings), stream.spec, seed, "cpu")
+
+
+def rows_of(x: Tensor, stream: Stream = STREAM) -> list[int]:
+    """Rows of the stream's table that these samples are."""
+    table = stream.sessions[0].x.table.values
+    return [int(np.flatnonzero((table == v).all(1))[0]) for v in x.numpy()]
+
+
+def labels_given(session: Session) -> dict[int, list[bool]]:
+    return {int(r): y.tolist() for r, y in zip(session.x.rows, session.y, strict=True)}
+
+
+@pytest.mark.parametrize("select", ["herding", "random"])
+@pytest.mark.parametrize("seed", range(3))
+def test_exemplars_keep_the_labels_of_their_session(select: str, seed: int) -> None:
+    stream = hierarchy_stream(n_train=30, seed=seed)
+    held = exemplars(stream, seed, per_class=6, select=select)
+    for session in stream.sessions:
+        held.keep(session, identity)
+    assert held.lists.tolist() == sorted(list(range(N_CLASSES)) * 6)
+    given = [labels_given(s) for s in stream.sessions]
+    session_of = {int(c): t for t, s in enumerate(stream.sessions) for c in s.classes}
+    for row, c, y in zip(rows_of(held.x, stream), held.lists.tolist(), held.y, strict=True):
+        assert y.tolist() == given[session_of[c]][row]
+        assert y[c]
+    # of the superclass's exemplars no one has learned of its subclass since
+    assert held.y[held.lists == 0][:, 1:].sum() == 0
+
+
+def test_a_sample_may_be_kept_twice_under_two_labels() -> None:
+    held = exemplars(per_class=1000, select="random")
+    for session in STREAM.sessions:
+        held.keep(session, identity)
+    rows = np.array(rows_of(held.x))
+    twice = [r for r in set(rows.tolist()) if (rows == r).sum() == 2]
+    assert len(twice) == 5 * 4  # the shared fifth of five subclasses
+    for r in twice:
+        one, two = held.y[torch.from_numpy(rows == r)]
+        assert not (one & two).any()
+        assert int(one.sum() + two.sum()) == 2
+
+
+def test_a_sample_with_two_labels_of_a_session_is_an_exemplar_of_both() -> None:
+    (whole,) = STREAM.whole
+    held = exemplars(per_class=1000, select="random")
+    held.keep(whole, identity)
+    counts = torch.bincount(held.lists).tolist()
+    assert counts == [60, 40, 20, 20, 20, 20, 20, 20]
+    given = labels_given(whole)
+    assert [given[r] for r in rows_of(held.x)] == held.y.tolist()
+
+
+def test_a_fixed_memory_shares_its_places_among_the_classes() -> None:
+    held = exemplars(total=24, select="random")
+    for session, quota in zip(STREAM.sessions, (12, 4, 3, 3), strict=True):
+        before = {c: held.x[held.lists == c] for c in held.classes}
+        held.keep(session, identity)
+        assert set(torch.bincount(held.lists).tolist()) <= {0, quota}
+        assert all(torch.equal(held.x[held.lists == c], x[:quota]) for c, x in before.items())
+
+
+@pytest.mark.parametrize("select", ["all", "reservoir", "balanced"])
+def test_sessions_taken_sample_by_sample(select: str) -> None:
+    held = exemplars(total=40, select=select)
+    offered = []
+    for session in STREAM.sessions:
+        held.take(session)
+        offered += list(labels_given(session).items())
+    found = list(zip(rows_of(held.x), held.y.tolist(), strict=True))
+    if select == "all":
+        assert found == offered  # each with what it was shown with, a shared one twice
+    else:
+        assert len(found) == 40
+        assert all(pair in offered for pair in found)
+    assert held.classes == set(range(N_CLASSES))
+    if select == "balanced":
+        assert set(torch.bincount(held.lists).tolist()) == {5}
+
+
+def test_exemplars_join_a_session_with_their_labels() -> None:
+    held = exemplars(per_class=3)
+    held.keep(STREAM.sessions[0], identity)
+    joined = held.join(STREAM.sessions[1])
+    n = len(STREAM.sessions[1].x)
+    assert len(joined.x) == n + 6
+    assert joined.y.dtype == np.bool_
+    assert np.array_equal(joined.y[:n], STREAM.sessions[1].y)
+    assert joined.y[n:].argmax(1).tolist() == [0, 0, 0, 1, 1, 1]
+    assert torch.equal(joined.x.batch(torch.arange(n, n + 6)), held.x)
+    assert joined.loss_classes is not None
+    assert np.flatnonzero(joined.loss_classes).tolist() == [0, 1, 2, 5, 7]
+
+
+@pytest.mark.parametrize("select", ["herding", "all"])
+def test_bytes_and_state(select: str) -> None:
+    one, two = exemplars(per_class=3, select=select), exemplars(per_class=3, select=select)
+    one.keep(STREAM.sessions[0], identity)
+    state = one.state_dict()
+    size = sum(v.nbytes for v in state.values() if isinstance(v, Tensor))
+    assert one.footprint().total == size == len(one) * exemplar_bytes(WIDTH, n_labels=N_CLASSES)
+    assert exemplar_bytes(WIDTH, n_labels=N_CLASSES) == 4 * WIDTH + 8 + N_CLASSES
+    two.load_state_dict(state)
+    for held in (one, two):
+        held.keep(STREAM.sessions[1], identity)
+    assert torch.equal(one.x, two.x)
+    assert torch.equal(one.y, two.y)
+    assert torch.equal(one.lists, two.lists)
+
+
+def test_a_random_memory_is_refused_for_samples_one_by_one() -> None:
+    held = exemplars(select="random")
+    with pytest.raises(UserError, match=r'memory.select "random" chooses when a session has ended'):
+        held.add(torch.zeros(1, WIDTH), torch.ones(1, N_CLASSES, dtype=torch.bool))

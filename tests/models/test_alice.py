@@ -1,0 +1,190 @@
+"""ALICE: the angular penalty by a plain loop, mixtures and their classes, balanced means."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from few_shot import few_shot_stream
+from numpy.typing import NDArray
+from toy import blobs, context, session
+
+from embedbench.checks.tools import state_bytes
+from embedbench.errors import UserError
+from embedbench.learning.prototypes import UNSEEN
+from embedbench.learning.stop import Stop
+from embedbench.models.alice import ALICE
+from embedbench.runs.runner import run_stream
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import Stream, StreamSpec
+
+GROUPS = [[0, 1, 2, 3], [4, 5], [6]]
+QUICK = Stop(rule="epochs", epochs=2)
+
+
+def started(width: int, n_classes: int, **settings: Any) -> ALICE:
+    learner = ALICE(**{"units": 16, "stop": QUICK, **settings})
+    learner.start(StreamSpec((width,), n_classes), Seeds.of(0), "cpu")
+    return learner
+
+
+def cosine(a: NDArray[Any], b: NDArray[Any]) -> float:
+    return float(a @ b / math.sqrt(a @ a) / math.sqrt(b @ b))
+
+
+# --- the loss ---
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("seed", range(2))
+def test_the_angular_penalty_by_a_naive_loop(seed: int, training: bool) -> None:
+    """Without mixtures; and on validation data, which is not mixed, over their classes too."""
+    learner = started(6, 7, scale=5.0, margin=0.3, mixes=0 if training else 4)
+    base = torch.tensor([1, 2, 5])
+    whole = learner._whole(0 if training else 3).train(training)
+    y = torch.tensor([5, 1, 1, 2])
+    x = torch.from_numpy(blobs(y, 6, seed))
+    found = learner._objective(whole, base, np.random.default_rng(seed))(x, y)
+    phi, theta = (t.detach().double().numpy() for t in (whole.features(x), whole.theta))
+    losses = []
+    for row, own in zip(phi, y.tolist(), strict=True):
+        known = [1, 2, 5] if training else [1, 2, 5, 7, 8, 9]
+        logits = {c: 5 * (cosine(row, theta[c]) - 0.3 * (c == own)) for c in known}
+        losses.append(math.log(sum(map(math.exp, logits.values()))) - logits[own])
+    assert float(found.detach()) == pytest.approx(np.mean(losses), rel=1e-4)
+
+
+# --- mixtures ---
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_mixtures_lie_between_two_classes_and_each_pair_has_a_class(seed: int) -> None:
+    """Sample i is the i-th unit vector, so that a mixture says what it was made from."""
+    classes = [0, 3, 4, 8, 9]
+    y = torch.tensor(classes * 30)
+    learner = started(len(y), 10)
+    x, draws = torch.eye(len(y)), np.random.default_rng(seed)
+    mixed, labels = learner._mixed(x, y, torch.tensor(classes), draws)
+    assert torch.equal(mixed[: len(y)], x)
+    assert torch.equal(labels[: len(y)], y)
+    of_pair: dict[tuple[int, ...], set[int]] = {}
+    shares = []
+    for row, label in zip(mixed[len(y) :], labels[len(y) :], strict=True):
+        parts = row.nonzero().flatten()
+        assert len(parts) == 2
+        assert float(row.sum()) == pytest.approx(1)
+        shares.append(float(row[parts[0]]))
+        pair = tuple(sorted(y[parts].tolist()))
+        of_pair.setdefault(pair, set()).add(int(label))
+    assert all(0.4 <= s <= 0.6 for s in shares)
+    assert np.std(shares) > 0.02
+    assert sorted(of_pair) == list(itertools.combinations(classes, 2))
+    found = [label for own in of_pair.values() for label in own]
+    assert sorted(found) == list(range(10, 20))  # each pair one, and none twice
+    assert len(mixed) == pytest.approx(len(y) * (1 + 4 * 120 / 149), rel=0.05)
+
+
+def test_a_base_session_of_one_class_has_no_mixtures() -> None:
+    learner = started(4, 2)
+    learner.learn(session(blobs([1] * 6, 4, 0), [1] * 6), context())
+    assert learner.scores(torch.zeros(1, 4) + 1).argmax(1).tolist() == [1]
+
+
+# --- means ---
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("shots", [1, 3, 50])
+def test_a_class_is_the_mean_of_the_samples_nearest_its_mean(shots: int, seed: int) -> None:
+    stream = few_shot_stream(GROUPS, seed=seed, spread=1.5)
+    learner = started(8, 7, shots=shots)
+    expected = {}
+    for part in stream.sessions[:2]:
+        learner.learn(part, context())
+        with torch.no_grad():
+            phi = learner.net(part.x.tensor()).double().numpy()
+        for c in part.classes.tolist():
+            own = phi[part.y == c]
+            mean = own.mean(0)
+            ranked = sorted(own, key=lambda row: -cosine(row, mean))
+            expected[c] = np.mean(ranked[:shots], axis=0)
+    kept = learner.prototypes.counts.tolist()
+    assert kept == [min(shots, 20)] * 4 + [min(shots, 5)] * 2 + [0]
+    x = stream.eval_sets[0].x.tensor()
+    found = learner.scores(x)
+    with torch.no_grad():
+        out = learner.net(x).double().numpy()
+    for c, mean in expected.items():
+        for i in range(0, len(x), 7):
+            assert float(found[i, c]) == pytest.approx(cosine(out[i], mean), abs=1e-4)
+    assert (found[:, 6] == UNSEEN).all()
+
+
+def test_only_the_first_session_trains() -> None:
+    stream = few_shot_stream(GROUPS)
+    learner = started(8, 7)
+    before = copy.deepcopy(learner.net.state_dict())
+    assert learner.learn(stream.sessions[0], context())["epochs"] == 2
+    trained = copy.deepcopy(learner.net.state_dict())
+    assert not any(torch.equal(before[k], v) for k, v in trained.items())
+    assert learner.learn(stream.sessions[1], context()) == {}
+    assert all(torch.equal(trained[k], v) for k, v in learner.net.state_dict().items())
+
+
+def closeness(learner: ALICE, stream: Stream) -> float:
+    """Mean cosine of base test samples to their class, less that to the most alike other one."""
+    test = stream.eval_sets[0]
+    found = learner.scores(test.x.tensor())[:, :4]
+    own = torch.from_numpy(np.eye(4, dtype=np.bool_)[test.y])
+    return float((found[own] - found.masked_fill(own, -1).max(1).values).mean())
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_margin_draws_classes_together(seed: int) -> None:
+    stream = few_shot_stream([[0, 1, 2, 3]], seed=seed, spread=0.8)
+    far = {}
+    for margin in (0.0, 0.4):
+        stop = Stop("epochs", epochs=30)
+        learner = started(8, 4, margin=margin, mixes=0, stop=stop, lr=3e-3)
+        learner.learn(stream.sessions[0], context())
+        far[margin] = closeness(learner, stream)
+    assert far[0.4] > far[0.0]
+
+
+# --- whole runs ---
+
+
+@pytest.mark.parametrize(("layers", "mixes", "seed"), [(2, 4, 0), (2, 4, 1), (2, 0, 0), (0, 4, 0)])
+def test_base_and_novel_classes_are_learned_and_every_byte_is_counted(
+    layers: int, mixes: int, seed: int
+) -> None:
+    stream = few_shot_stream(GROUPS, width=16, seed=seed)
+    learner = ALICE(units=32, layers=layers, mixes=mixes)
+    found, logs = run_stream(stream, learner, Seeds.of(seed))
+    right = found.answer[-1] == found.y
+    assert right[found.y < 4].mean() > 0.9
+    assert right[found.y >= 4].mean() > 0.9
+    assert learner.footprint().total == state_bytes(learner.state_dict())
+    weights = {2: 16 * 32 + 32 + 32 * 32 + 32, 0: 0}[layers]  # no head is kept
+    assert learner.footprint()["parameters"] == 4 * weights
+    assert logs[0].footprint == logs[-1].footprint
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"scale": 0.0}, "alice.scale must be finite and above 0, got 0.0"),
+        ({"margin": -0.1}, "alice.margin must be finite and at least 0, got -0.1"),
+        ({"mixes": -1}, "alice.mixes must be at least 0, got -1"),
+        ({"shots": 0}, "alice.shots must be at least 1, got 0"),
+        ({"lr": 0.0}, "alice.lr must be finite and above 0, got 0.0"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        ALICE(**settings)

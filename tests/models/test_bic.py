@@ -1,0 +1,172 @@
+"""BiC: one bias pair a session, its optimum, the hold-out, and the corrected targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+from toy import class_stream, context
+
+from embedbench.errors import UserError
+from embedbench.learning.memory import Memory
+from embedbench.learning.stop import Stop
+from embedbench.models.bic import BiC, fitted_bias
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import Stream
+
+SMALL: dict[str, Any] = {"units": 8, "batch_size": 16, "stop": Stop(rule="epochs", epochs=4)}
+STREAM = class_stream([[0, 1], [2, 3], [4]])
+
+
+def taught(stream: Stream, sessions: int, **settings: Any) -> BiC:
+    learner = BiC(**{**SMALL, **settings})
+    learner.start(stream.spec, Seeds.of(0), "cpu")
+    for part in stream.sessions[:sessions]:
+        learner.learn(part, context())
+    return learner
+
+
+# --- the two numbers ---
+
+
+def penalised(bias: Any, logits: Any, y: Any, new: list[int]) -> float:
+    """Class-balanced cross-entropy and penalty, a sample at a time."""
+    losses: dict[int, list[float]] = {}
+    for z, c in zip(logits, y, strict=True):
+        moved = [bias[0] * v + bias[1] if k in new else v for k, v in enumerate(z)]
+        losses.setdefault(int(c), []).append(np.log(np.sum(np.exp(moved))) - moved[c])
+    mean = float(np.mean([np.mean(v) for v in losses.values()]))
+    return mean + 0.05 * ((bias[0] - 1) ** 2 + bias[1] ** 2)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_pair_is_the_optimum_of_a_balanced_loss(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    y = np.array([0, 0, 0, 0, 1, 1, 2, 2, 2, 3])  # of unequal size: each class counts the same
+    logits = rng.normal(size=(10, 4)) * 2 + np.eye(4)[y]
+    logits[:, 2:] = 1.5 * logits[:, 2:] + 2  # biased to the new classes
+    found = fitted_bias(torch.tensor(logits, dtype=torch.float32), torch.tensor(y), [2, 3])
+    known = minimize(penalised, [1.0, 0.0], args=(logits, y, [2, 3]), tol=1e-10)
+    np.testing.assert_allclose(found.numpy(), known.x, atol=2e-3)
+
+
+def test_a_bias_to_new_classes_is_taken_back() -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(4), 25)
+    fair = rng.normal(size=(100, 4)) + 2 * np.eye(4)[y]
+    biased = fair + np.array([0, 0, 3, 3])
+    alpha, beta = fitted_bias(torch.tensor(biased).float(), torch.tensor(y), [2, 3]).tolist()
+    moved = biased * np.array([1, 1, alpha, alpha]) + np.array([0, 0, beta, beta])
+    assert beta < -0.5
+
+    def right(z: Any) -> float:
+        return float((z.argmax(1) == y).mean())
+
+    assert right(biased) < 0.7 * right(fair)
+    assert right(moved) > 0.95 * right(fair)
+
+
+def test_a_hold_out_that_can_be_separated_has_an_optimum() -> None:
+    logits = torch.tensor([[9.0, -9.0], [-9.0, 9.0]])
+    alpha, beta = fitted_bias(logits, torch.tensor([0, 1]), [1]).tolist()
+    assert alpha == pytest.approx(1, abs=0.01)
+    assert beta == pytest.approx(0, abs=0.01)
+
+
+def test_one_pair_a_session_of_which_only_the_newest_is_fitted() -> None:
+    before = torch.zeros(0, 2)
+    for sessions in (1, 2, 3):
+        learner = taught(STREAM, sessions)
+        assert learner.biases.shape == (sessions, 2)
+        assert torch.equal(learner.biases[:-1], before)
+        before = learner.biases
+    assert before[0].tolist() == [1, 0]  # nothing to correct in the first session
+    assert all(pair.tolist() != [1, 0] for pair in before[1:])
+    assert learner.session_of.tolist() == [0, 0, 1, 1, 2]
+
+
+def test_answers_are_corrected_class_by_class() -> None:
+    learner = taught(STREAM, 3)
+    learner.biases = torch.tensor([[1.0, 0.0], [2.0, -1.0], [0.5, 3.0]])
+    x = STREAM.eval_sets[0].x.tensor()
+    z = learner.net(x).detach()
+    expected = torch.stack([z[:, 0], z[:, 1], 2 * z[:, 2] - 1, 2 * z[:, 3] - 1, z[:, 4] / 2 + 3], 1)
+    torch.testing.assert_close(learner.scores(x), expected)
+
+
+# --- the two stages ---
+
+
+def test_targets_of_distillation_are_the_corrected_old_answers() -> None:
+    """(1 - λ) cross-entropy + λ distillation, a sample at a time, λ = 4/5."""
+    learner = taught(STREAM, 2)
+    learner.biases = torch.tensor([[1.2, 0.3], [0.7, -0.8], [1.0, 0.0]])
+    learner.session_of = torch.tensor([0, 0, 1, 1, 2])
+    alpha = np.array([1.2, 1.2, 0.7, 0.7, 1.0])
+    beta = np.array([0.3, 0.3, -0.8, -0.8, 0.0])
+    x, y = STREAM.sessions[2].x.tensor()[:5], torch.tensor(STREAM.sessions[2].y)[:5]
+    objective = learner._objective([0, 1, 2, 3], [0, 1, 2, 3, 4])
+    old = alpha * learner.net(x).detach().double().numpy() + beta
+    with torch.no_grad():
+        for p in learner.net.parameters():
+            p.mul_(1.3)  # the net learns on; the old answers stay
+    new = alpha * learner.net(x).detach().double().numpy() + beta
+
+    def log_softmax(z: Any) -> Any:
+        return z - np.log(np.sum(np.exp(z)))
+
+    losses = []
+    for z, w, c in zip(new, old, y.tolist(), strict=True):
+        kept = -np.sum(np.exp(log_softmax(w[:4] / 2)) * log_softmax(z[:4] / 2))
+        losses.append(-log_softmax(z)[c] / 5 + kept * 4 / 5)
+    assert objective(x, y).item() == pytest.approx(np.mean(losses), rel=1e-4)
+
+
+@pytest.mark.parametrize(("share", "size"), [(0.1, 1), (0.3, 3)])
+def test_the_hold_out_is_balanced_and_not_trained_on(share: float, size: int) -> None:
+    learner = taught(STREAM, 1, hold_out=share, memory=Memory(per_class=10))
+    joined = learner.exemplars.join(STREAM.sessions[1])
+    rest, held, held_y = learner._hold_out(joined, [0, 1])
+    assert np.bincount(held_y.numpy()).tolist() == [size] * 4
+    assert np.bincount(rest.y).tolist() == [10 - size] * 2 + [20 - size] * 2
+    trained = rest.x.batch(torch.arange(len(rest.x)), "cpu")
+    both = torch.cat([trained, held])
+    order = torch.cat([torch.tensor(rest.y), held_y])
+    every = joined.x.batch(None)
+    where = torch.cdist(both, every).argmin(1)
+    assert sorted(where.tolist()) == list(range(len(every)))  # each sample once
+    assert torch.equal(every[where], both)
+    assert order.tolist() == joined.y[where.numpy()].tolist()
+    log = learner.learn(STREAM.sessions[1], context())
+    assert log["held_out"] == 4 * size
+
+
+def test_a_class_of_one_sample_is_trained_on() -> None:
+    stream = class_stream([[0, 1], [2]], n_train=1)
+    learner = taught(stream, 1)
+    rest, _, held_y = learner._hold_out(learner.exemplars.join(stream.sessions[1]), [0, 1])
+    assert held_y.tolist() == [0, 1]
+    assert rest.y.tolist() == [2]
+
+
+def test_a_class_that_comes_again_keeps_its_pair() -> None:
+    stream = class_stream([[0, 1], [0, 2], [1]])
+    learner = taught(stream, 3)
+    assert learner.session_of.tolist() == [0, 0, 1]
+    assert learner.biases[2].tolist() == [1, 0]  # session 2 introduced no class
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"temperature": 0.0}, "bic.temperature must be finite and above 0, got 0.0"),
+        ({"hold_out": 1.0}, r"bic.hold_out must be in \(0, 1\), got 1.0"),
+        ({"memory": Memory(per_class=0)}, "must not be 0"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        BiC(**settings)

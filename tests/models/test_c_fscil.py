@@ -1,0 +1,228 @@
+"""C-FSCIL: the losses by plain loops, prototypes that part, a projection that follows them."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from few_shot import few_shot_stream
+from numpy.typing import NDArray
+from torch import Tensor
+from toy import blobs, context
+
+from embedbench.checks.tools import state_bytes
+from embedbench.errors import UserError
+from embedbench.learning.prototypes import UNSEEN
+from embedbench.learning.stop import Stop
+from embedbench.models.c_fscil import CFSCIL, crowding, nudged
+from embedbench.runs.runner import run_stream
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import Stream
+
+GROUPS = [[0, 1, 2, 3], [4, 5], [6]]
+QUICK = Stop(rule="epochs", epochs=2)
+
+
+def started(stream: Stream, **settings: Any) -> CFSCIL:
+    learner = CFSCIL(**{"units": 32, "stop": QUICK, **settings})
+    learner.start(stream.spec, Seeds.of(0), "cpu")
+    return learner
+
+
+def taught(stream: Stream, sessions: int, **settings: Any) -> CFSCIL:
+    learner = started(stream, **settings)
+    for part in stream.sessions[:sessions]:
+        learner.learn(part, context())
+    return learner
+
+
+def plain(x: Tensor) -> NDArray[np.float64]:
+    return x.detach().double().numpy()
+
+
+def cosine(a: NDArray[Any], b: NDArray[Any]) -> float:
+    return float(a @ b / math.sqrt(a @ a) / math.sqrt(b @ b))
+
+
+def normal(*shape: int, seed: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+# --- the losses ---
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_crowding_by_a_naive_loop(seed: int) -> None:
+    keys, before = normal(5, 6, seed=seed), normal(5, 6, seed=seed + 9)
+    k, b = plain(keys), plain(before)
+    pairs = [cosine(k[i], k[j]) for i in range(5) for j in range(i)]
+    apart = np.mean([math.exp(4 * c) + math.exp(-4 * c) - 2 for c in pairs])
+    moved = np.mean([1 - cosine(k[i], b[i]) for i in range(5)])
+    assert float(crowding(keys, before)) == pytest.approx(apart + moved, rel=1e-5)
+
+
+def test_one_prototype_is_not_crowded_and_orthogonal_ones_are_not_either() -> None:
+    assert float(crowding(*[normal(1, 6, seed=0)] * 2)) == pytest.approx(0, abs=1e-6)
+    assert float(crowding(torch.eye(3), torch.eye(3))) == 0
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_episode_by_a_naive_loop(seed: int) -> None:
+    stream = few_shot_stream([[1, 4, 2]], seed=seed)
+    learner = started(stream)
+    base = stream.sessions[0]
+    learner.prototypes.add(base)
+    x, y = base.x.tensor()[::7], base.y[::7]
+    weight, bias = map(plain, learner.net.parameters())
+
+    def projected(v: NDArray[Any]) -> NDArray[Any]:
+        return np.tanh(weight @ v + bias)
+
+    def sharp(c: float) -> float:
+        return 1 / (1 + math.exp(-10 * (c - 0.5))) + 1 / (1 + math.exp(-10 * (-c - 0.5)))
+
+    data = plain(base.x.tensor())
+    keys = {c: projected(data[base.y == c].mean(0)) for c in (1, 2, 4)}
+    losses = []
+    for v, own in zip(plain(x), y, strict=True):
+        raw = {c: sharp(cosine(projected(v), k)) for c, k in keys.items()}
+        for c, value in raw.items():
+            p = value / sum(raw.values())
+            losses.append(-math.log(p if c == own else 1 - p))
+    found = learner._episode(x, torch.from_numpy(y))
+    assert float(found.detach()) == pytest.approx(np.mean(losses), rel=1e-4)
+
+
+def test_no_gradient_reaches_the_prototypes_of_an_episode() -> None:
+    """With a memory that goes through a copy of the net the gradients are the same."""
+    stream = few_shot_stream([[0, 1]])
+    learner = started(stream)
+    learner.prototypes.add(stream.sessions[0])
+    x, y = stream.sessions[0].x.tensor()[:6], torch.from_numpy(stream.sessions[0].y[:6])
+    learner._episode(x, y).backward()
+    whole = [p.grad.clone() for p in learner.net.parameters()]
+    fixed, net = copy.deepcopy(learner.net), learner.net
+
+    class Split(torch.nn.Module):
+        """Samples through the net, the memory through the copy."""
+
+        def forward(self, v: Tensor) -> Tensor:
+            return net(v) if v is x else fixed(v)
+
+    net.zero_grad()
+    learner.net = Split()  # type: ignore[assignment]
+    learner._episode(x, y).backward()
+    for p, expected in zip(net.parameters(), whole, strict=True):
+        torch.testing.assert_close(p.grad, expected)
+    assert all(p.grad is None for p in fixed.parameters())
+
+
+# --- what the modes do ---
+
+
+def overlap(keys: NDArray[Any]) -> float:
+    """Mean |cos| of pairs."""
+    unit = keys / np.linalg.norm(keys, axis=1, keepdims=True)
+    n = len(unit)
+    return float(np.abs(unit @ unit.T)[np.triu_indices(n, 1)].mean())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nudged_prototypes_are_almost_orthogonal_and_near_where_they_were(seed: int) -> None:
+    keys = normal(1, 64, seed=seed) + 0.7 * normal(6, 64, seed=seed + 1)  # alike
+    moved = nudged(keys, 100, 0.1)
+    before, after = np.tanh(plain(keys)), np.tanh(plain(moved))
+    assert overlap(before) > 0.4
+    assert overlap(after) < 0.2 * overlap(before)
+    own = [cosine(a, b) for a, b in zip(before, after, strict=True)]
+    other = [cosine(before[i], after[j]) for i in range(6) for j in range(6) if i != j]
+    assert min(own) > max(other)
+    assert not moved.requires_grad
+    assert torch.equal(nudged(keys, 100, 0.1), moved)
+
+
+@pytest.mark.parametrize("mode", [2, 3])
+@pytest.mark.parametrize("seed", range(2))
+def test_the_projection_follows_the_prototypes(mode: int, seed: int) -> None:
+    stream = few_shot_stream(GROUPS, width=16, seed=seed)
+    learner = taught(stream, 2, mode=mode, retrain_lr=0.05)
+    learner.prototypes.add(stream.sessions[2])
+    memory = learner.prototypes.means()
+    keys = learner.net(memory).detach()
+    aims = keys.sign() if mode == 2 else nudged(keys, 100, 0.1)
+    before = torch.cosine_similarity(keys.tanh(), aims.tanh()).mean()
+    learner._align()
+    found = learner.net(memory).detach()
+    after = torch.cosine_similarity(found.tanh(), aims.tanh()).mean()
+    assert after > before + 0.3 * (1 - before)
+    if mode == 3:
+        assert overlap(np.tanh(plain(found))) < overlap(np.tanh(plain(keys)))
+
+
+@pytest.mark.parametrize("mode", [1, 2, 3])
+def test_later_sessions_move_the_projection_in_modes_2_and_3_alone(mode: int) -> None:
+    stream = few_shot_stream(GROUPS)
+    learner = taught(stream, 1, mode=mode)
+    before = copy.deepcopy(learner.net.state_dict())
+    assert learner.learn(stream.sessions[1], context()) == {}
+    same = [torch.equal(before[k], v) for k, v in learner.net.state_dict().items()]
+    assert same == [mode == 1] * 2
+
+
+def test_the_answer_is_the_cosine_to_the_projected_mean() -> None:
+    stream = few_shot_stream(GROUPS)
+    learner = taught(stream, 2)
+    x = stream.eval_sets[1].x.tensor()
+    found = learner.scores(x)
+    assert (found[:, 6] == UNSEEN).all()
+    data = {c: s.x.numpy()[s.y == c] for s in stream.sessions[:2] for c in s.classes.tolist()}
+    out = np.tanh(plain(learner.net(x)))
+    for c, own in data.items():
+        key = np.tanh(plain(learner.net(torch.from_numpy(own.mean(0)))))
+        for i, row in enumerate(out):
+            assert float(found[i, c]) == pytest.approx(cosine(row, key), abs=1e-5)
+
+
+@pytest.mark.parametrize(("mode", "seed"), [(1, 0), (2, 0), (3, 0), (3, 1)])
+def test_base_and_novel_classes_are_learned_and_every_byte_is_counted(mode: int, seed: int) -> None:
+    stream = few_shot_stream(GROUPS, width=16, seed=seed)
+    learner = CFSCIL(units=64, mode=mode)
+    found, logs = run_stream(stream, learner, Seeds.of(seed))
+    right = found.answer[-1] == found.y
+    assert right[found.y < 4].mean() > 0.9
+    assert right[found.y >= 4].mean() > 0.9
+    assert learner.footprint().total == state_bytes(learner.state_dict())
+    assert learner.footprint()["parameters"] == 4 * (16 * 64 + 64)
+    assert logs[0].footprint == logs[-1].footprint
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_base_session_teaches_what_to_leave_out(seed: int) -> None:
+    """Columns of large noise that tell no class: means alone are blurred by them."""
+    stream = few_shot_stream([[0, 1, 2, 3]], width=8, n_base=60, n_test=60, seed=seed)
+    values = stream.sessions[0].x.table.values
+    values[:, 4:] = blobs(np.zeros(len(values), dtype=np.int64), 4, seed, 6.0)
+    right = {}
+    for epochs in (1, 40):
+        learner = taught(stream, 1, mode=1, units=64, lr=0.01, stop=Stop("epochs", epochs=epochs))
+        test = stream.eval_sets[0]
+        answer = learner.scores(test.x.tensor()).argmax(1).numpy()
+        right[epochs] = float((answer == test.y).mean())
+    assert right[40] > max(0.9, right[1] + 0.1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"mode": 4}, "c-fscil.mode must be 1, 2 or 3, got 4"),
+        ({"nudge_lr": 0.0}, "c-fscil.nudge_lr must be above 0, got 0.0"),
+        ({"units": 0}, "c-fscil.units must be at least 1, got 0"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        CFSCIL(**settings)

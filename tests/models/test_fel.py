@@ -1,0 +1,208 @@
+"""FEL: the fixed layer, its winners, gradients through them alone, sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from toy import class_stream, context
+
+from embedbench.errors import UserError
+from embedbench.learning.stop import Stop
+from embedbench.models.fel import FEL, expansion
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import StreamSpec
+
+SMALL: dict[str, Any] = {"units": 24, "fel_units": 20, "k_pos": 3, "k_neg": 2, "batch_size": 8}
+
+
+def started(inputs: int = 6, classes: int = 3, **settings: Any) -> FEL:
+    learner = FEL(**{**SMALL, **settings})
+    learner.start(StreamSpec((inputs,), classes), Seeds.of(0), "cpu")
+    return learner
+
+
+# --- the fixed layer ---
+
+
+@pytest.mark.parametrize(("units", "given", "fan_in"), [(400, 0, 200), (8, 4, 4), (9, 5, 5)])
+def test_half_of_the_connections_excite_and_half_inhibit(
+    units: int, given: int, fan_in: int
+) -> None:
+    for seed in range(3):
+        torch.manual_seed(seed)
+        weights = expansion(units, 50, given)
+        assert weights.shape == (units, 50)
+        assert ((weights > 0).sum(0) == fan_in // 2).all()
+        assert ((weights < 0).sum(0) == fan_in - fan_in // 2).all()
+        size = weights.abs()[weights != 0]
+        torch.testing.assert_close(size, torch.full_like(size, fan_in**-0.5))
+        assert len(torch.unique(weights.T, dim=0)) > 40  # units differ
+
+
+def test_connections_and_signs_are_drawn_evenly() -> None:
+    torch.manual_seed(0)
+    weights = expansion(20, 20_000, 10)
+    for kind in (weights > 0, weights < 0):
+        share = kind.float().mean(1)  # of 20,000 units, a quarter: s.d. .003
+        assert (share - 0.25).abs().max() < 4.5 * (0.25 * 0.75 / 20_000) ** 0.5
+
+
+def test_training_moves_all_but_the_fixed_layer() -> None:
+    learner = started()
+    before = {k: v.clone() for k, v in learner.net.state_dict().items()}
+    learner.learn(class_stream([[0, 1, 2]]).sessions[0], context())
+    moved = {k for k, v in learner.net.state_dict().items() if not torch.equal(v, before[k])}
+    assert moved == {"hidden.weight", "hidden.bias", "head.weight", "head.bias"}
+    assert (before["bias"] == 0).all()
+
+
+# --- winners ---
+
+
+def plain(learner: FEL, row: np.ndarray) -> np.ndarray:
+    """Logits of one sample in NumPy, a unit at a time, float64."""
+    w = {k: v.double().numpy() for k, v in learner.net.state_dict().items()}
+    h = np.maximum(w["hidden.weight"] @ row + w["hidden.bias"], 0)
+    sums = np.array([sum(h[i] * w["expand"][i, j] for i in range(len(h))) for j in range(20)])
+    ranked = sorted(range(20), key=lambda j: sums[j])
+    assert np.diff(sums[ranked]).min() > 1e-6  # winners of equal sums would be arbitrary
+    out = np.zeros(20)
+    for j in ranked[len(ranked) - learner.k_pos :]:
+        out[j] = {"raw": sums[j], "saturate": sums[ranked[-1]], "sign": 1}[learner.value]
+    for j in ranked[: learner.k_neg]:
+        out[j] = {"raw": sums[j], "saturate": sums[ranked[0]], "sign": -1}[learner.value]
+    scores: np.ndarray = w["head.weight"] @ out + w["head.bias"]
+    return scores
+
+
+@pytest.mark.parametrize("value", ["raw", "saturate", "sign"])
+@pytest.mark.parametrize(("k_pos", "k_neg"), [(3, 2), (4, 0), (0, 3), (10, 10)])
+def test_scores_are_the_definition(k_pos: int, k_neg: int, value: str) -> None:
+    learner = started(k_pos=k_pos, k_neg=k_neg, value=value)
+    with torch.no_grad():
+        learner.net.hidden.bias.add_(0.7)  # few units at 0, which make sums equal
+    x = torch.randn(12, 6, generator=torch.Generator().manual_seed(1))
+    found = learner.scores(x).numpy()
+    for row, scores in zip(x.double().numpy(), found, strict=True):
+        np.testing.assert_allclose(scores, plain(learner, row), rtol=1e-4, atol=1e-5)
+
+
+def test_a_sample_by_hand() -> None:
+    """Two first-layer units, six sums ±h, one winner of each kind."""
+    learner = started(inputs=2, classes=2, units=2, fel_units=6, k_pos=1, k_neg=1)
+    net = learner.net
+    fixed = torch.tensor([[1.0, -1, 2, 0, 0.5, 0], [0, 0, 0, 1, 1, -3]])
+    head = torch.arange(12.0).view(2, 6)
+    with torch.no_grad():
+        net.hidden.weight.copy_(torch.eye(2))
+        net.hidden.bias.zero_()
+        net.expand.copy_(fixed)
+        net.head.weight.copy_(head)
+        net.head.bias.copy_(torch.tensor([0.5, -0.5]))
+    x = torch.tensor([[3.0, 1.0], [1.0, -4.0]])
+    # h = (3, 1): sums 3 -3 6 1 2.5 -3 … the largest is unit 2, 6; the smallest unit 1 or 5, -3
+    # h = (1, 0): sums 1 -1 2 0 .5 0: unit 2, 2; unit 1, -1
+    with torch.no_grad():
+        net.expand[1, 5] = -2.0  # unit 5 is -2 at first: no tie
+    expected = {
+        "raw": [[6 * 2 - 3 * 1, 6 * 8 - 3 * 7], [2 * 2 - 1, 2 * 8 - 7]],
+        "saturate": [[6 * 2 - 3 * 1, 6 * 8 - 3 * 7], [2 * 2 - 1, 2 * 8 - 7]],
+        "sign": [[2 - 1, 8 - 7], [2 - 1, 8 - 7]],
+    }
+    for value, scores in expected.items():
+        net.value = value
+        bias = torch.tensor([0.5, -0.5])
+        torch.testing.assert_close(learner.scores(x), torch.tensor(scores).float() + bias)
+
+
+@pytest.mark.parametrize("value", ["raw", "saturate", "sign"])
+def test_the_gradient_goes_through_winners_only_and_straight(value: str) -> None:
+    for seed in range(3):
+        learner = started(value=value)
+        net = learner.net
+        x = torch.randn(9, 6, generator=torch.Generator().manual_seed(seed))
+        out = torch.randn(9, 3, generator=torch.Generator().manual_seed(seed + 100))
+        (net(x) * out).sum().backward()
+        with torch.no_grad():  # ∂/∂sums is head.weightᵀ·out on winners, whatever they put out
+            h = torch.relu(net.hidden(x))
+            sums = h @ net.expand
+            order = sums.argsort(1)
+            wins = torch.zeros_like(sums)
+            wins.scatter_(1, order[:, -3:], 1).scatter_(1, order[:, :2], 1)
+            back = (out @ net.head.weight) * wins @ net.expand.T * (h > 0)
+            expected = back.T @ x
+        assert net.hidden.weight.grad is not None
+        torch.testing.assert_close(net.hidden.weight.grad, expected, rtol=1e-4, atol=1e-5)
+
+
+# --- sessions ---
+
+
+def weights(learner: FEL) -> Tensor:
+    return torch.cat([p.detach().flatten() for p in learner.net.parameters()])
+
+
+def test_the_optimiser_is_fresh_unless_kept() -> None:
+    stream = class_stream([[0, 1], [2]])
+    found = {}
+    for state in ("fresh", "kept"):
+        learner = started(optimiser_state=state, stop=Stop(rule="epochs", epochs=2))
+        for s in stream.sessions:
+            log = learner.learn(s, context())
+        assert log["epochs"] == 2
+        found[state] = learner
+    assert not torch.equal(weights(found["fresh"]), weights(found["kept"]))
+    assert "optimiser" not in found["fresh"].footprint()
+    # Adam: two moments a trained weight, and a step count for each of four tensors
+    trained = found["kept"].footprint()["parameters"]
+    assert found["kept"].footprint()["optimiser"] == 2 * trained + 4 * 4
+
+
+def test_the_init_seed_decides_the_fixed_layer_too() -> None:
+    spec = StreamSpec((6,), 3)
+    layers = []
+    for init, batches in ((1, 1), (1, 2), (2, 1)):
+        learner = FEL(**SMALL)
+        learner.start(spec, Seeds.of(0, init=init, batches=batches), "cpu")
+        layers.append(learner.net.state_dict()["expand"])
+    assert torch.equal(layers[0], layers[1])
+    assert not torch.equal(layers[0], layers[2])
+
+
+# --- sizes and refusals ---
+
+
+@pytest.mark.parametrize(
+    ("inputs", "classes", "fel_units", "megabytes"),
+    [(784, 10, 2000, 4.544), (2048, 200, 1200, 6.164), (1280, 100, 2000, 6.058)],
+)
+def test_sizes(inputs: int, classes: int, fel_units: int, megabytes: float) -> None:
+    """Table 2 counts the fixed matrix dense, with a bias a unit."""
+    learner = FEL(fel_units=fel_units)
+    learner.start(StreamSpec((inputs,), classes), Seeds.of(0), "cpu")
+    held, d, h, f, c = learner.footprint(), inputs, 400, fel_units, classes
+    assert held["fixed"] == 4 * (h * f + f)
+    assert held.total == 4 * (d * h + h + h * f + f + f * c + c)
+    assert abs(held.total / 1e6 - megabytes) <= 0.0005
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"value": "signs"}, "Did you mean 'sign'"),
+        ({"optimiser_state": "keep"}, "unknown fel.optimiser_state 'keep'"),
+        ({"fan_in": 1}, "fel.fan_in must lie in 2 to 400"),
+        ({"fan_in": 401}, "got 401"),
+        ({"k_pos": -1}, "got -1 and 25"),
+        ({"k_pos": 0, "k_neg": 0}, "add up to 1 to 2000"),
+        ({"k_pos": 1500, "k_neg": 501}, "got 1500 and 501"),
+    ],
+)
+def test_refused_settings(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        FEL(**settings)
+    assert message in str(caught.value)

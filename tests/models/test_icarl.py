@@ -1,0 +1,168 @@
+"""iCaRL: its targets, its loss, and the nearest mean of exemplars."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from toy import class_stream, context, session
+
+from embedbench.errors import UserError
+from embedbench.fields import make
+from embedbench.learning.memory import Memory
+from embedbench.learning.net import generator, mlp_net
+from embedbench.learning.stop import Stop
+from embedbench.models.icarl import UNSEEN, ICaRL
+from embedbench.runs.runner import run_stream
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import StreamSpec
+
+SEEDS = Seeds.of(0)
+SMALL: dict[str, Any] = {
+    "units": 8,
+    "batch_size": 8,
+    "lr": 0.02,
+    "optimiser": "sgd",
+    "stop": Stop(rule="epochs", epochs=3),
+}
+
+
+def plain_loss(
+    net: torch.nn.Module, teacher: torch.nn.Module, x: Tensor, y: Tensor, new: list[int],
+    old: list[int],
+) -> Tensor:  # fmt: skip
+    """Binary cross-entropy, a sample and a class at a time."""
+    total = torch.zeros(())
+    for v, label in zip(x, y, strict=True):
+        p = torch.sigmoid(net(v))
+        q = torch.sigmoid(teacher(v)).detach()
+        for c in new:
+            total = total - torch.log(p[c] if c == int(label) else 1 - p[c])
+        for c in old:
+            total = total - q[c] * torch.log(p[c]) - (1 - q[c]) * torch.log(1 - p[c])
+    return total / len(x)
+
+
+def test_old_classes_have_the_old_networks_sigmoids_as_targets() -> None:
+    """Also for exemplars, whose label is one of the old classes; class 4 is not there at all."""
+    learner = ICaRL(**SMALL)
+    learner.start(StreamSpec((6,), 5), SEEDS, "cpu")
+    teacher = copy.deepcopy(learner.net)
+    objective = learner._objective([2, 3], [0, 1])
+    with torch.no_grad():
+        for p in learner.net.parameters():
+            p.add_(0.3 * torch.randn(p.shape, generator=generator(1, 0)))
+    x = torch.randn(12, 6, generator=generator(2, 0))
+    y = torch.arange(12) % 4
+    found = objective(x, y)
+    torch.testing.assert_close(found, plain_loss(learner.net, teacher, x, y, [2, 3], [0, 1]))
+    assert torch.equal(found, objective(x, torch.where(y == 1, 0, y)))  # old labels do not matter
+    assert not torch.equal(found, objective(x, torch.where(y == 3, 2, y)))
+    found.backward()
+    head = learner.net[-1].weight.grad
+    assert (head[4] == 0).all()
+    assert (head[:4].abs().sum(1) > 0).all()
+
+
+def test_the_whole_algorithm_written_plainly() -> None:
+    stream = class_stream([[0, 1], [2], [3, 4]], n_train=10, n_val=0, spread=1.0)
+    learner = ICaRL(memory=Memory(per_class=3), **SMALL)
+    learner.start(stream.spec, SEEDS, "cpu")
+    net = mlp_net(6, 8, 2, 5, SEEDS.init)
+    old: list[int] = []
+    kept_x, kept_y = torch.zeros(0, 6), torch.zeros(0, dtype=torch.int64)
+    for number, s in enumerate(stream.sessions):
+        learner.learn(s, context())
+        new = sorted(set(s.y.tolist()))
+        teacher = copy.deepcopy(net)
+        x = torch.cat([s.x.tensor(), kept_x])
+        y = torch.cat([torch.from_numpy(s.y), kept_y])
+        optimiser = torch.optim.SGD(net.parameters(), lr=0.02, momentum=0.9)
+        draw = generator(SEEDS.batches, number)
+        for _ in range(3):
+            for index in torch.split(torch.randperm(len(y), generator=draw), 8):
+                optimiser.zero_grad()
+                plain_loss(net, teacher, x[index], y[index], new, old).backward()
+                optimiser.step()
+        for c in new:
+            own = s.x.tensor()[torch.from_numpy(s.y) == c]
+            phi = [f / f.norm() for f in net[:-1](own).detach()]
+            mean = torch.stack(phi).mean(0)
+            chosen: list[int] = []
+            for _ in range(3):
+                far = {
+                    i: float((mean - torch.stack([phi[j] for j in [*chosen, i]]).mean(0)).norm())
+                    for i in range(len(own))
+                    if i not in chosen
+                }
+                chosen.append(min(far, key=lambda i: far[i]))
+            kept_x = torch.cat([kept_x, own[chosen]])
+            kept_y = torch.cat([kept_y, torch.full((3,), c)])
+        old += new
+        for p, q in zip(learner.net.parameters(), net.parameters(), strict=True):
+            torch.testing.assert_close(p, q, rtol=1e-3, atol=1e-5)
+        assert torch.equal(learner.exemplars.x, kept_x)
+        assert torch.equal(learner.exemplars.y, kept_y)
+        test = torch.cat([e.x.tensor() for e in stream.eval_sets])
+        scores = learner.scores(test)
+        for v, found in zip(test, scores, strict=True):
+            f = net[:-1](v).detach()
+            f = f / f.norm()
+            far = {}
+            for c in old:
+                phi = [g / g.norm() for g in net[:-1](kept_x[kept_y == c]).detach()]
+                mean = torch.stack(phi).mean(0)
+                far[c] = float((f - mean / mean.norm()).norm())
+            assert int(found.argmax()) == min(far, key=lambda c: far[c])
+
+
+def test_nearest_mean_of_exemplars_by_hand() -> None:
+    """No hidden layer: φ is x. Directions 0° and 90° have their mean at 45° whatever their lengths,
+    180° and 180° at 180°; 110° is 65° from the first and 70° from the second.
+    """
+    learner = ICaRL(layers=0, memory=Memory(select="all"), **SMALL)
+    learner.start(StreamSpec((2,), 3), SEEDS, "cpu")
+    x = np.array([[9, 0], [0, 1], [-1, 0], [-5, 0]], np.float32)
+    learner.learn(session(x, [0, 0, 2, 2]), context())
+    angle = torch.deg2rad(torch.tensor([110.0, 115.0, 45.0]))
+    scores = learner.scores(4 * torch.stack([angle.cos(), angle.sin()], 1))
+    cosine = torch.cos(torch.deg2rad(torch.tensor([[65.0, 70.0], [70.0, 65.0], [0.0, 135.0]])))
+    torch.testing.assert_close(scores[:, [0, 2]], cosine)
+    assert (scores[:, 1] == UNSEEN).all()
+
+
+def test_the_means_follow_the_network() -> None:
+    stream = class_stream([[0, 1], [2, 3]], n_train=12)
+    learner = ICaRL(**SMALL)
+    learner.start(stream.spec, SEEDS, "cpu")
+    learner.learn(stream.sessions[0], context())
+    before = learner.means.clone()
+    learner.learn(stream.sessions[1], context())
+    assert not torch.allclose(before[0], learner.means[0])
+    phi = learner.features(learner.exemplars.x[learner.exemplars.y == 0])
+    torch.testing.assert_close(learner.means[0], phi.mean(0) / phi.mean(0).norm())
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_old_classes_are_kept(seed: int) -> None:
+    stream = class_stream([[0, 1], [2, 3], [4, 5]], n_train=30, width=10)
+    p, _ = run_stream(stream, ICaRL(units=32), Seeds.of(seed))
+    assert float((p.answer[-1] == p.y).mean()) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"memory.per_class": "0"}, "icarl answers with the means of exemplars"),
+        ({"memory.total": "0"}, "icarl answers with the means of exemplars"),
+        ({"memory.select": "reservoir", "memory.total": "9"}, "unknown icarl.memory.select"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, str], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        make(ICaRL, settings, name="icarl")
+    assert message in str(caught.value)

@@ -1,0 +1,149 @@
+"""LUCIR: imprinted vectors, margins by hand, the loss a sample at a time, what stands still."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from toy import class_stream, context
+
+from embedbench.errors import UserError
+from embedbench.learning.memory import Memory
+from embedbench.learning.stop import Stop
+from embedbench.models.lucir import LUCIR, ranking
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import Stream
+
+SMALL: dict[str, Any] = {"units": 8, "batch_size": 16, "stop": Stop(rule="epochs", epochs=4)}
+STREAM = class_stream([[0, 1], [2, 3], [4]])
+
+
+def taught(stream: Stream, sessions: int, **settings: Any) -> LUCIR:
+    learner = LUCIR(**{**SMALL, **settings})
+    learner.start(stream.spec, Seeds.of(0), "cpu")
+    for part in stream.sessions[:sessions]:
+        learner.learn(part, context())
+    return learner
+
+
+def test_margins_by_hand() -> None:
+    cosines = torch.tensor([[0.9, 0.2, 0.7, -0.1], [0.5, 0.3, 0.2, 0.1]])
+    # margin .5, K = 2: .5 - .9 + (.7, .2) = .3, -.2; .5 - .5 + (.3, .2) = .3, .2
+    found = ranking(cosines, torch.tensor([0, 0]), [1, 2, 3], 2, 0.5)
+    assert float(found) == pytest.approx((0.3 + 0 + 0.3 + 0.2) / 4)
+    # a single new class: K can be no more; the other old class does not count
+    found = ranking(cosines, torch.tensor([0, 2]), [3], 2, 0.5)
+    assert float(found) == pytest.approx((0 + (0.5 - 0.2 + 0.1)) / 2)
+
+
+def test_new_vectors_are_imprinted() -> None:
+    """Direction of the mean of unit features, length of the old vectors on average."""
+    learner = taught(STREAM, 1)
+    before = learner.net.theta.detach().clone()
+    learner._imprint(STREAM.sessions[1], [2, 3], [0, 1])
+    theta = learner.net.theta.detach()
+    length = np.mean([np.linalg.norm(before[c].numpy()) for c in (0, 1)])
+    x, y = STREAM.sessions[1].x.tensor(), STREAM.sessions[1].y
+    for c in (2, 3):
+        phi = learner.net.features(x[y == c]).detach().double().numpy()
+        mean = np.mean([row / np.linalg.norm(row) for row in phi], axis=0)
+        expected = length * mean / np.linalg.norm(mean)
+        np.testing.assert_allclose(theta[c].numpy(), expected, rtol=1e-4, atol=1e-6)
+    assert torch.equal(theta[[0, 1, 4]], before[[0, 1, 4]])
+
+
+def test_imprinted_vectors_are_where_learning_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[tuple[list[int], list[int]]] = []
+    monkeypatch.setattr(LUCIR, "_imprint", lambda _, __, new, seen: called.append((new, seen)))
+    taught(class_stream([[0, 1], [1, 2], [3]]), 3)
+    assert called == [([2], [0, 1]), ([3], [0, 1, 2])]
+
+
+@pytest.mark.parametrize("settings", [{}, {"optimiser_state": "kept", "weight_decay": 0.01}])
+def test_vectors_of_old_classes_stand_still(settings: dict[str, Any]) -> None:
+    learner = taught(STREAM, 1, **settings)
+    before = learner.net.theta.detach().clone()
+    learner.learn(STREAM.sessions[1], context())
+    after = learner.net.theta.detach()
+    assert torch.equal(after[:2], before[:2])
+    assert not torch.equal(after[2:4], before[2:4])
+
+
+def test_the_loss_a_sample_at_a_time() -> None:
+    """Cross-entropy of η cos over the classes seen, λ (1 - cos) of features, margins of the old."""
+    learner = taught(STREAM, 2)
+    objective = learner._objective([0, 1], [2, 3], 3.0)
+    old = copy.deepcopy(learner.net)
+    with torch.no_grad():
+        for p in learner.net.parameters():
+            p.add_(0.1 * torch.randn(p.shape, generator=torch.Generator().manual_seed(0)))
+    x = torch.cat([s.x.tensor()[::5] for s in STREAM.sessions[:2]])
+    y = torch.cat([torch.tensor(s.y)[::5] for s in STREAM.sessions[:2]])
+
+    def cosine(a: Any, b: Any) -> float:
+        return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+
+    theta = learner.net.theta.detach().double().numpy()
+    plain, margins = [], []
+    for row, c in zip(x, y.tolist(), strict=True):
+        phi, was = (n.features(row[None])[0].detach().double().numpy() for n in (learner.net, old))
+        cosines = [cosine(phi, t) for t in theta[:4]]
+        logits = [learner.net.eta.item() * v for v in cosines]
+        entropy = math.log(sum(math.exp(z) for z in logits)) - logits[c]
+        plain.append(entropy + 3 * (1 - cosine(phi, was)))
+        if c < 2:
+            margins += [max(0.0, 0.5 - cosines[c] + v) for v in sorted(cosines[2:])[-2:]]
+    assert sum(m > 0 for m in margins) > 0
+    expected = np.mean(plain) + np.mean(margins)
+    assert objective(x, y).item() == pytest.approx(expected, rel=1e-4)
+    alone = y >= 2  # no exemplar in the batch: no margin
+    expected = np.mean(np.array(plain)[alone.numpy()])
+    assert objective(x[alone], y[alone]).item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_lambda_grows_with_the_share_of_old_classes() -> None:
+    learner = LUCIR(**SMALL)
+    learner.start(STREAM.spec, Seeds.of(0), "cpu")
+    found = [learner.learn(s, context())["lam"] for s in STREAM.sessions]
+    assert found == pytest.approx([0, 5 * math.sqrt(2 / 2), 5 * math.sqrt(4 / 1)])
+
+
+def test_features_may_not_turn() -> None:
+    x = STREAM.sessions[0].x.tensor()
+    before = taught(STREAM, 1).net.features(x)
+    turned = []
+    for lam in (0.0, 100.0):
+        after = taught(STREAM, 2, lam=lam, margin=0.0).net.features(x)
+        turned.append((1 - torch.cosine_similarity(before, after).mean()).item())
+    assert turned[1] < 0.3 * turned[0]
+
+
+@pytest.mark.parametrize("layers", [0, 1, 2])
+def test_features_are_linear_at_the_end_and_logits_are_scaled_cosines(layers: int) -> None:
+    learner = taught(STREAM, 1, layers=layers)
+    x = STREAM.eval_sets[0].x.tensor()
+    phi = learner.net.features(x)
+    assert (phi < 0).any()
+    assert phi.shape[1] == (8 if layers else 6)
+    assert (torch.equal(phi, x)) == (layers == 0)
+    cosines = torch.cosine_similarity(phi[:, None], learner.net.theta[None], dim=2)
+    torch.testing.assert_close(learner.scores(x), (learner.net.eta * cosines).detach())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"lam": -1.0}, "lucir.lam must be finite and at least 0, got -1.0"),
+        ({"margin": -0.1}, "lucir.margin must be finite and at least 0, got -0.1"),
+        ({"negatives": 0}, "lucir.negatives must be at least 1, got 0"),
+        ({"eta": 0.0}, "lucir.eta must be finite and above 0, got 0.0"),
+        ({"memory": Memory(total=9, select="balanced")}, "unknown lucir.memory.select"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        LUCIR(**settings)

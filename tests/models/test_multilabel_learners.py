@@ -1,0 +1,402 @@
+"""er, agem, icarl, lucir, bic with label sets: each mechanism by independent code, and learning."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from multilabel_streams import N_CLASSES, hierarchy_stream, plain_pw_js, teach
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
+from toy import class_stream, context
+
+from embedbench.checks.tools import state_bytes
+from embedbench.learning.cosine import CosineNet
+from embedbench.learning.learner import Learner
+from embedbench.learning.memory import Memory
+from embedbench.learning.net import generator, mlp_net
+from embedbench.learning.stop import Stop
+from embedbench.models.agem import AGEM
+from embedbench.models.bic import BiC, fitted_bias
+from embedbench.models.er import ER
+from embedbench.models.icarl import ICaRL
+from embedbench.models.joint import Joint
+from embedbench.models.lucir import LUCIR
+from embedbench.seeds import Seeds
+
+STREAM = hierarchy_stream()
+FEW: dict[str, Any] = {
+    "units": 8,
+    "batch_size": 16,
+    "optimiser": "sgd",
+    "lr": 0.1,
+    "stop": Stop(rule="epochs", epochs=3),
+}
+RANDOM = Memory(per_class=10, select="random")
+
+
+def moved(net: nn.Module, seed: int = 0) -> None:
+    """Push every weight a little."""
+    with torch.no_grad():
+        for k, p in enumerate(net.parameters()):
+            p.add_(0.2 * torch.randn(p.shape, generator=generator(seed, k)))
+
+
+def entropy(logits: Any, targets: Any, classes: list[int]) -> float:
+    """Binary cross-entropy, a sample and a class at a time; the mean."""
+    values = []
+    for z, t in zip(logits.tolist(), targets.tolist(), strict=True):
+        for c in classes:
+            p = 1 / (1 + math.exp(-z[c]))
+            values.append(-t[c] * math.log(p) - (1 - t[c]) * math.log(1 - p))
+    return float(np.mean(values))
+
+
+# --- er ---
+
+
+def test_er_learns_a_session_with_all_its_exemplars_each_epoch() -> None:
+    learner = ER(memory=RANDOM, **FEW)
+    learner.start(STREAM.spec, Seeds.of(0), "cpu")
+    net = mlp_net(10, 8, 2, N_CLASSES, Seeds.of(0).init)
+    for t, s in enumerate(STREAM.sessions):
+        x = torch.cat([s.x.tensor(), learner.exemplars.x])
+        y = torch.cat([torch.from_numpy(s.y), learner.exemplars.y]).float()
+        seen = [c for part in STREAM.sessions[: t + 1] for c in part.classes]
+        learner.learn(s, context())
+        optimiser = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
+        draw = generator(Seeds.of(0).batches, t)
+        for _ in range(3):
+            for index in torch.split(torch.randperm(len(y), generator=draw), 16):
+                p = torch.sigmoid(net(x[index])[:, seen])
+                t_ = y[index][:, seen]
+                optimiser.zero_grad()
+                (-(t_ * p.log() + (1 - t_) * (1 - p).log()).mean()).backward()
+                optimiser.step()
+        for a, b in zip(learner.net.parameters(), net.parameters(), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
+    assert len(learner.exemplars) == 10 * N_CLASSES
+
+
+def test_er_infinite_keeps_every_sample_as_it_was_shown() -> None:
+    learner = ER(memory=Memory(select="all"), **FEW)
+    teach(learner, STREAM.sessions, STREAM.spec)
+    assert len(learner.exemplars) == sum(len(s.x) for s in STREAM.sessions)
+    assert (learner.exemplars.y.sum(1) == 1).all()  # the labels of a shared sample never meet
+
+
+@pytest.mark.parametrize("cls", [ER, AGEM])
+@pytest.mark.parametrize("select", ["random", "reservoir", "balanced", "all"])
+def test_whole_sessions_of_one_label_a_sample(cls: Any, select: str) -> None:
+    stream = class_stream([[0, 1], [2], [3]], n_train=30)
+    memory = Memory(total=40 if select != "all" else None, select=select)
+    learner = cls(units=32, lr=0.1, memory=memory)
+    logs = teach(learner, stream.sessions, stream.spec)
+    assert all(log["stopped"] in ("patience", "epochs") for log in logs)
+    assert len(learner.exemplars) == (120 if select == "all" else 40)
+    right = [
+        float((learner.scores(e.x.tensor()).argmax(1).numpy() == e.y).mean())
+        for e in stream.eval_sets
+    ]
+    assert right[-1] == 1.0
+    if cls is ER:
+        assert np.mean(right) > 0.9
+    assert learner.footprint().total == state_bytes(learner.state_dict())  # a fresh optimiser
+
+
+# --- agem ---
+
+
+def gradient_of(learner: Any) -> Tensor:
+    return torch.cat([p.grad.flatten() for p in learner.net.parameters()])
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_agems_gradient_never_raises_the_loss_on_old_classes(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With all exemplars in the reference batch; its loss is over old classes, g's over new."""
+    stream = hierarchy_stream(seed=seed)
+    learner = AGEM(memory=RANDOM, **{**FEW, "batch_size": 500, "lr": 0.5})
+    teach(learner, stream.sessions[:1], stream.spec, seed)
+    old_x, old_y = learner.exemplars.x.clone(), learner.exemplars.y.float()
+    x, y = stream.sessions[1].x.tensor(), torch.from_numpy(stream.sessions[1].y).float()
+    dots, raw = [], []
+    inner = AGEM._set_gradient
+
+    def by(loss: Tensor) -> Tensor:
+        parts = torch.autograd.grad(loss, list(learner.net.parameters()))
+        return torch.cat([g.flatten() for g in parts])
+
+    def bce(x: Tensor, y: Tensor, classes: list[int]) -> Tensor:
+        z, t = learner.net(x)[:, classes], y[:, classes]
+        return -(t * logsigmoid(z) + (1 - t) * logsigmoid(-z)).mean()
+
+    def watched(self: AGEM, gradient: Tensor) -> None:
+        inner(self, gradient)
+        g, r = by(bce(x, y, [2, 5, 7])), by(bce(old_x, old_y, [0, 1]))
+        expected = g if g @ r >= 0 else g - (g @ r) / (r @ r) * r
+        torch.testing.assert_close(gradient_of(self), expected, rtol=1e-3, atol=1e-6)
+        raw.append(float(g @ r))
+        dots.append(float(gradient_of(self) @ r))
+
+    monkeypatch.setattr(AGEM, "_set_gradient", watched)
+    learner.stop = Stop(rule="epochs", epochs=25)  # type: ignore[misc]  # of this session alone
+    learner.learn(stream.sessions[1], context())
+    assert len(dots) == 25
+    assert min(raw) < 0  # there was something to project
+    assert min(dots) > -1e-6
+
+
+# --- icarl ---
+
+
+@pytest.mark.parametrize("head", ["linear", "cosine"])
+def test_icarls_targets_of_old_classes_are_the_old_networks_for_every_sample(head: str) -> None:
+    learner = ICaRL(head=head, **FEW)
+    learner.start(STREAM.spec, Seeds.of(1), "cpu")
+    teacher = copy.deepcopy(learner.net)
+    objective = learner._objective([2, 5, 7], [0, 1])
+    moved(learner.net)
+    x, y = STREAM.sessions[1].x.tensor()[::4], torch.from_numpy(STREAM.sessions[1].y)[::4]
+    targets = y.float()
+    targets[:, :2] = 1 / (1 + (-teacher(x)[:, :2].detach()).exp())
+    found = objective(x, y)
+    expected = entropy(learner.net(x).detach(), targets, [0, 1, 2, 5, 7])
+    assert found.item() == pytest.approx(expected, rel=1e-4)
+    marked = y.clone()
+    marked[:, 0] = True  # what is said of an old class does not matter, of a new one it does
+    assert torch.equal(objective(x, marked), found)
+    marked[:, 2] = True
+    assert not torch.equal(objective(x, marked), found)
+    found.backward()
+    vectors = learner.net.theta if isinstance(learner.net, CosineNet) else learner.net[-1].weight
+    assert vectors.grad is not None
+    assert (vectors.grad[[3, 4, 6]] == 0).all()
+    assert (vectors.grad[[0, 1, 2, 5, 7]].abs().sum(1) > 0).all()
+
+
+def test_a_cosine_layer_by_hand() -> None:
+    net = CosineNet(2, 8, 0, 3, eta=2.0, seed=0)  # no hidden layer: φ is x
+    net.theta.data = torch.tensor([[3.0, 0.0], [0.0, 0.5], [-1.0, -1.0]])
+    out = net(torch.tensor([[3.0, 4.0], [-2.0, 0.0]]))
+    root = math.sqrt(0.5)
+    expected = torch.tensor([[1.2, 1.6, -2.8 * root], [-2.0, 0.0, 2 * root]])
+    torch.testing.assert_close(out, expected)
+    drawn = CosineNet(4, 100, 1, 500, eta=1.0, seed=0).theta
+    assert drawn.abs().max() <= 0.1
+    assert drawn.abs().mean().item() == pytest.approx(0.05, rel=0.02)  # uniform in ±1/√100
+
+
+def test_eta_is_learned_begins_anew_and_does_not_change_the_answer() -> None:
+    learner = ICaRL(head="cosine", **FEW)
+    begins = []
+    inner = learner._objective
+
+    def watched(new: list[int], old: list[int]) -> Any:
+        loss = inner(new, old)
+        first = True
+
+        def watching(x: Tensor, y: Tensor) -> Tensor:
+            nonlocal first
+            if first:
+                begins.append(learner.net.eta.item())
+                first = False
+            return loss(x, y)
+
+        return watching
+
+    learner._objective = watched  # type: ignore[method-assign]  # watched
+    learner.start(STREAM.spec, Seeds.of(0), "cpu")
+    ends = []
+    for s in STREAM.sessions:
+        learner.learn(s, context())
+        ends.append(learner.net.eta.item())
+    assert begins == [1.0] * 4
+    assert all(abs(e - 1) > 1e-3 for e in ends)
+    x = STREAM.eval_sets[0].x.tensor()
+    assert ((learner.scores(x) > 0) == (learner.net(x) > 0)).all()
+    before = learner.scores(x)
+    learner.net.eta.data.fill_(17.0)
+    assert torch.equal(learner.scores(x), before)
+
+
+def test_logits_answer_where_a_sample_has_one_label_too() -> None:
+    stream = class_stream([[0, 1], [2, 3]], n_train=20)
+    learner = ICaRL(units=16, answer="logits")
+    teach(learner, stream.sessions, stream.spec)
+    x = stream.eval_sets[0].x.tensor()
+    assert torch.equal(learner.scores(x), learner.net(x))
+    means = ICaRL(units=16)
+    teach(means, stream.sessions, stream.spec)
+    assert torch.equal(means.net(x), learner.net(x))
+    assert not torch.equal(means.scores(x), learner.scores(x))
+    assert learner.footprint().total == state_bytes(learner.state_dict())
+
+
+# --- lucir ---
+
+
+def test_lucirs_loss_a_sample_at_a_time() -> None:
+    """Binary cross-entropy of η cos, λ (1 - cos) of features, margins of samples of old labels."""
+    learner = LUCIR(units=8, stop=Stop(rule="epochs", epochs=2))
+    teach(learner, STREAM.sessions[:1], STREAM.spec)
+    objective = learner._objective([0, 1], [2, 5, 7], 3.0)
+    was = copy.deepcopy(learner.net)
+    moved(learner.net)
+    x = torch.cat([STREAM.sessions[1].x.tensor()[::5], learner.exemplars.x[::5]])
+    y = torch.cat([torch.from_numpy(STREAM.sessions[1].y)[::5], learner.exemplars.y[::5]])
+    y[-1, 0] = y[-1, 1] = True  # an exemplar of two old classes has its margins from both
+    y[0, 1] = True  # a sample with a new label is no exemplar
+
+    def cosine(a: Any, b: Any) -> float:
+        return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+
+    theta = learner.net.theta.detach().double().numpy()
+    logits, turned, margins = [], [], []
+    for row, labels in zip(x, y.tolist(), strict=True):
+        phi, old = (n.features(row[None])[0].detach().double().numpy() for n in (learner.net, was))
+        cosines = [cosine(phi, t) for t in theta]
+        logits.append([learner.net.eta.item() * v for v in cosines])
+        turned.append(1 - cosine(phi, old))
+        if any(labels[c] for c in (2, 5, 7)):
+            continue
+        for c in (0, 1):
+            if labels[c]:
+                hard = sorted(cosines[k] for k in (2, 5, 7))[-2:]
+                margins += [max(0.0, 0.5 - cosines[c] + v) for v in hard]
+    assert sum(m > 0 for m in margins) > 2
+    plain = entropy(torch.tensor(logits), y.double(), [0, 1, 2, 5, 7])
+    expected = plain + 3 * np.mean(turned) + np.mean(margins)
+    assert objective(x, y).item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_lucirs_lambda_frozen_vectors_and_imprinting() -> None:
+    learner = LUCIR(units=8, stop=Stop(rule="epochs", epochs=3))
+    learner.start(STREAM.spec, Seeds.of(0), "cpu")
+    lams = []
+    for s in STREAM.sessions:
+        before = learner.net.theta.detach().clone()
+        old = sorted(learner.exemplars.classes)
+        lams.append(learner.learn(s, context())["lam"])
+        assert torch.equal(learner.net.theta.detach()[old], before[old])
+    assert lams == pytest.approx([0, 5 * math.sqrt(2 / 3), 5 * math.sqrt(5 / 2), 5 * math.sqrt(7)])
+    fresh = LUCIR(units=8, stop=Stop(rule="epochs", epochs=3))
+    teach(fresh, STREAM.sessions[:1], STREAM.spec)
+    fresh._imprint(STREAM.sessions[1], [2], [0, 1])
+    x = STREAM.sessions[1].x.tensor()[torch.from_numpy(STREAM.sessions[1].y[:, 2])]
+    phi = fresh.net.features(x).detach()
+    mean = (phi / phi.norm(dim=1, keepdim=True)).mean(0)
+    theta = fresh.net.theta.detach()
+    length = (theta[0].norm() + theta[1].norm()) / 2
+    torch.testing.assert_close(theta[2], length * mean / mean.norm())
+
+
+# --- bic ---
+
+
+def test_bics_two_numbers_minimise_the_binary_cross_entropy() -> None:
+    """Against a grid around them, on logits that were moved by 2."""
+    draw = torch.Generator().manual_seed(0)
+    y = torch.rand(200, 2, generator=draw) < 0.3
+    logits = 2.0 * y - 1 + torch.randn(200, 2, generator=draw) + 2
+    alpha, beta = fitted_bias(logits, y, [0, 1]).tolist()
+
+    def loss(a: float, b: float) -> float:
+        moved = a * logits.double() + b
+        plain = entropy(moved, y.double(), [0, 1])
+        return plain + 0.05 * ((a - 1) ** 2 + b**2)
+
+    best = loss(alpha, beta)
+    assert beta < -1
+    for da in (-0.05, 0, 0.05):
+        for db in (-0.05, 0, 0.05):
+            assert loss(alpha + da, beta + db) >= best - 1e-9
+
+
+def test_bics_targets_hold_out_and_pairs() -> None:
+    learner = BiC(**FEW, memory=Memory(per_class=10), hold_out=0.2)
+    logs = teach(learner, STREAM.sessions[:2], STREAM.spec)
+    assert logs[1]["held_out"] == 2 * 5
+    assert learner.session_of.tolist() == [0, 0, 1, 0, 0, 1, 0, 1]
+    assert learner.biases[0].tolist() == [1, 0]
+    first = learner.biases[1].clone()
+    joined = learner.exemplars.join(STREAM.sessions[2])
+    rest, held, held_y = learner._hold_out(joined, [0, 1, 2, 5, 7])
+    assert held_y.sum(0).tolist() == [2, 2, 2, 2, 0, 2, 2, 2]
+    assert len(rest.x) + len(held) == len(joined.x)
+    learner.biases = torch.tensor([[1.2, 0.3], [0.7, -0.8]])
+    objective = learner._objective([0, 1, 2, 5, 7], [0, 1, 2, 3, 5, 6, 7])
+    x = STREAM.sessions[2].x.tensor()[::5]
+    y = torch.from_numpy(STREAM.sessions[2].y)[::5]
+    scale = torch.tensor([1.2, 1.2, 0.7, 1.2, 1.2, 0.7, 1.2, 0.7])
+    shift = torch.tensor([0.3, 0.3, -0.8, 0.3, 0.3, -0.8, 0.3, -0.8])
+    targets = y.float()
+    targets[:, [0, 1, 2, 5, 7]] = torch.sigmoid(learner.net(x) * scale + shift)[
+        :, [0, 1, 2, 5, 7]
+    ].detach()
+    moved(learner.net)
+    expected = entropy((learner.net(x) * scale + shift).detach(), targets, [0, 1, 2, 3, 5, 6, 7])
+    assert objective(x, y).item() == pytest.approx(expected, rel=1e-4)
+    learner.biases = torch.stack([torch.tensor([1.0, 0.0]), first])
+    learner.learn(STREAM.sessions[2], context())
+    assert torch.equal(learner.biases[1], first)  # an older pair stays
+    assert learner.biases[2].tolist() != [1, 0]
+
+
+# --- learning ---
+
+LONG: dict[str, Any] = {
+    "units": 32,
+    "lr": 0.01,
+    "optimiser": "adam",
+    "batch_size": 32,
+    "stop": Stop(rule="plateau", monitor="pw_js", epochs=30, patience=10, min_steps=0),
+}
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    ("cls", "settings", "least"),
+    [
+        (ER, {"memory": RANDOM}, 0.4),
+        (AGEM, {"memory": RANDOM, "optimiser": "sgd", "lr": 0.3}, 0.15),
+        (ICaRL, {}, 0.7),
+        (ICaRL, {"head": "cosine"}, 0.35),
+        (LUCIR, {}, 0.5),
+        (BiC, {}, 0.7),
+        (Joint, {}, 0.6),
+    ],
+)
+def test_label_sets_are_learned(
+    cls: type[Learner], settings: dict[str, Any], least: float, seed: int
+) -> None:
+    """Fine-tuning is at 1/12 here, half the labels of the last class; chance likewise."""
+    stream = hierarchy_stream(seed=seed)
+    learner = cls(**{**LONG, **settings})
+    teach(learner, stream.sessions, stream.spec, seed)
+    test = stream.eval_sets[0]
+    found = plain_pw_js(learner.scores(test.x.tensor()), test.y, range(N_CLASSES))
+    assert found > least
+    assert learner.footprint().total >= state_bytes(learner.state_dict())
+
+
+def test_online_batches_of_label_sets() -> None:
+    """Through observe: the classes met so far, and no other, are in the loss."""
+    stream = replace(STREAM, observe_batch=10)
+    for cls in (ER, AGEM):
+        learner: Any = cls(units=8)
+        learner.start(stream.spec, Seeds.of(0), "cpu")
+        head = learner.net[-1]
+        start = head.weight.detach().clone()
+        s = stream.sessions[0]
+        for index in torch.split(torch.arange(len(s.x)), 10):
+            learner.observe(s.x.batch(index), torch.from_numpy(s.y)[index])
+        decay = (1 - 0.05 * 1e-4) ** 100  # nothing but the weight decay reached the others
+        assert (head.weight[2:] - start[2:]).abs().max() < 1 - decay
+        assert (head.weight[:2] - start[:2]).abs().max() > 0.01

@@ -1,0 +1,202 @@
+"""NCM, chance and offline: what the conformance suite cannot know about them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.neighbors import NearestCentroid
+from toy import blobs, class_stream, context
+
+from embedbench.errors import UserError
+from embedbench.learning.stop import Stop
+from embedbench.models.chance import Chance
+from embedbench.models.mlp import MLP
+from embedbench.models.ncm import NCM, UNSEEN
+from embedbench.models.offline import Offline
+from embedbench.runs.runner import run_stream
+from embedbench.scores.scoring import score_matrix
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import StreamSpec
+
+# --- NCM ---
+
+
+def ncm(x: np.ndarray, y: np.ndarray, cuts: list[int], metric: str, n_classes: int = 4) -> NCM:
+    """An NCM that saw x in batches cut at `cuts`."""
+    learner = NCM(metric=metric)
+    learner.start(StreamSpec((x.shape[1],), n_classes), Seeds.of(0), "cpu")
+    for part in np.split(np.arange(len(y)), cuts):
+        learner.observe(torch.tensor(x[part]), torch.tensor(y[part]))
+    return learner
+
+
+def data(seed: int, n: int = 40) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n)  # class 3 never comes
+    y[:3] = [0, 1, 2]
+    return blobs(y, 5, seed, spread=1.0), y, blobs(rng.integers(0, 3, 20), 5, seed + 1, spread=1.0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_euclidean_scores_are_minus_squared_distances(seed: int) -> None:
+    x, y, test = data(seed)
+    found = ncm(x, y, [10, 11, 30], "euclidean").scores(torch.tensor(test)).numpy()
+    for c in range(3):
+        mean = x[y == c].astype(np.float64).mean(0)
+        expected = [-sum((row.astype(np.float64) - mean) ** 2) for row in test]
+        np.testing.assert_allclose(found[:, c], expected, rtol=1e-4, atol=1e-4)
+    known = NearestCentroid().fit(x, y).predict(test)
+    np.testing.assert_array_equal(found.argmax(1), known)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_cosine_scores_are_cosines_to_the_mean_of_unit_vectors(seed: int) -> None:
+    x, y, test = data(seed)
+    found = ncm(x, y, [7], "cosine").scores(torch.tensor(test)).numpy()
+    for c in range(3):
+        mean = np.mean([row / np.linalg.norm(row) for row in x[y == c]], axis=0)
+        for i, row in enumerate(test):
+            cosine = row @ mean / np.linalg.norm(row) / np.linalg.norm(mean)
+            assert found[i, c] == pytest.approx(cosine, abs=1e-5)
+    longer = ncm(x, y, [7], "cosine").scores(torch.tensor(test * 50)).numpy()
+    np.testing.assert_allclose(longer, found, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_a_class_without_a_mean_is_finite_and_last(metric: str) -> None:
+    x, y, test = data(0)
+    found = ncm(x, y, [], metric).scores(torch.tensor(test))
+    assert torch.isfinite(found).all()
+    assert (found[:, 3] == UNSEEN).all()
+    assert (found[:, :3].min(1).values > UNSEEN).all()
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_batches_and_order_of_samples_do_not_matter(metric: str) -> None:
+    x, y, test = data(1)
+    shuffled = np.random.default_rng(0).permutation(len(y))
+    whole = ncm(x, y, [], metric).scores(torch.tensor(test))
+    single = ncm(x[shuffled], y[shuffled], list(range(1, len(y))), metric)
+    torch.testing.assert_close(single.scores(torch.tensor(test)), whole, rtol=1e-5, atol=1e-5)
+
+
+def test_ncm_does_not_forget_and_equals_itself_offline() -> None:
+    stream = class_stream([[0, 1], [2], [3]], spread=1.0)
+    in_order, _ = run_stream(stream, NCM(), Seeds.of(0))
+    at_once, _ = run_stream(stream.merged(), NCM(), Seeds.of(0))
+    last = dict(zip(in_order.ids.tolist(), in_order.answer[-1].tolist(), strict=True))
+    assert last == dict(zip(at_once.ids.tolist(), at_once.answer[-1].tolist(), strict=True))
+
+
+def test_ncm_sums_do_not_drift() -> None:
+    # 60,000 samples around .1: a float32 sum would be off in the fourth digit
+    x = np.full((60_000, 1), 0.1, np.float32)
+    learner = ncm(x, np.zeros(60_000, np.int64), list(range(100, 60_000, 100)), "euclidean")
+    assert float(learner.sums[0, 0] / 60_000) == pytest.approx(float(np.float32(0.1)), rel=1e-12)
+
+
+def test_ncm_refuses_other_metrics() -> None:
+    with pytest.raises(UserError, match="Did you mean 'cosine'"):
+        NCM(metric="cosin")
+
+
+# --- chance ---
+
+
+def chance(width: int, n_classes: int, seed: int = 0) -> Chance:
+    learner = Chance()
+    learner.start(StreamSpec((width,), n_classes), Seeds.of(seed), "cpu")
+    return learner
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 10, 100])
+def test_chance_answers_every_class_equally_often(n_classes: int, sparse: bool) -> None:
+    rng = np.random.default_rng(n_classes)
+    n = 20_000
+    x = rng.normal(size=(n, 8)).astype(np.float32)
+    if sparse:  # pixels: few values, mostly 0; and no two samples alike
+        x = np.float32(rng.integers(0, 256, (n, 8)) / 255) * (rng.random((n, 8)) < 0.5)
+        x[:, 0] = np.arange(n, dtype=np.float32)
+    answers = chance(8, n_classes).scores(torch.tensor(x.astype(np.float32))).argmax(1).numpy()
+    counts = np.bincount(answers, minlength=n_classes)
+    expected = n / n_classes
+    z = (counts - expected) / np.sqrt(expected * (1 - 1 / n_classes))
+    assert np.abs(z).max() < 4.5
+    chi_square = (z**2).sum() * (1 - 1 / n_classes)
+    freedom = n_classes - 1
+    assert abs(chi_square - freedom) < 4.5 * np.sqrt(2 * freedom) + 4  # neither more nor less even
+
+
+def test_chance_is_even_within_any_candidates() -> None:
+    x = np.random.default_rng(0).normal(size=(9_000, 4)).astype(np.float32)
+    scores = chance(4, 10).scores(torch.tensor(x)).numpy()
+    for candidates in ([1, 5, 9], [0, 1, 2], [3, 4, 8]):
+        counts = np.bincount(scores[:, candidates].argmax(1), minlength=3)
+        assert np.abs(counts - 3_000).max() < 4.5 * np.sqrt(2_000)
+
+
+def test_chance_scores_are_uncorrelated_between_classes_and_lie_in_range() -> None:
+    x = np.random.default_rng(1).normal(size=(10_000, 4)).astype(np.float32)
+    scores = chance(4, 6).scores(torch.tensor(x)).numpy()
+    assert 0 <= scores.min() < 0.001
+    assert 0.999 < scores.max() < 1
+    correlations = np.corrcoef(scores.T)[np.triu_indices(6, 1)]
+    assert np.abs(correlations).max() < 4.5 / np.sqrt(10_000)
+    assert scores.std() == pytest.approx(1 / np.sqrt(12), abs=0.01)  # uniform on [0, 1)
+
+
+def test_chance_knows_a_sample_by_its_values_alone() -> None:
+    x = torch.randn(50, 4, generator=torch.Generator().manual_seed(0))
+    learner = chance(4, 10)
+    whole = learner.scores(x)
+    parts = torch.cat([learner.scores(part) for part in x.split([1, 9, 40])])
+    assert torch.equal(whole, parts)
+    assert torch.equal(whole[[7, 3]], learner.scores(x[[7, 3]]))
+    strided = torch.cat([x, x], 1)[:, :4]
+    assert torch.equal(whole, learner.scores(strided))
+    for other in (x.flip(1), x + 1e-6):  # a permuted or changed sample is another one
+        same = (learner.scores(other).argmax(1) == whole.argmax(1)).float().mean()
+        assert same < 0.4
+    same = (chance(4, 10, seed=1).scores(x).argmax(1) == whole.argmax(1)).float().mean()
+    assert same < 0.4
+
+
+def test_chance_learns_nothing_and_scores_one_in_the_classes_seen() -> None:
+    stream = class_stream([[0, 1], [2], [3], [4]], n_test=2_000, n_train=2, n_val=1)
+    learner = Chance()
+    p, _ = run_stream(stream, learner, Seeds.of(0))
+    found = score_matrix(p)
+    for m, seen in enumerate([2, 3, 4, 5]):
+        n = 2_000 * seen
+        assert found.pooled[m] == pytest.approx(1 / seen, abs=4.5 * np.sqrt(0.25 / n))
+    assert learner.footprint().total == 0
+
+
+# --- offline ---
+
+
+def test_offline_is_the_mlp_on_the_merged_stream() -> None:
+    stream = class_stream([[0, 1], [2], [3]], spread=1.0)
+    mlp = MLP(units=10, stop=Stop(epochs=20))
+    offline, logs = run_stream(
+        stream, Offline(mlp=MLP(units=10, stop=Stop(epochs=20))), Seeds.of(4)
+    )
+    plain, _ = run_stream(stream.merged(), mlp, Seeds.of(4))
+    assert len(logs) == len(offline.session) == 1
+    for name, value in vars(plain).items():
+        np.testing.assert_array_equal(getattr(offline, name), value)
+
+
+def test_offline_hands_its_state_and_size_on() -> None:
+    stream = class_stream([[0, 1], [2]])
+    a, b = (Offline(mlp=MLP(units=10, stop=Stop(epochs=3))) for _ in range(2))
+    for learner in (a, b):
+        learner.start(stream.spec, Seeds.of(0), "cpu")
+    a.learn(stream.merged().sessions[0], context())
+    x = stream.eval_sets[0].x.tensor()
+    assert not torch.equal(a.scores(x), b.scores(x))
+    b.load_state_dict(a.state_dict())
+    assert torch.equal(a.scores(x), b.scores(x))
+    assert a.footprint() == a.mlp.footprint()

@@ -1,0 +1,475 @@
+"""PathNet: gradients against autograd, the whole algorithm written plainly, freezing, sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from protocol_files import make_file
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from toy import blobs, class_stream, context, session
+
+from embedbench.errors import UserError
+from embedbench.learning.net import generator
+from embedbench.models import pathnet
+from embedbench.models._paths import Contest, path_scores, with_ones
+from embedbench.models.pathnet import PathNet, mutated, path_masks
+from embedbench.protocols.permutation import Permutation
+from embedbench.runs.runner import run_stream
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import Session, Stream, StreamSpec
+
+SMALL: dict[str, Any] = {
+    "modules": 4,
+    "active": 2,
+    "units": 5,
+    "population": 4,
+    "batches": 3,
+    "batch_size": 4,
+    "lr": 0.02,
+    "cap": 7,
+    "patience": 3,
+}
+
+
+def permuted(n_sessions: int, n_val: int = 4, spread: float = 1.0) -> Stream:
+    """Three blobs in every session, seen through another permutation of six columns."""
+    one = class_stream([[0, 1, 2]], n_train=10, n_val=n_val, spread=spread).revealed()
+    first, test = one.sessions[0], one.eval_sets[0]
+    sessions, sets = [first], [test]
+    for t in range(1, n_sessions):
+        columns = np.random.default_rng(t).permutation(6)
+        x, val_x, test_x = (replace(v, columns=columns) for v in (first.x, first.val_x, test.x))
+        sessions.append(replace(first, x=x, val_x=val_x, classes=first.classes[:0], session_id=t))
+        sets.append(replace(test, x=test_x))
+    return replace(one, sessions=tuple(sessions), eval_sets=tuple(sets))
+
+
+def taught(stream: Stream, **settings: Any) -> tuple[PathNet, list[dict[str, Any]]]:
+    learner = PathNet(**{**SMALL, **settings})
+    learner.start(stream.spec, Seeds.of(0), "cpu")
+    return learner, [learner.learn(s, context()) for s in stream.sessions]
+
+
+# --- gradients ---
+
+
+def plain_scores(
+    x: Tensor, modules: Sequence[Sequence[Tensor]], head: Tensor, path: Tensor
+) -> Tensor:
+    """Logits by the definition, a module at a time."""
+    h = x
+    for layer, row in zip(modules, path.tolist(), strict=True):
+        taken = [w for w, used in zip(layer, row, strict=True) if used]
+        h = sum((torch.relu(h @ w[:, :-1].T + w[:, -1]) for w in taken), torch.zeros(()))
+    return h @ head[:, :-1].T + head[:, -1]
+
+
+@pytest.mark.parametrize("frozen_share", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("n_layers", [1, 2, 3])
+@pytest.mark.parametrize("n_paths", [1, 2, 3])
+def test_gradients_are_those_of_autograd(n_paths: int, n_layers: int, frozen_share: float) -> None:
+    for seed in range(4):
+        draw = torch.Generator().manual_seed(seed)
+        widths = [6, *[5] * (n_layers - 1)]
+        modules = [
+            [nn.Parameter(torch.randn(5, f + 1, generator=draw).double()) for _ in range(4)]
+            for f in widths
+        ]
+        head = nn.Parameter(torch.randn(3, 6, generator=draw).double())
+        x, y = torch.randn(7, 6, generator=draw).double(), torch.randint(3, (7,), generator=draw)
+        paths = torch.rand(n_paths, n_layers, 4, generator=draw) < 0.6
+        paths[:, :, 0] = True
+        frozen = torch.rand(n_layers, 4, generator=draw) < frozen_share
+        mask = torch.tensor([0.0, -math.inf, 0.0]).double() if seed == 3 else None
+        y = y.where(y != 1, 0) if seed == 3 else y
+
+        every = [head, *(p for layer in modules for p in layer)]
+        logits = torch.stack([plain_scores(x, modules, head, path) for path in paths])
+        masked = logits if mask is None else logits + mask
+        loss = sum((cross_entropy(m, y) for m in masked), torch.zeros(()))
+        found = torch.autograd.grad(loss, every, allow_unused=True)
+
+        with torch.no_grad():
+            got = Contest(modules, frozen, head, paths).gradients(with_ones(x), y, mask)
+        torch.testing.assert_close(got, masked)
+        expected = iter(found)
+        assert head.grad is not None
+        torch.testing.assert_close(head.grad, next(expected))
+        for k, layer in enumerate(modules):
+            for i, p in enumerate(layer):
+                g = next(expected)
+                if paths[:, k, i].any() and not frozen[k, i]:
+                    assert p.grad is not None
+                    torch.testing.assert_close(p.grad, g)
+                else:
+                    assert p.grad is None
+
+
+def test_path_scores_are_the_definition() -> None:
+    draw = torch.Generator().manual_seed(0)
+    banks = [torch.randn(4, 5, f + 1, generator=draw) for f in (6, 5)]
+    head, x = torch.randn(3, 6, generator=draw), torch.randn(7, 6, generator=draw)
+    path = torch.tensor([[True, False, True, True], [False, True, False, False]])
+    found = path_scores(x, [b[row] for b, row in zip(banks, path, strict=True)], head)
+    torch.testing.assert_close(found, plain_scores(x, [list(b) for b in banks], head, path))
+
+
+# --- genotypes ---
+
+
+def test_a_gene_that_comes_twice_counts_once() -> None:
+    masks = path_masks(torch.tensor([[[1, 1, 3], [0, 2, 1]]]), 4)
+    assert masks.tolist() == [[[False, True, False, True], [True, True, True, False]]]
+
+
+@pytest.mark.parametrize(("layers", "active"), [(2, 5), (3, 4), (1, 2)])
+def test_mutation_moves_one_gene_in_l_times_n_by_at_most_two(layers: int, active: int) -> None:
+    n = 20_000
+    genes = torch.randint(10, (n, layers, active), generator=generator(1, 0))
+    before = genes.clone()
+    after = mutated(genes, 10, generator(0, 0))
+    assert torch.equal(genes, before)
+    assert after.min() >= 0
+    assert after.max() <= 9
+    moves = (after - genes + 5) % 10 - 5  # -5 … 4: the way round the modules that is shorter
+    rate, total = 1 / (layers * active), genes.numel()
+    for move in range(-5, 5):
+        p = {0: 1 - 0.8 * rate, -2: rate / 5, -1: rate / 5, 1: rate / 5, 2: rate / 5}.get(move, 0)
+        count = int((moves == move).sum())
+        assert abs(count - p * total) <= 4.5 * math.sqrt(total * p * (1 - p))
+
+
+# --- the whole algorithm, written plainly ---
+
+
+class Plain:
+    """PathNet a module at a time: an optimiser each, gradients by autograd."""
+
+    def __init__(self, own: PathNet, width: int, n_classes: int) -> None:
+        self.own, self.n_classes = own, n_classes
+        self.widths = [width, *[own.units] * (own.layers - 1)]
+        self.modules: list[list[Tensor]] = [[torch.zeros(0)] * own.modules for _ in self.widths]
+        self.answers: list[tuple[list[set[int]], Tensor]] = []
+        self.scored = 0
+
+    def frozen(self) -> list[set[int]]:
+        return [{i for path, _ in self.answers for i in path[k]} for k in range(self.own.layers)]
+
+    def scores(self, x: Tensor, path: list[set[int]], head: Tensor) -> Tensor:
+        rows = torch.tensor([[i in p for i in range(self.own.modules)] for p in path])
+        return plain_scores(x, self.modules, head, rows)
+
+    def learn(self, s: Session, seeds: Seeds) -> None:
+        own, t = self.own, len(self.answers)
+        init, draw = generator(seeds.init, t), generator(seeds.batches, t)
+
+        def uniform(*shape: int) -> Tensor:
+            return (2 * torch.rand(*shape, generator=init) - 1) / math.sqrt(shape[-1] - 1)
+
+        for k, f in enumerate(self.widths):
+            fresh = uniform(own.modules, own.units, f + 1)
+            for i in set(range(own.modules)) - self.frozen()[k]:
+                self.modules[k][i] = fresh[i].requires_grad_()
+        head = uniform(self.n_classes, own.units + 1).requires_grad_()
+        genes = torch.randint(own.modules, (own.population, own.layers, own.active), generator=init)
+        chosen = torch.randperm(len(s.val_x), generator=draw)[: own.val_samples]
+        val_x, val_y = s.val_x.tensor()[chosen], torch.tensor(s.val_y)[chosen]
+        adams = {
+            w: torch.optim.Adam([w], lr=own.lr)
+            for w in [head, *(w for layer in self.modules for w in layer)]
+        }
+        best, waited = (-1.0, -1.0), 0
+        for _ in range(own.cap):
+            a, b = torch.randperm(own.population, generator=draw)[:2].tolist()
+            paths = [[set(layer) for layer in genes[g].tolist()] for g in (a, b)]
+            if own.contestants == "batched":
+                fitness = self.train(s, paths, head, adams, draw)
+            else:
+                fitness = [self.train(s, [p], head, adams, draw)[0] for p in paths]
+            (winner, loser), won = ((b, a), 1) if fitness[1] > fitness[0] else ((a, b), 0)
+            moved = torch.rand(own.layers, own.active, generator=draw)
+            by = torch.randint(-2, 3, (own.layers, own.active), generator=draw)
+            for k in range(own.layers):
+                for i in range(own.active):
+                    gene = int(genes[winner, k, i])
+                    if moved[k, i] < 1 / (own.layers * own.active):
+                        gene = (gene + int(by[k, i])) % own.modules
+                    genes[loser, k, i] = gene
+            right = self.scores(val_x, paths[won], head).argmax(1) == val_y
+            value = (float(right.float().mean()), fitness[won])
+            self.scored += 1
+            waited += 1
+            if value > best:
+                best, waited = value, 0
+                weights = {(k, i): self.modules[k][i].detach().clone()
+                           for k, p in enumerate(paths[won]) for i in p}  # fmt: skip
+                answer = (paths[won], head.detach().clone())
+            if best == (1.0, 1.0) or waited > own.patience:
+                break
+        for (k, i), w in weights.items():
+            self.modules[k][i] = w
+        self.answers.append(answer)
+
+    def train(
+        self,
+        s: Session,
+        paths: list[list[set[int]]],
+        head: Tensor,
+        adams: dict[Tensor, torch.optim.Adam],
+        draw: torch.Generator,
+    ) -> list[float]:
+        own, n = self.own, len(s.x)
+        order: list[int] = []
+        while len(order) < own.batches * own.batch_size:
+            order += torch.randperm(n, generator=draw).tolist()
+        x, y = s.x.tensor(), torch.tensor(s.y)
+        right = [0] * len(paths)
+        for e in range(own.batches):
+            index = order[e * own.batch_size : (e + 1) * own.batch_size]
+            loss = torch.zeros(())
+            for k, path in enumerate(paths):
+                logits = self.scores(x[index], path, head)
+                loss = loss + cross_entropy(logits, y[index])
+                right[k] += int((logits.argmax(1) == y[index]).sum())
+            frozen = self.frozen()
+            trained = [self.modules[k][i] for k in range(own.layers) for i in range(own.modules)
+                       if i not in frozen[k] and any(i in p[k] for p in paths)]  # fmt: skip
+            found = torch.autograd.grad(loss, [head, *trained])
+            for w, g in zip([head, *trained], found, strict=True):
+                w.grad = g
+                adams[w].step()
+        return [r / (own.batches * own.batch_size) for r in right]
+
+
+@pytest.mark.parametrize("contestants", ["batched", "sequential"])
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_the_algorithm_is_the_plain_one(layers: int, contestants: str) -> None:
+    stream = permuted(4)
+    learner, logs = taught(stream, layers=layers, contestants=contestants)
+    plain = Plain(learner, 6, 3)
+    for s in stream.sessions:
+        plain.learn(s, Seeds.of(0))
+    assert sum(log["tournaments"] for log in logs) == plain.scored
+    found = zip(learner.paths, learner.heads, plain.answers, strict=True)
+    for path, head, (expected, weights) in found:
+        assert [set(row.nonzero()[:, 0].tolist()) for row in path] == expected
+        # Adam's steps do not shrink with the gradient, so rounding in it may grow some hundredfold
+        torch.testing.assert_close(head, weights, rtol=1e-3, atol=1e-4)
+    for bank, layer, frozen in zip(learner.banks, plain.modules, plain.frozen(), strict=True):
+        for i in frozen:
+            torch.testing.assert_close(bank[i], layer[i], rtol=1e-3, atol=1e-4)
+    assert logs[0]["frozen"] != logs[-1]["frozen"]
+
+
+# --- what a session leaves behind ---
+
+
+def test_what_was_learned_never_changes_and_the_rest_is_drawn_anew() -> None:
+    stream = permuted(3)
+    learner = PathNet(**{**SMALL, "modules": 10})
+    learner.start(stream.spec, Seeds.of(0), "cpu")
+    x = stream.eval_sets[0].x.tensor()
+    answers: list[Tensor] = []
+    for t, s in enumerate(stream.sessions):
+        before = [b.clone() for b in learner.banks]
+        frozen = torch.stack(learner.paths).any(0) if t else torch.zeros(2, 10, dtype=torch.bool)
+        learner.learn(s, context())
+        for bank, old, kept in zip(learner.banks, before, frozen, strict=True):
+            assert torch.equal(bank[kept], old[kept])
+            assert (bank[~kept] != old[~kept]).flatten(1).any(1).all()
+        for k, answer in enumerate(answers):
+            assert torch.equal(learner.scores(x, session_id=torch.full((len(x),), k)), answer)
+        answers.append(learner.scores(x, session_id=torch.full((len(x),), t)))
+    assert not torch.equal(answers[0], answers[2])
+
+
+def test_a_full_net_learns_heads_only() -> None:
+    stream = permuted(5, spread=0.3)
+    learner = PathNet(**{**SMALL, "modules": 2, "units": 20, "cap": 40, "batches": 20})
+    learner.start(stream.spec, Seeds.of(0), "cpu")
+    logs, banks = [], []
+    for s in stream.sessions:
+        logs.append(learner.learn(s, context()))
+        banks.append([b.clone() for b in learner.banks])
+    full = [log["frozen"] == [2, 2] for log in logs]
+    assert full[-2]
+    first = full.index(True)
+    assert all(torch.equal(a, b) for a, b in zip(banks[first], banks[-1], strict=True))
+    assert logs[-1]["best"] > 0.6  # of three classes
+
+
+def test_a_session_is_answered_by_its_own_path_and_head() -> None:
+    stream = permuted(2)
+    stream = replace(
+        stream,
+        sessions=tuple(
+            replace(s, session_id=n) for s, n in zip(stream.sessions, (7, 3), strict=True)
+        ),
+    )
+    learner, _ = taught(stream)
+    x = stream.eval_sets[0].x.tensor()[:6]
+    found = learner.scores(x, session_id=torch.tensor([3, 7, 7, 3, 0, 99]))
+    expected = [
+        plain_scores(x, [list(b) for b in learner.banks], head, path)
+        for path, head in zip(learner.paths, learner.heads, strict=True)
+    ]
+    latest = 1  # answers for sessions that were never learned
+    for i, k in enumerate([1, 0, 0, 1, latest, latest]):
+        torch.testing.assert_close(found[i], expected[k][i])
+    assert not torch.allclose(expected[0], expected[1])
+
+
+def test_classes_outside_the_loss_keep_their_head() -> None:
+    labels = np.array([0, 2] * 20)
+    allowed = np.array([True, False, True])
+    data = session(blobs(labels, 6, 0), labels, n_val=8, loss_classes=allowed)
+    learner = PathNet(**SMALL)
+    learner.start(StreamSpec((6,), 3, reveals_session_id=True), Seeds.of(0), "cpu")
+    log = learner.learn(replace(data, session_id=0), context())
+    draw = generator(Seeds.of(0).init, 0)
+    for f in (6, 5):
+        torch.rand(4, 5, f + 1, generator=draw)
+    head = (2 * torch.rand(3, 6, generator=draw) - 1) / math.sqrt(5)
+    changed = ((learner.heads[0] - head).abs() > 1e-6).any(1)
+    assert changed.tolist() == allowed.tolist()
+    assert math.isfinite(log["train_loss"])
+
+
+# --- when a session ends ---
+
+
+def scripted(
+    values: list[tuple[float, float]], monkeypatch: pytest.MonkeyPatch, **settings: Any
+) -> tuple[dict[str, Any], PathNet, list[dict[str, Any]]]:
+    """Learn one session with these (validation, training) accuracies; what stood after each."""
+    left, stood = iter(values), []
+    train = pathnet._Search._train
+
+    def trained(self: Any, paths: Tensor) -> tuple[Tensor, Tensor]:
+        train(self, paths)
+        self.script = next(left)
+        return torch.tensor([0.0, self.script[1]]), torch.ones(2)
+
+    def validated(self: Any, path: Tensor, instead: float) -> float:
+        weights = [[w.clone() for w in layer] for layer in self._weights(path)]
+        stood.append({"path": path.clone(), "weights": weights, "head": self.head.data.clone()})
+        return float(self.script[0])
+
+    monkeypatch.setattr(pathnet._Search, "_train", trained)
+    monkeypatch.setattr(pathnet._Search, "_validate", validated)
+    learner, (log,) = taught(permuted(1), **settings)
+    return log, learner, stood
+
+
+@pytest.mark.parametrize(
+    ("values", "settings", "expected"),
+    [
+        # two tournaments without a new best are borne, not three
+        ([(0.5, 0.5), (0.7, 0.5), (0.6, 0.9), (0.7, 0.5), (0.6, 0.9)], {"patience": 2},
+         (5, 2, "patience")),
+        # equal on validation data: the higher training accuracy is a new best
+        ([(0.7, 0.5), (0.7, 0.6), (0.7, 0.6), (0.7, 0.55)], {"patience": 1}, (4, 2, "patience")),
+        ([(0.5, 0.5), (0.6, 0.5), (0.7, 0.5)], {"cap": 3}, (3, 3, "cap")),
+        ([(0.5, 0.5), (1.0, 0.9), (1.0, 1.0)], {}, (3, 3, "perfect")),
+        ([(0.5, 0.5), (0.4, 0.5)], {"patience": 0}, (2, 1, "patience")),
+    ],
+)  # fmt: skip
+def test_a_session_ends_and_its_best_is_restored(
+    values: list[tuple[float, float]],
+    settings: dict[str, Any],
+    expected: tuple[int, int, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log, learner, stood = scripted(values, monkeypatch, **settings)
+    assert (log["tournaments"], log["kept_tournament"], log["stopped"]) == expected
+    assert log["steps"] == 3 * log["tournaments"]
+    assert log["epochs"] == math.ceil(log["steps"] * 4 / 30)  # batches of 4 from 30 samples
+    assert log["best"] == values[expected[1] - 1][0]
+    kept = stood[expected[1] - 1]
+    assert torch.equal(learner.paths[0], kept["path"])
+    assert torch.equal(learner.heads[0], kept["head"])
+    for bank, row, weights in zip(learner.banks, kept["path"], kept["weights"], strict=True):
+        assert torch.equal(bank[row], torch.stack(weights))
+    assert not torch.equal(stood[0]["head"], stood[-1]["head"])  # restoring is not idle
+
+
+def test_without_validation_data_training_accuracy_decides() -> None:
+    _, (log,) = taught(permuted(1, n_val=0))
+    assert log["monitor"] == "train_accuracy"
+    assert 0 < log["best"] <= 1
+
+
+def test_val_samples_bound_what_scores_the_winner() -> None:
+    stream = permuted(1)
+    for bound, expected in ((5, 5), (12, 12), (99, 12)):
+        learner = PathNet(**{**SMALL, "val_samples": bound})
+        learner.start(stream.spec, Seeds.of(0), "cpu")
+        frozen = torch.zeros(2, 4, dtype=torch.bool)
+        search = pathnet._Search(learner, stream.sessions[0], frozen, torch.zeros(3, 6))
+        assert len(search.val_x) == len(search.val_y) == expected
+        assert len(torch.unique(search.val_x, dim=0)) == expected
+
+
+def test_a_loss_that_is_not_finite_ends_the_session_and_leaves_finite_scores() -> None:
+    stream = permuted(1)
+    learner, (log,) = taught(stream, lr=1e30)
+    assert log["stopped"] == "diverged"
+    x = stream.eval_sets[0].x.tensor()
+    assert learner.scores(x, session_id=torch.zeros(len(x), dtype=torch.long)).isfinite().all()
+
+
+# --- where it runs ---
+
+
+def test_it_is_told_ids_on_permutation_and_refused_on_incremental_class(tmp_path: Path) -> None:
+    stream = Permutation(sessions=3).build([make_file(tmp_path)], seed=0)
+    predictions, logs = run_stream(stream, PathNet(**SMALL), Seeds.of(0))
+    assert len(logs) == 3
+    assert (predictions.answer >= 0).all()
+    with pytest.raises(UserError, match="PathNet has to be told at test which session a sample"):
+        run_stream(class_stream([[0, 1], [2]]), PathNet(**SMALL), Seeds.of(0))
+
+
+# --- sizes and refusals ---
+
+
+@pytest.mark.parametrize(
+    ("inputs", "classes", "megabytes"), [(784, 10, 2.80), (2048, 200, 7.46), (1280, 100, 4.68)]
+)
+def test_sizes(inputs: int, classes: int, megabytes: float) -> None:
+    """Table 2, at ten sessions; and the formula behind it, after each."""
+    learner = PathNet(population=2, batches=1, cap=1)
+    learner.start(StreamSpec((inputs,), classes, reveals_session_id=True), Seeds.of(0), "cpu")
+    data = session(np.zeros((2, inputs)), [0, 1])
+    for t in range(10):
+        learner.learn(replace(data, session_id=t), context())
+        d, c = inputs, classes
+        count = 10 * (80 * d + 80) + 10 * (80 * 80 + 80) + (t + 1) * (80 * c + c)
+        assert learner.footprint()["parameters"] == 4 * count
+    assert abs(learner.footprint()["parameters"] / 1e6 - megabytes) <= 0.005
+    assert learner.footprint()["paths"] == 10 * (2 * 10 + 8)  # a byte a module, and the session id
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"contestants": "batch"}, "Did you mean 'batched'"),
+        ({"population": 1}, "pathnet.population must be at least 2, got 1"),
+        ({"active": 0}, "pathnet.active must be at least 1, got 0"),
+        ({"patience": -1}, "pathnet.patience must be at least 0, got -1"),
+        ({"val_samples": 0}, "pathnet.val_samples must be at least 1, got 0"),
+        ({"lr": math.nan}, "got nan"),
+    ],
+)
+def test_refused_settings(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        PathNet(**settings)
+    assert message in str(caught.value)

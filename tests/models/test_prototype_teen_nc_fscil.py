@@ -1,0 +1,215 @@
+"""Few-shot learners on the final embedding: prototypes by hand, calibration, the simplex."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from few_shot import few_shot_stream
+from numpy.typing import NDArray
+from toy import blobs, context, session
+
+from embedbench.checks.tools import state_bytes
+from embedbench.errors import UserError
+from embedbench.learning.learner import Learner
+from embedbench.learning.prototypes import UNSEEN, Classifier
+from embedbench.learning.stop import Stop
+from embedbench.models.nc_fscil import NCFSCIL, simplex
+from embedbench.models.prototype import Prototype
+from embedbench.models.teen import TEEN
+from embedbench.runs.runner import run_stream
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import StreamSpec
+
+Array = NDArray[Any]
+GROUPS = [[0, 1, 2, 3], [4, 5], [6]]
+
+
+def started(learner: Learner, width: int, n_classes: int) -> Any:
+    learner.start(StreamSpec((width,), n_classes), Seeds.of(0), "cpu")
+    return learner
+
+
+def cosine(a: Array, b: Array) -> float:
+    return float(a @ b / math.sqrt(a @ a) / math.sqrt(b @ b))
+
+
+# --- prototype ---
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_prototype_answers_by_cosine_to_class_means(seed: int) -> None:
+    first, second = np.repeat([0, 2], [7, 4]), np.repeat([1], 3)
+    x, shots = blobs(first, 5, seed, 1.0), blobs(second, 5, seed + 1, 1.0)
+    test = blobs([0, 1, 2, 1], 5, seed + 2, 1.0)
+    learner = started(Prototype(), 5, 4)
+    learner.learn(session(x, first), context())
+    assert (learner.scores(torch.tensor(test))[:, [1, 3]] == UNSEEN).all()
+    learner.learn(session(shots, second), context())
+    found = learner.scores(torch.tensor(test)).numpy()
+    means = {0: x[:7].mean(0), 1: shots.mean(0), 2: x[7:].mean(0)}
+    for c, mean in means.items():
+        for i, row in enumerate(test):
+            assert found[i, c] == pytest.approx(cosine(row, mean), abs=1e-5)
+    assert (found[:, 3] == UNSEEN).all()
+
+
+def test_a_class_that_comes_again_moves_its_mean() -> None:
+    y = np.zeros(12, dtype=np.int64)
+    x = blobs(y, 5, 0, 1.0)
+    once, again = started(Prototype(), 5, 2), started(Prototype(), 5, 2)
+    once.learn(session(x, y), context())
+    for part in (slice(0, 3), slice(3, 12)):
+        again.learn(session(x[part], y[part]), context())
+    torch.testing.assert_close(again.prototypes.rows, once.prototypes.rows)
+
+
+def test_a_trained_classifier_separates_what_means_do_not() -> None:
+    """One feature of large, useless variance: means are blurred, trained weights ignore it."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 60)
+    useless = 8 * rng.normal(size=120) + 2 * (y == 0)  # by chance, 2/8 of a deviation apart
+    x = np.stack([np.where(y == 0, 1.0, -1.0), useless, np.ones(120)], axis=1)
+    x = x.astype(np.float32)
+    right = {}
+    for base in ("means", "trained"):
+        learner = started(Prototype(Classifier(base, epochs=60, batch_size=20, lr=0.02)), 3, 3)
+        learner.learn(session(x, y), context())
+        right[base] = float((learner.scores(torch.tensor(x)).argmax(1).numpy() == y).mean())
+        torch.testing.assert_close(learner.prototypes.rows[:2].norm(dim=1), torch.ones(2))
+        before = learner.prototypes.rows.clone()
+        learner.learn(session(np.eye(3, dtype=np.float32), [2, 2, 0]), context())
+        if base == "trained":
+            assert torch.equal(learner.prototypes.rows[:2], before[:2])  # weights stay
+        expected = torch.tensor([1.0, 1.0, 0.0]) / 2**0.5  # the novel class gets its mean
+        torch.testing.assert_close(learner.prototypes.rows[2], expected)
+    assert right["trained"] > 0.98 > right["means"] + 0.05
+
+
+# --- TEEN ---
+
+
+def test_teen_by_hand_on_three_classes() -> None:
+    """p_0 = (1, 0), p_1 = (0, 1) of the base session, p_2 = (.6, .8) novel; τ = 5, α = .25.
+
+    Weights are e³ and e⁴ over their sum: .26894 and .73106, Δ of length √(.26894² + .73106²) =
+    .77896 points to (.34526, .93850). p_2 becomes .75 (.6, .8) + .25 Δ = (.53631, .83463).
+    """
+    learner = started(TEEN(alpha=0.25, scale=5.0), 2, 3)
+    learner.learn(session(np.array([[2.0, 0], [0, 3.0], [4, 0]]), [0, 1, 0]), context())
+    learner.learn(session(np.array([[3.0, 4.0]]), [2]), context())
+    found = learner.scores(torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
+    length = math.hypot(0.53631, 0.83463)
+    expected = torch.tensor([[1, 0, 0.53631 / length], [0, 1, 0.83463 / length]])
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_teen_is_the_prototype_learner_at_alpha_0_and_the_base_classes_mix_at_1(seed: int) -> None:
+    stream = few_shot_stream(GROUPS, seed=seed, spread=1.0)
+    none, whole, plain = TEEN(alpha=0.0), TEEN(alpha=1.0), Prototype()
+    for learner in (none, whole, plain):
+        run_stream(stream, learner, Seeds.of(0))
+    torch.testing.assert_close(none._calibrated(), plain.prototypes.rows)
+    p = plain.prototypes.rows.double().numpy()
+    for c in (4, 5, 6):
+        weights = np.exp([16 * p[b] @ p[c] for b in range(4)])
+        mixed = sum(w * p[b] for b, w in enumerate(weights))
+        np.testing.assert_allclose(whole._calibrated()[c], mixed / np.linalg.norm(mixed), atol=1e-5)
+    torch.testing.assert_close(whole._calibrated()[:4], plain.prototypes.rows[:4])
+
+
+# --- NC-FSCIL ---
+
+
+@pytest.mark.parametrize(("width", "n"), [(16, 5), (8, 8), (7, 8), (1, 2)])
+@pytest.mark.parametrize("seed", range(2))
+def test_the_frame_is_a_simplex(width: int, n: int, seed: int) -> None:
+    frame = simplex(width, n, torch.Generator().manual_seed(seed)).double()
+    gram = frame.T @ frame
+    expected = torch.full((n, n), -1 / (n - 1), dtype=torch.float64)
+    expected.fill_diagonal_(1.0)
+    torch.testing.assert_close(gram, expected, atol=1e-6, rtol=0)
+
+
+def test_the_frame_is_the_papers_formula_for_some_orthonormal_u() -> None:
+    """E = √(K/(K-1)) U (I - 11ᵀ/K) has a solution U with UᵀU = I, given d ≥ K."""
+    n = 5
+    frame = simplex(9, n, torch.Generator().manual_seed(0)).double()
+    sides, _, turned = torch.linalg.svd(frame, full_matrices=False)
+    u = sides @ turned  # the polar factor
+    torch.testing.assert_close(u.T @ u, torch.eye(n, dtype=torch.float64))
+    centred = torch.eye(n, dtype=torch.float64) - 1 / n
+    torch.testing.assert_close((n / (n - 1)) ** 0.5 * u @ centred, frame, atol=1e-6, rtol=0)
+
+
+def test_too_few_outputs_are_refused() -> None:
+    with pytest.raises(UserError, match=r"needs d ≥ 7 outputs for 8 classes, got 6"):
+        started(NCFSCIL(), 6, 8)
+    started(NCFSCIL(outputs=7), 6, 8)
+
+
+def test_the_dot_regression_loss_by_a_naive_loop() -> None:
+    learner = started(NCFSCIL(units=8), 6, 4)
+    y = torch.tensor([0, 3, 3, 1])
+    x = torch.tensor(blobs(y.numpy(), 6, 0))
+    with torch.no_grad():
+        out = learner.net(x).double().numpy()
+        expected = [
+            0.5 * (cosine(f, learner.frame[:, c].double().numpy()) - 1) ** 2
+            for f, c in zip(out, y.tolist(), strict=True)
+        ]
+        assert float(learner._loss(x, y)) == pytest.approx(np.mean(expected), rel=1e-4)
+
+
+def test_later_sessions_train_on_their_samples_and_one_mean_of_each_class_before() -> None:
+    stream = few_shot_stream(GROUPS, shots=3)
+    learner = started(NCFSCIL(units=8, stop=Stop(rule="epochs", epochs=1)), 8, 7)
+    base, novel = stream.sessions[:2]
+    learner.learn(base, context())
+    joined = learner._joined(novel)
+    assert joined.y.tolist() == [4, 4, 4, 5, 5, 5, 0, 1, 2, 3]
+    x = joined.x.batch(None)
+    torch.testing.assert_close(x[:6], novel.x.tensor())
+    for c in range(4):
+        expected = base.x.tensor()[torch.from_numpy(base.y) == c].mean(0)
+        torch.testing.assert_close(x[6 + c], expected)
+
+
+# --- all of them ---
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    "learner",
+    [Prototype(), Prototype(Classifier("trained")), TEEN(), NCFSCIL(units=64)],
+    ids=["prototype", "trained", "teen", "nc-fscil"],
+)
+def test_novel_and_base_classes_are_learned_and_every_byte_is_counted(
+    learner: Learner, seed: int
+) -> None:
+    stream = few_shot_stream(GROUPS, width=16, seed=seed)
+    found, logs = run_stream(stream, learner, Seeds.of(seed))
+    right = found.answer[-1] == found.y
+    assert right[found.y < 4].mean() > 0.9
+    assert right[found.y >= 4].mean() > 0.9
+    assert learner.footprint().total == state_bytes(learner.state_dict())
+    assert logs[0].footprint == logs[-1].footprint  # nothing grows with the sessions
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: TEEN(alpha=1.5), r"teen.alpha must be in \[0, 1\], got 1.5"),
+        (lambda: TEEN(scale=0.0), "teen.scale must be above 0, got 0.0"),
+        (lambda: Classifier(base="train"), "Did you mean 'trained'"),
+        (lambda: Classifier(epochs=0), "classifier.epochs must be above 0, got 0"),
+        (lambda: NCFSCIL(lr=0.0), "nc-fscil.lr must be finite and above 0"),
+    ],
+)
+def test_bad_settings_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        make()

@@ -1,0 +1,123 @@
+"""RanPAC: ridge regression in closed form, the choice of λ, sessions that add up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import Ridge
+from toy import blobs, class_stream, context, session
+
+from embedbench.errors import UserError
+from embedbench.learning.net import generator
+from embedbench.models.ranpac import LAMBDAS, RanPAC
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import Session, StreamSpec
+
+
+def started(width: int = 6, n_classes: int = 3, **settings: Any) -> RanPAC:
+    learner = RanPAC(**{"projections": 40, **settings})
+    learner.start(StreamSpec((width,), n_classes), Seeds.of(0), "cpu")
+    return learner
+
+
+def projected(learner: RanPAC, x: torch.Tensor) -> np.ndarray[Any, Any]:
+    """h = ReLU(x P), float64."""
+    return np.maximum(x.double().numpy() @ learner.projection.double().numpy(), 0)
+
+
+@pytest.mark.parametrize("lam", [1e-2, 1.0, 1e3])
+@pytest.mark.parametrize("seed", range(3))
+def test_it_is_ridge_regression_on_all_sessions(seed: int, lam: float) -> None:
+    stream = class_stream([[0, 1], [2], [3]], seed=seed, spread=1.0)
+    learner = started(n_classes=4, lam=lam)
+    for part in stream.sessions:
+        assert learner.learn(part, context())["lam"] == lam
+    h = np.concatenate([projected(learner, s.x.tensor()) for s in stream.sessions])
+    y = np.concatenate([s.y for s in stream.sessions])
+    known = Ridge(alpha=lam, fit_intercept=False, solver="cholesky").fit(h, np.eye(4)[y])
+    test = stream.eval_sets[2].x.tensor()
+    expected = known.predict(projected(learner, test))
+    np.testing.assert_allclose(learner.scores(test).numpy(), expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("projections", [12, 40])  # fewer and more than the 24 fitted samples
+@pytest.mark.parametrize("seed", range(3))
+def test_lambda_has_the_least_squared_error_on_a_fifth(seed: int, projections: int) -> None:
+    y = np.resize([0, 1, 2], 30)
+    given = session(blobs(y, 6, seed, spread=2.0), y)
+    learner = started(projections=projections)
+    log = learner.learn(given, context())
+    order = torch.randperm(30, generator=generator(Seeds.of(0).batches, 0)).numpy()
+    h, true = projected(learner, given.x.tensor())[order], np.eye(3)[y[order]]
+    errors = []
+    for lam in LAMBDAS:
+        if lam < 1e-3:  # singular to the oracle's precision
+            continue
+        gram = h[:24].T @ h[:24] + lam * np.eye(projections)
+        w = np.linalg.solve(gram, h[:24].T @ true[:24])
+        errors.append(np.mean((h[24:] @ w - true[24:]) ** 2))
+    np.testing.assert_allclose(log["validation_mse"][-len(errors) :], errors, rtol=1e-3)
+    assert log["lam"] == LAMBDAS[int(np.argmin(log["validation_mse"]))]
+    assert log["lam"] >= 1e-3  # noise: so that the least is among those compared
+
+
+def test_lambda_is_picked_anew_in_each_session_from_its_own_data() -> None:
+    y = np.resize([0, 1, 2], 60)
+    easy, hard = (session(blobs(y, 6, 0, spread=s), y) for s in (0.01, 3.0))
+    learner = started()
+    first, second = learner.learn(easy, context()), learner.learn(hard, context())
+    assert first["lam"] < second["lam"]
+    other = started()
+    other.learn(hard, context())
+    assert other.learn(hard, context())["lam"] == second["lam"]  # what came before is no matter
+
+
+def one_sample(y: int) -> Session:
+    return session(np.ones((1, 6), dtype=np.float32), [y])
+
+
+def test_a_session_of_one_sample_keeps_lambda() -> None:
+    learner = started()
+    y = np.resize([0, 1, 2], 30)
+    before = learner.learn(session(blobs(y, 6, 0, spread=2.0), y), context())["lam"]
+    assert before != 1.0
+    assert learner.learn(one_sample(2), context()) == {"lam": before}
+    assert started().learn(one_sample(2), context()) == {"lam": 1.0}
+
+
+def test_lambda_rises_until_the_sum_can_be_factored() -> None:
+    learner = started(lam=0.0)
+    assert learner.learn(one_sample(1), context())["lam"] >= LAMBDAS[0]  # G has rank 1
+    assert torch.isfinite(learner.scores(torch.ones(1, 6))).all()
+    y = np.resize([0, 1, 2], 90)
+    assert learner.learn(session(blobs(y, 6, 0, spread=2.0), y), context())["lam"] == 0.0
+
+
+def test_moments_do_not_depend_on_the_order_of_samples_or_on_chosen_lambda() -> None:
+    y = np.resize([0, 1, 2], 30)
+    given = session(blobs(y, 6, 0), y)
+    back = replace(given, x=replace(given.x, rows=given.x.rows[::-1].copy()), y=y[::-1].copy())
+    one, other = started(), started(lam=5.0)
+    one.learn(given, context())
+    other.learn(back, context())
+    torch.testing.assert_close(one.gram, other.gram)
+    torch.testing.assert_close(one.targets, other.targets)
+    h = projected(one, given.x.tensor())
+    np.testing.assert_allclose(one.gram.numpy(), h.T @ h, rtol=1e-5)
+    np.testing.assert_allclose(one.targets.numpy(), h.T @ np.eye(3)[y], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"projections": 0}, "ranpac.projections must be at least 1, got 0"),
+        ({"lam": -1.0}, "ranpac.lam must be finite and at least 0, got -1.0"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        RanPAC(**settings)

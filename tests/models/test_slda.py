@@ -1,0 +1,158 @@
+"""SLDA: against LDA in closed form, the published updates one by one, OAS, and frozen Σ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from sklearn.covariance import OAS
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from toy import blobs
+
+from embedbench.errors import UserError
+from embedbench.models import slda
+from embedbench.models.slda import SLDA, UNSEEN
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import StreamSpec
+
+Array = NDArray[Any]
+
+
+def taught(x: Array, y: Array, cuts: list[int], n_classes: int = 4, **settings: Any) -> SLDA:
+    """An SLDA that saw x in batches cut at `cuts`, ready to answer."""
+    learner = SLDA(**settings)
+    learner.start(StreamSpec((x.shape[1],), n_classes), Seeds.of(0), "cpu")
+    for part in np.split(np.arange(len(y)), cuts):
+        learner.observe(torch.tensor(x[part]), torch.tensor(y[part]))
+    learner.prepare()
+    return learner
+
+
+def data(seed: int, n: int = 60) -> tuple[Array, Array, Array]:
+    """Samples of three classes (class 3 never comes) whose covariance is no multiple of I."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n)
+    mix = rng.normal(size=(5, 5)).astype(np.float32)
+    x, test = (blobs(k, 5, seed + i, spread=1.0) @ mix for i, k in enumerate((y, y[:20])))
+    return x, y, test
+
+
+def plain(x: Array, y: Array, weight: str, sigma: Array | None = None, n: int = 0) -> Array:
+    """Σ by the updates of one sample at a time, float64."""
+    width = x.shape[1]
+    sigma = np.zeros((width, width)) if sigma is None else sigma
+    means, counts = np.zeros((4, width)), np.zeros(4)
+    for row, c in zip(x.astype(np.float64), y, strict=True):
+        away = row - means[c]
+        share = counts[c] / (counts[c] + 1) if weight == "class" else n / (n + 1)
+        sigma = (n * sigma + share * np.outer(away, away)) / (n + 1)
+        means[c] = (counts[c] * means[c] + row) / (counts[c] + 1)
+        counts[c] += 1
+        n += 1
+    return sigma
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_it_is_lda_in_closed_form(seed: int) -> None:
+    """The discriminants of maximum likelihood and equal priors, whatever the order and batches."""
+    x, y, test = data(seed)
+    found = taught(x, y, [1, 20, 21, 40], shrinkage=1e-9).scores(torch.tensor(test)).numpy()
+    means = np.stack([x[y == c].astype(np.float64).mean(0) for c in range(3)])
+    centred = x - means[y]
+    inverse = np.linalg.inv(centred.T @ centred / len(y))  # covariance within classes
+    expected = test @ inverse @ means.T - 0.5 * np.einsum("cd,de,ce->c", means, inverse, means)
+    np.testing.assert_allclose(found[:, :3], expected, rtol=1e-4, atol=1e-3)
+    known = LinearDiscriminantAnalysis(solver="lsqr", priors=[1 / 3] * 3).fit(x, y).predict(test)
+    np.testing.assert_array_equal(found.argmax(1), known)
+    assert (found[:, 3] <= UNSEEN / 2).all()
+
+
+@pytest.mark.parametrize("weight", ["class", "published"])
+@pytest.mark.parametrize("seed", range(3))
+def test_batches_equal_one_sample_at_a_time(
+    seed: int, weight: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slda, "BLOCK", 16)  # the first batch is cut in two
+    x, y, _ = data(seed)
+    learner = taught(x, y, [30, 31, 50], weight=weight)
+    expected = plain(x, y, weight)
+    np.testing.assert_allclose(learner.scatter.numpy() / len(y), expected, atol=1e-9)
+    if weight == "published":  # a class's first sample adds x xᵀ, unless it is the very first
+        assert not np.allclose(expected, plain(x, y, "class"), rtol=0.01)
+
+
+@pytest.mark.parametrize("shrinkage", [1e-4, 0.3, 1.0])
+def test_shrinkage_mixes_the_covariance_with_the_identity(shrinkage: float) -> None:
+    x, y, test = data(0)
+    learner = taught(x, y, [], shrinkage=shrinkage)
+    sigma = (1 - shrinkage) * plain(x, y, "class") + shrinkage * np.eye(5)
+    mean = x[y == 1].astype(np.float64).mean(0)
+    expected = test @ np.linalg.solve(sigma, mean) - 0.5 * mean @ np.linalg.solve(sigma, mean)
+    np.testing.assert_allclose(
+        learner.scores(torch.tensor(test))[:, 1].numpy(), expected, rtol=1e-4, atol=1e-3
+    )
+
+
+@pytest.mark.parametrize("weight", ["class", "published"])
+@pytest.mark.parametrize("seed", range(3))
+def test_base_samples_are_shrunk_by_oas_and_learning_goes_on(seed: int, weight: str) -> None:
+    x, y, _ = data(seed)
+    base, rest = slice(0, 25), slice(25, None)
+    for cuts in ([], [7, 25], [24, 26]):
+        learner = taught(x[base], y[base], [c for c in cuts if c < 25], base_samples=25)
+        means = np.stack([x[base][y[base] == c].mean(0) for c in range(3)])
+        known = OAS(assume_centered=True).fit((x[base] - means[y[base]]).astype(np.float64))
+        np.testing.assert_allclose(learner.scatter.numpy() / 25, known.covariance_, rtol=1e-5)
+    whole = taught(x, y, [10], base_samples=25, weight=weight)
+    sigma = taught(x[base], y[base], [], base_samples=25, weight=weight).scatter.numpy() / 25
+    means, counts = np.zeros((4, 5)), np.zeros(4)
+    for row, c in zip(x[base].astype(np.float64), y[base], strict=True):
+        means[c] += row
+        counts[c] += 1
+    means[:3] /= counts[:3, None]
+    n = 25
+    for row, c in zip(x[rest].astype(np.float64), y[rest], strict=True):
+        away = row - means[c]
+        share = counts[c] / (counts[c] + 1) if weight == "class" else n / (n + 1)
+        sigma = (n * sigma + share * np.outer(away, away)) / (n + 1)
+        means[c] = (counts[c] * means[c] + row) / (counts[c] + 1)
+        counts[c], n = counts[c] + 1, n + 1
+    np.testing.assert_allclose(whole.scatter.numpy() / len(y), sigma, atol=1e-9)
+
+
+def test_a_frozen_covariance_stays_while_means_move() -> None:
+    x, y, test = data(1)
+    frozen = taught(x, y, [10, 40], base_samples=25, freeze=True)
+    base = taught(x[:25], y[:25], [], base_samples=25)
+    np.testing.assert_allclose(frozen.scatter.numpy(), base.scatter.numpy(), rtol=1e-9)
+    assert int(frozen.counts.sum()) == len(y)
+    sigma = base.scatter.numpy() / 25 * (1 - 1e-4) + 1e-4 * np.eye(5)  # n stays 25, too
+    mean = x[y == 0].astype(np.float64).mean(0)
+    expected = test @ np.linalg.solve(sigma, mean) - 0.5 * mean @ np.linalg.solve(sigma, mean)
+    found = frozen.scores(torch.tensor(test))[:, 0].numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+
+
+def test_oas_of_what_has_no_direction_is_that() -> None:
+    """Nothing varies in the base session: no division by zero, Σ is 0 and ε I is left."""
+    x = np.ones((6, 5), dtype=np.float32)
+    learner = taught(x, np.array([0, 1, 2, 0, 1, 2]), [], base_samples=6)
+    assert not learner.scatter.any()
+    assert torch.isfinite(learner.scores(torch.tensor(x))).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"weight": "classes"}, "Did you mean 'class'"),
+        ({"shrinkage": 0.0}, r"slda.shrinkage must be in \(0, 1\], got 0.0"),
+        ({"base_samples": -1}, "slda.base_samples must be at least 0, got -1"),
+        ({"freeze": True}, "slda.freeze needs slda.base_samples"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        SLDA(**settings)

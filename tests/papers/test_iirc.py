@@ -1,0 +1,318 @@
+"""The reproduction of IIRC: published values, data, tables, statements and figures of made runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from reproduce_files import blob_file
+
+from embedbench.errors import UserError
+from embedbench.papers.iirc.paper import TABLES, planned
+from embedbench.papers.iirc.runs import BUFFERS, LEARNERS, OFFICIAL, VARIANTS, Data, Runs, find_data
+from embedbench.papers.iirc.tables import statements, table5, table6
+from embedbench.papers.table import Table, published, save, table_text
+from embedbench.reports.plots import Curve, _draw_curve, curve_plot
+from embedbench.scores.label_sets import LabelSets, pack
+from embedbench.scores.record import Record
+
+PUBLISHED = published("iirc")["tables"]
+NAMES = ("bear", "bus", "polar bear", "brown bear")
+
+
+# --- the published tables ---
+
+
+def test_every_cell_of_tables_5_to_7_is_there() -> None:
+    five = ["er", "icarl-cnn", "icarl-norm", "lucir"]
+    learners = {
+        "5": [*five, "agem", "incremental-joint", "er-infinite"],
+        "6": [*five, "incremental-joint"],
+        "7": five,
+    }
+    for number, sessions in (("5", 22), ("6", 10), ("7", 35)):
+        rows = PUBLISHED[number]
+        assert [row["task"] for row in rows] == list(range(sessions))
+        for row in rows:
+            last = ["joint"] if (number, row["task"]) == ("7", 34) else []
+            assert list(row["pw_js"]) == list(row["sd"]) == [*learners[number], *last]
+            assert all(0 < v < 1 for v in row["pw_js"].values())
+            assert all(0 < v < 0.2 for v in row["sd"].values())
+
+
+@pytest.mark.parametrize(
+    ("table", "learner", "values"),
+    [
+        ("5", "er", {0: 0.72, 1: 0.31, 5: 0.18, 10: 0.17, 15: 0.13, 21: 0.13}),
+        ("5", "icarl-norm", {0: 0.75, 1: 0.50, 5: 0.24, 10: 0.17, 15: 0.15, 21: 0.15}),
+        ("5", "lucir", {0: 0.74, 1: 0.50, 5: 0.25, 10: 0.14, 15: 0.11, 21: 0.06}),
+        ("5", "agem", {0: 0.72, 1: 0.15, 5: 0.07, 10: 0.06, 15: 0.03, 21: 0.02}),
+        ("5", "er-infinite", {0: 0.72, 1: 0.64, 5: 0.55, 10: 0.45, 15: 0.40, 21: 0.35}),
+        ("6", "incremental-joint", {9: 0.72}),
+        ("6", "icarl-norm", {9: 0.20}),
+        ("7", "joint", {34: 0.42}),
+        ("7", "icarl-cnn", {34: 0.07}),
+    ],
+)
+def test_published_values(table: str, learner: str, values: dict[int, float]) -> None:
+    assert {t: PUBLISHED[table][t]["pw_js"][learner] for t in values} == values
+
+
+# --- data and configurations ---
+
+
+def test_data_have_the_papers_names_only_where_they_are_said_to(tmp_path: Path) -> None:
+    toy = str(blob_file(tmp_path / "toy.h5", 4, 4, groups=2).path)
+    found = find_data([f"cifar={toy}", toy], tmp_path)
+    assert [(d.label, d.stands_in) for d in found.values()] == [
+        ("IIRC-CIFAR", False),
+        ("toy for IIRC-CIFAR", True),
+    ]
+    blob_file(tmp_path / "cifar.h5", 4, 4, groups=2)
+    with pytest.raises(UserError, match="give --data cifar="):
+        find_data([str(tmp_path / "cifar.h5")], tmp_path)
+    with pytest.raises(UserError, match="imagenet-full=FILE or FILE"):
+        find_data([f"imagenet={toy}"], tmp_path)
+
+
+def test_configurations_are_the_papers_or_the_users(tmp_path: Path) -> None:
+    data = {**{n: Data(tmp_path / "x.h5", n) for n in OFFICIAL}, "toy": Data(tmp_path / "toy.h5")}
+    runs = Runs(tmp_path, [0], data=data, items=["er.lr=1"])
+    assert [len(runs.configurations(n)) for n in data] == [10, 5, 5, 5]
+    runs = Runs(tmp_path, [0], data=data, items=["protocol.configuration=1-2,4", "er.lr=1"])
+    assert runs.configurations("cifar") == [1, 2, 4]
+    assert runs.items == ["er.lr=1"]
+
+
+def test_cells_of_one_stream_stand_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cells(self: Runs, name: str, variant: str, k: int) -> Any:
+        return [(name, variant, k, seed) for seed in self.seeds]
+
+    monkeypatch.setattr(Runs, "cells", cells)
+    items = ["protocol.configuration=0-1"]
+    runs = Runs(
+        tmp_path, [3, 4], ["er", "lucir"], items=items, data={"toy": Data(tmp_path / "toy.h5")}
+    )
+    found: list[Any] = planned(runs, ["5"])
+    assert len(found) == 2 * 2 * 3
+    assert [(v, k, s) for _, v, k, s in found[:4]] == [
+        ("er", 0, 3), ("lucir", 0, 3), ("joint", 0, 3), ("er", 0, 4),
+    ]  # fmt: skip
+    assert {v for _, v, *_ in planned(runs, ["buffer"])} == set(BUFFERS)
+    assert {v for _, v, *_ in planned(runs, list(TABLES))} == {*BUFFERS, "er", "lucir", "joint"}
+
+
+# --- runs that never were ---
+
+
+def bears() -> LabelSets:
+    """Four samples, three sessions, the answers of a perfect learner but for one label."""
+    labels = {"bear": 0, "bus": 1, "polar": 2, "brown": 3}
+    y = np.zeros((4, 4), dtype=bool)
+    for row, own in zip(y, (("bear", "polar"), ("bear", "polar"), ("bear", "brown"), ("bus",)),
+                        strict=True):  # fmt: skip
+        row[[labels[k] for k in own]] = True
+    introduces = np.array([[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], dtype=bool)
+    seen = np.cumsum(introduces, axis=0).astype(bool)
+    given = y[None] & seen[:, None, :]
+    given[2, 2, 2] = True
+    return LabelSets(
+        ids=np.arange(4),
+        split=np.zeros(4, dtype=np.int64),
+        y=pack(y),
+        introduces=introduces,
+        parents=np.array([-1, -1, 0, 0]),
+        session=np.arange(3),
+        samples_seen=np.arange(1, 4),
+        seen=seen,
+        answer=pack(given),
+        undecided=np.zeros(3, dtype=np.int64),
+    )
+
+
+@dataclass
+class MadeRuns(Runs):
+    """Runs whose records are given: (data, variant) → a list a configuration."""
+
+    made: dict[tuple[str, str], list[list[Record]]] = field(default_factory=dict, kw_only=True)
+
+    def of(self, name: str, variant: str) -> list[list[Record]]:
+        return self.made.get((name, variant), [])
+
+    def answers(self, name: str, variant: str) -> tuple[LabelSets, Sequence[str]] | None:
+        return (bears(), NAMES) if (name, variant) in self.made and variant != "joint" else None
+
+
+def made_record(pooled: Sequence[float], new: float = 0.5, given: float = 1.5) -> Record:
+    """R_jj is `new` from session 1 on; `given` labels a sample for two true ones."""
+    n = len(pooled)
+    R = np.where(np.tri(n, dtype=bool), np.array(pooled)[:, None], np.nan)
+    R[np.arange(1, n), np.arange(1, n)] = new
+    values = [[None if np.isnan(v) else v for v in row] for row in R.tolist()]
+    score = {"R": values, "pooled": list(pooled)}
+    flat = {"labels_predicted": given, "labels_true": 2.0, "labels_newest": 0.4}
+    fractions = ("superclass_pw_js", "subclass_precision", "lone_subclass_precision")
+    depths = ("depth_0_pw_js", "depth_1_pw_js")
+    return {
+        "by_score": dict.fromkeys(("pw_js", "js", "exact_match"), score),
+        "curves": {
+            **{k: [v] * n for k, v in flat.items()},
+            **{k: [None, *pooled[1:]] for k in (*fractions, *depths)},
+        },
+    }
+
+
+def made_runs(name: str, data: Data, **changes: Any) -> MadeRuns:
+    """Two configurations of two seeds, three sessions; joint ends highest, ER lowest."""
+    made = {}
+    for i, variant in enumerate([*LEARNERS, *BUFFERS]):
+        top = 0.05 * i
+        curves = [[0.7, 0.5, top + 0.01 * k + 0.02 * s] for k in range(2) for s in range(2)]
+        records = [made_record(c, **changes.get(variant, {})) for c in curves]
+        made[name, variant] = [records[:2], records[2:]]
+    made[name, "joint"] = [[made_record([0.9])], [made_record([0.8])]]
+    items = ["protocol.configuration=0-1"]
+    return MadeRuns(Path(), [0, 1], data={name: data}, items=items, made=made)
+
+
+def row(table: Table, label: str) -> Any:
+    return next(values for labels, values in table.rows if labels[0] == label)
+
+
+def test_a_table_of_the_papers_data_has_differences() -> None:
+    runs = made_runs("cifar", Data(Path("x.h5"), "cifar"))
+    (table,) = table5(runs)
+    assert table.heading.startswith("Table 5: average performance (pw-JS)")
+    assert table6(runs) == []
+    assert len(table.rows) == 22
+    assert list(table.columns) == [VARIANTS[n].label for n in (*LEARNERS, "joint")]
+    value = row(table, "2")["ER"]
+    # ER is the second of the learners: .05, .07 in one configuration, .06, .08 in the other
+    assert value.ours.values == pytest.approx((0.06, 0.07))
+    assert value.published == 0.23
+    assert value.sd == 0.054
+    assert value.difference == pytest.approx(0.065 - 0.23)
+    assert row(table, "3")["ER"].ours is None
+    assert row(table, "2")["finetune"].published is None
+    assert row(table, "2")["joint"].ours.mean == pytest.approx(0.85)
+    assert row(table, "1")["joint"].ours is None
+    assert row(table, "1")["joint"].difference is None
+
+
+def test_a_stand_in_has_its_own_name_and_no_difference() -> None:
+    runs = made_runs("toy", Data(Path("toy.h5")))
+    (table,) = table5(runs)
+    assert table.heading.startswith("Table 5 · toy: ")
+    assert "toy for IIRC-CIFAR" in table.heading
+    values = [v for _, own in table.rows for v in own.values()]
+    assert any(v.ours for v in values)
+    assert all(v.difference is None for v in values)
+    assert any("stands in for IIRC-CIFAR" in note for note in table.notes)
+
+
+def test_only_what_was_run_is_shown_beside_the_paper() -> None:
+    runs = MadeRuns(Path(), [0], data={"cifar": Data(Path("x.h5"), "cifar")})
+    (table,) = table5(runs)
+    assert "finetune" not in table.columns
+    assert "A-GEM" in table.columns
+    assert "joint" not in table.columns
+    assert row(table, "21")["A-GEM"].texts() == ("0.02 (0.00)", "–", "")
+
+
+# --- the statements ---
+
+
+def _told(**changes: Any) -> dict[str, tuple[str, Any]]:
+    runs = made_runs("toy", Data(Path("toy.h5")), **changes)
+    (table,) = statements(runs)
+    return {
+        labels[0].split(" ")[0]: (values["holds"].words[1], values["measured"])
+        for labels, values in table.rows
+    }
+
+
+def test_statements_are_judged_by_what_was_measured() -> None:
+    found = _told(
+        er={"new": 0.8},
+        lucir={"new": 0.2},
+        **{"icarl-cnn": {"given": 5.0}, "icarl-norm": {"given": 1.0}},
+    )
+    assert found["joint"][0] == "yes"
+    assert found["joint"][1].ours.mean == pytest.approx(0.4 - 0.35)
+    assert found["joint"][1].published == pytest.approx(0.63 - 0.35)
+    assert found["ER-infinite"][0] == "yes"
+    assert found["ER-infinite"][1].ours.mean == pytest.approx(0.05)
+    assert found["ER-infinite"][1].published == pytest.approx(0.28)
+    assert found["ER"][0] == "no"
+    assert found["ER"][1].ours.mean == pytest.approx(0.4)
+    assert found["iCaRL-CNN"][0] == "yes"
+    assert found["iCaRL-CNN"][1].ours.mean == pytest.approx(2.5)
+    assert found["iCaRL-norm"][0] == "no"
+    assert found["LUCIR"][0] == "yes"
+    assert found["LUCIR"][1].ours.mean == pytest.approx(0.25)
+    assert _told()["LUCIR"][0] == "no"
+    (table,) = statements(made_runs("toy", Data(Path("toy.h5"))))
+    assert "paper: incremental joint > ER-infinite > iCaRL-CNN" in table.notes[0]
+    assert "ours: joint > incremental joint > ER-infinite > BiC" in table.notes[0]
+
+
+def test_a_statement_on_runs_that_are_missing_is_left_open() -> None:
+    (table,) = statements(MadeRuns(Path(), [0], data={"toy": Data(Path("toy.h5"))}))
+    assert {values["holds"].words[1] for _, values in table.rows} == {"–"}
+
+
+# --- all of it ---
+
+
+def test_every_table_and_figure_is_made_and_saved(tmp_path: Path) -> None:
+    runs = made_runs("toy", Data(Path("toy.h5")))
+    figures = {}
+    tables = []
+    for key, make in TABLES.items():
+        made = make(runs)
+        figures[key] = [title for t in made for title, _ in t.figures]
+        tables += made
+    counts = {key: len(titles) for key, titles in figures.items() if titles}
+    assert counts == {
+        **dict.fromkeys(("performance", "newest", "superclasses", "labels", "buffer"), 1),
+        "subclasses": 2,
+        "jaccard": 3,
+        "sessions": 1,
+        "depth": 2,
+        # truth and nine learners, after sessions 0, 1 and the last
+        "confusion": 3 * (1 + len(LEARNERS)),
+    }
+    page = save(tables, "iirc", tmp_path).read_text(encoding="utf-8")
+    for name in NAMES:
+        assert f">{name}<" in page
+    assert "Figures A.10, A.11" in page
+    assert "ER 100" in page
+    assert "table 5 · toy" in table_text(tables[0]).lower()
+
+
+def test_without_runs_nothing_is_drawn() -> None:
+    runs = MadeRuns(Path(), [0], data={"toy": Data(Path("toy.h5"))})
+    for make in TABLES.values():
+        for table in make(runs):
+            assert table.figures == []
+
+
+def test_bands_are_deviations_and_counts_are_no_percentages() -> None:
+    values = np.array([[1.0, 2.0], [3.0, 2.0]])
+    axes = Figure().add_subplot()
+    _draw_curve(axes, Curve(values, 0), 0, np.inf, True)
+    (band,) = axes.collections
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert (heights.min(), heights.max()) == pytest.approx((2 - 2**0.5, 2 + 2**0.5))
+    drawn = curve_plot([Curve(values, 0)], math.nan, 0, "", unit="labels", deviations=True)
+    assert ">labels<" in drawn
+    assert ">%<" not in drawn
+    assert ">200<" not in drawn

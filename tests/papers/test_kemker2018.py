@@ -1,0 +1,274 @@
+"""The reproduction of Kemker et al. (2018): its published values, sizes, rules, data, tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from embedbench.errors import UserError
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.samples import Samples
+from embedbench.files.writer import write_file
+from embedbench.papers.kemker2018 import s10
+from embedbench.papers.kemker2018.data import Data, Size, find_data, paper_size
+from embedbench.papers.kemker2018.paper import reproduce
+from embedbench.papers.kemker2018.runs import LEARNERS, PROTOCOLS, Runs
+from embedbench.papers.kemker2018.s1 import CHOICES, s1_cells, table_s1
+from embedbench.papers.kemker2018.s7 import Source, drifting
+from embedbench.papers.kemker2018.sizes import FEL_UNITS, Capacity, megabytes, summary
+from embedbench.papers.kemker2018.tables import table1, table2, table2_sizes, table5
+from embedbench.papers.table import Table, Value, published, save, table_text
+from embedbench.scores.stats import Stat
+
+PAPER = published("kemker2018")
+TABLES = PAPER["tables"]
+
+
+def test_every_cell_of_the_paper_is_there() -> None:
+    # six learners; MNIST has no modality pair and PathNet no incremental row
+    assert len(TABLES["2"]) == 3 * 6 + (3 * 6 - 3) + 2 * 6
+    assert len(TABLES["2 MB"]) == 18
+    assert len(TABLES["3"]) == 17
+    assert len(TABLES["4"]) == 11
+    assert len(TABLES["5"]) == 30
+    assert len(TABLES["S6"]) == 20
+    assert len(TABLES["S8"]) == 12
+    keys = [(r["protocol"], r["learner"], r["data"]) for r in TABLES["2"]]
+    assert len(set(keys)) == len(keys)
+
+
+def test_table_3_is_the_mean_of_table_2() -> None:
+    # all are printed to three decimals: means of rounded values, rounded, differ by at most .001
+    off = []
+    for row in TABLES["3"]:
+        over = [
+            r["omega_all"]
+            for r in TABLES["2"]
+            if (r["learner"], r["protocol"]) == (row["learner"], row["protocol"])
+        ]
+        if abs(np.mean(over) - row["omega_all"]) > 0.00101:
+            off.append((row["learner"], row["protocol"]))
+    assert off == [("ewc", "multi-modal")]  # a misprint of the paper, marked
+    assert any(m["table"] == "3" and m["learner"] == "ewc" for m in PAPER["misprints"])
+
+
+def test_table_s9_percentages_follow_from_table_1() -> None:
+    for row in TABLES["S9"]:
+        share = 100 * row["kept"] / paper_size(row["data"]).features
+        assert share == pytest.approx(row["percent"], abs=0.05), row
+
+
+def test_sixteen_of_eighteen_sizes_to_the_printed_digit_and_two_in_another_reading() -> None:
+    off = []
+    for row in TABLES["2 MB"]:
+        size = paper_size(row["data"])
+        mine = megabytes(row["learner"], size, Capacity(fel_units=FEL_UNITS[row["data"]]))
+        if f"{mine:.2f}" != f"{row['mb']:.2f}":
+            off.append((row["learner"], row["data"]))
+            ten = megabytes(row["learner"], size, Capacity(fel_units=1200), outputs=10)
+            assert f"{ten:.2f}" == f"{row['mb']:.2f}"
+    assert off == [("geppnet", "cub"), ("geppnet-stm", "cub")]
+
+
+def test_sizes_of_a_small_case_by_hand() -> None:
+    size = Size(features=2, classes=3, train=5)
+    # 2·400 + 400 + 400·400 + 400 + 400·3 + 3 = 162,803 floats
+    assert megabytes("mlp", size, Capacity(fel_units=7)) == pytest.approx(4 * 162_803 / 1e6)
+    # 2·400 + 400 + 400·7 + 7 + 7·3 + 3 = 4,031
+    assert megabytes("fel", size, Capacity(fel_units=7)) == pytest.approx(4 * 4_031 / 1e6)
+    # 529·2 + 529·3 + 3 + 5·3 = 2,663; the short-term memory holds 300 samples of 2 + 1
+    assert megabytes("geppnet", size, Capacity(fel_units=7)) == pytest.approx(4 * 2_663 / 1e6)
+    assert megabytes("geppnet-stm", size, Capacity(fel_units=7)) == pytest.approx(4 * 3_563 / 1e6)
+
+
+def test_the_rules_of_table_5_give_the_papers_ticks_from_its_numbers() -> None:
+    ticks = summary(
+        {(r["learner"], r["protocol"]): r["omega_all"] for r in TABLES["3"]},
+        {(r["learner"], r["data"]): r["mb"] for r in TABLES["2 MB"]},
+        {(r["learner"], r["protocol"]): r["minutes"] for r in TABLES["4"]},
+    )
+    assert ticks == {(r["learner"], r["question"]): r["yes"] for r in TABLES["5"]}
+
+
+def _file(path: Path, features: int, classes: int, n: int = 4) -> EmbeddingFile:
+    """A file with n samples a class, half of them test."""
+    labels = np.repeat(np.arange(classes), n)
+    split = np.tile([0, 2], len(labels) // 2).astype(np.uint8)
+    ids = np.array([f"{i:06d}" for i in range(len(labels))])
+    names = tuple(f"c{i}" for i in range(classes))
+    samples = Samples(ids, labels, split, names, np.full(classes, -1))
+    x = np.random.default_rng(0).normal(size=(len(labels), features)).astype(np.float32)
+    return write_file(path, samples, x, {})
+
+
+def test_a_file_is_held_to_the_data_set_that_it_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _file(Path("birds.h5"), 6, 4)
+    with pytest.raises(UserError, match="6 features and 4 classes, and CUB-200 has 2048 and 200"):
+        find_data(["cub=birds.h5"], tmp_path)
+    with pytest.raises(UserError, match="NAME=FILE"):
+        find_data(["cub"], tmp_path)
+    with pytest.raises(UserError, match="Did you mean 'audioset'"):
+        find_data(["audiosett=birds.h5"], tmp_path)
+    found = find_data(["cub-stand-in=birds.h5"], tmp_path)
+    assert list(found) == ["cub"]
+    assert found["cub"].label == "birds for CUB-200"
+    assert found["cub"].size == Size(6, 4, 8)
+
+
+def test_a_value_that_stands_in_has_no_difference() -> None:
+    ours = Stat.of([0.25, 0.35])
+    assert Value(0.2, ours).difference == pytest.approx(0.1)
+    assert Value(0.2, ours, stands_in=True).difference is None
+    assert Value(None, ours).difference is None
+    # t(0.975, 1) = 12.706, sd/√2 = .05
+    assert Value(0.2, ours).texts() == ("0.200", "0.300 ±0.635", "+0.100")
+    assert Value(0.2, Stat.of([0.1]), 1, remark="why").texts() == ("0.2 *", "0.1", "−0.1")
+    assert Value().texts() == ("–", "–", "")
+    assert Value(words=("✓", "✗")).texts() == ("✓", "✗", "")
+
+
+def test_tables_without_runs_show_the_published_values_and_the_misprints(tmp_path: Path) -> None:
+    runs = Runs(tmp_path, [0], data={})
+    text = table_text(table2(runs))
+    assert (
+        len(text.splitlines()) == 2 + 45 + 2 + 1
+    )  # heading, head, rows, misprints, note on PathNet
+    assert "GeppNet+STM, CUB-200 / AudioSet, Ω_new: printed 0.329, reads 0.01" in text
+    assert "53.88" in table_text(table2_sizes(runs))
+    assert "printed 50000, reads 60000" in table_text(table1(runs))
+    assert table_text(table5(runs)).count("✓") == sum(r["yes"] for r in TABLES["5"])
+
+
+def test_runs_of_table_2(tmp_path: Path) -> None:
+    data = {n: Data(n, tmp_path / f"{n}.h5") for n in ("mnist", "cub", "audioset")}
+    runs = Runs(tmp_path, [0], data=data).table2()
+    assert len(runs) == len(set(runs)) == 3 * 6 + 3 * 5 + 2 * 6
+    assert ("pathnet", "incremental-class", ("mnist",)) not in runs
+    assert ("mlp", "multi-modal", ("audioset", "cub")) in runs
+    assert {p for _, p, _ in runs} == set(PROTOCOLS)
+    assert {learner for learner, _, _ in runs} == set(LEARNERS)
+
+
+def test_stand_ins_are_run_labelled_and_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _file(Path("birds.h5"), 6, 4, n=12)
+    items = ["mlp.units=8", "offline.mlp.units=8"]
+    items += [f"{name}.stop.epochs=1" for name in ("mlp", "offline.mlp")]
+    out = tmp_path / "out"
+    tables, failed = reproduce(
+        ["2", "figures"],
+        data=["cub-stand-in=birds.h5"],
+        out=out,
+        seeds=[0, 1],
+        learners=["mlp"],
+        items=items,
+    )
+    assert failed == []
+    rows = dict(tables[0].rows)
+    mine = rows["permutation", "MLP", "birds for CUB-200"]["Ω_all"]
+    assert mine.ours is not None
+    assert len(mine.ours.values) == 2
+    assert mine.published == 0.635
+    assert mine.difference is None
+    assert rows["permutation", "MLP", "MNIST"]["Ω_all"].ours is None
+    page = save(tables, "kemker2018", out).read_text(encoding="utf-8")
+    assert "birds for CUB-200" in page
+    assert page.count("<svg") == 4  # two of each protocol
+    kept = json.loads((out / "kemker2018.json").read_text(encoding="utf-8"))
+    assert [t["table"] for t in kept] == ["2", "2 MB", "Figures 2, S2, S3"]
+
+
+def test_unknown_tables_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="Did you mean 's6'"):
+        reproduce(["s66"], data=[], out=tmp_path, seeds=[0])
+
+
+def test_a_table_is_read_back_from_its_json() -> None:
+    table = Table("S6", "t", ("a",), ("v",), [(("x",), {"v": Value(1.0, Stat.of([2.0, 4.0]), 1)})])
+    row = json.loads(json.dumps(table.to_json()))["rows"][0]
+    assert row["a"] == "x"
+    assert row["values"]["v"]["ours"] == 3.0
+    assert row["values"]["v"]["each"] == [2.0, 4.0]
+    assert row["values"]["v"]["difference"] == 2.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_the_last_share_of_a_drifting_stream_is_of_the_upper_classes(
+    share: float, seed: int, tmp_path: Path
+) -> None:
+    file = _file(tmp_path / "ten.h5", 5, 10, n=24)  # 120 training samples
+    stream = drifting(Source.of(file), share, seed)
+    y = np.concatenate([s.y for s in stream.sessions])
+    late = round(share * 120)
+    assert len(y) == 120
+    assert (y[120 - late :] >= 5).all()
+    if share < 1:
+        assert set(y[: 120 - late]) & set(range(5))
+    assert all(len(e.y) == 120 for e in stream.eval_sets)
+    assert set(stream.eval_sets[-1].y) == set(range(10))
+    train = set(np.flatnonzero(file.split == 0))
+    assert all(set(s.x.rows) <= train for s in stream.sessions)
+
+
+def test_sizes_of_table_s10_are_those_of_a_map_of_32_by_32() -> None:
+    printed = {(r["learner"], r["data"]): r["mb"] for r in TABLES["S10"] if "mb" in r}
+    for name in ("cub", "audioset"):
+        size = megabytes("geppnet", paper_size(name), Capacity(side=32))
+        assert size == pytest.approx(printed["geppnet", name], abs=0.0055)  # 58.335 stands as 58.33
+
+
+def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(s10.CAPACITIES, "mlp", ("units", (3, 5)))
+    file = _file(tmp_path / "birds.h5", 6, 4, n=40)
+    (table,), failed = reproduce(
+        ["s10"],
+        data=[f"cub-stand-in={file.path}"],
+        out=tmp_path,
+        seeds=[0],
+        learners=["mlp"],
+        items=["offline.mlp.units=8", "mlp.stop.epochs=3"],
+    )
+    assert failed == []
+    (log,) = (json.loads(p.read_text()) for p in (tmp_path / "runs" / "tuning").iterdir())
+    assert [t["settings"] for t in log["tried"]] == [{"units": "3"}, {"units": "5"}]
+    units = log["chosen"]["units"]
+    rows = {labels: values for labels, values in table.rows if labels[3]}
+    assert [labels[0] for labels in rows] == ["permutation", "incremental-class"]
+    for labels, values in rows.items():
+        assert labels[1:] == ("MLP", "birds for CUB-200", f"units {units}")
+        assert values["Ω_all"].ours is not None
+        assert len(values["Ω_all"].ours.values) == 1
+    assert len(table.rows) == 22
+
+
+def test_figure_s1_has_one_curve_a_way_of_choosing_lambda(tmp_path: Path) -> None:
+    file = _file(tmp_path / "digits.h5", 6, 4, n=40)
+    runs = Runs(
+        tmp_path,
+        [0],
+        data={"mnist": Data("mnist", file.path)},
+        items=["ewc.units=8", "ewc.stop.epochs=2", "ewc.lam_sessions=1", "offline.mlp.units=8"],
+    )
+    runs.run([c for choice in CHOICES for c in s1_cells(runs, choice)])
+    assert runs.failed == []
+    table = table_s1(runs)
+    assert len(table.rows) == len(CHOICES) == 3
+    lams = [values["λ in the end"].ours for _, values in table.rows]
+    assert lams[0] == Stat.of([0.0])
+    for (_, values), choice in zip(table.rows, CHOICES, strict=True):
+        (record,) = runs.records(s1_cells(runs, choice))
+        pooled = record["by_score"]["accuracy"]["pooled"]
+        assert values["after 10"].ours == Stat.of([100 * pooled[9]])
+    assert "samples" in record["footprint"]  # of the last, which keeps validation data
+    assert len(table.figures) == 1

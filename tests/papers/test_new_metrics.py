@@ -1,0 +1,193 @@
+"""The reproduction of Michel et al. (2023): exact tables, coefficients, and a run of it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from reproduce_files import blob_file
+from torch.nn.functional import cross_entropy
+
+from embedbench.models.er import ER
+from embedbench.papers.new_metrics.paper import reproduce
+from embedbench.papers.new_metrics.tables import (
+    LEARNERS,
+    Runs,
+    equal_sessions,
+    figure2,
+    near_highest,
+    table1,
+    table2,
+)
+from embedbench.papers.table import Table, published
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import StreamSpec
+
+TABLES = published("new-metrics")["tables"]
+
+
+def _digits(value: float) -> int:
+    return len(str(value).partition(".")[2]) if value % 1 else 0
+
+
+def _agrees(printed: float, exact: Fraction) -> bool:
+    """Equal once rounded, or cut off, to the printed digits."""
+    scale = 10 ** _digits(printed)
+    return round(printed * scale) in (round(exact * scale), math.floor(exact * scale))
+
+
+def test_the_printed_values_are_the_exact_ones() -> None:
+    assert [row["after"] for row in TABLES["1"]] == [1, 2, 3, 4, 5]
+    for row in TABLES["1"]:
+        k = row["after"]
+        assert len(row["on"]) == k
+        for value in (*row["on"], row["mean"]):
+            assert _agrees(value, Fraction(100, 2 * k))
+    assert [row["after"] for row in TABLES["2"]] == [2, 3, 4, 5]
+    for row in TABLES["2"]:
+        k = row["after"]
+        exact = [Fraction(100, 2 * j) - Fraction(100, 2 * k) for j in range(1, k)]
+        assert len(row["on"]) == k - 1
+        assert all(_agrees(v, x) for v, x in zip(row["on"], exact, strict=True))
+        assert _agrees(row["mean"], sum(exact, Fraction(0)) / (k - 1))
+
+
+def test_ours_differ_in_the_two_values_alone_that_the_paper_cut_off() -> None:
+    remarks = []
+    for table, n in ((table1(), 20), (table2(), 14)):
+        cells = [v for _, values in table.rows for v in values.values()]
+        assert len(cells) == n
+        for (after,), values in table.rows:
+            for column, value in values.items():
+                assert value.ours is not None
+                assert value.published is not None
+                if value.remark:
+                    remarks.append((after, column))
+                else:
+                    shown = value.texts()
+                    assert shown[0] == shown[1]
+    assert remarks == [("T4", "T3"), ("T5", "T3")]
+
+
+def test_figure_2_begins_and_ends_where_the_formulas_do() -> None:
+    table = figure2()
+    rows = {
+        labels[0]: {h: v.ours.mean for h, v in values.items() if v.ours}
+        for labels, values in table.rows
+    }
+    assert rows["20"]["β_2"] == pytest.approx(0.2734, abs=5e-5)
+    assert rows["100"]["β_2"] == pytest.approx(0.0846, abs=5e-5)
+    for sessions in (20, 100):
+        own = rows[str(sessions)]
+        assert (own["γ_1"], own["γ_K/2"]) == (1 / sessions, 0.5)
+        assert (own["γ_K"], own["β_K"]) == (1, 1)
+        half = sessions // 2
+        harmonic = [sum(1 / i for i in range(2, k + 1)) for k in (half, sessions)]
+        beta = harmonic[1] * (half - 1) / (harmonic[0] * (sessions - 1))
+        assert own["β_K/2"] == pytest.approx(beta)
+    assert len(table.figures) == 2
+
+
+@pytest.mark.parametrize("asked", [10, 50])
+def test_sessions_are_equal_where_a_number_nearby_allows_it(asked: int) -> None:
+    for n in range(4, 300):
+        found = equal_sessions(n, asked)
+        wanted = min(asked, n // 2)
+        even = [k for k in range(2, n // 2 + 1) if n % k == 0 and 0.8 * wanted <= k <= 1.2 * wanted]
+        assert 2 <= found <= n // 2
+        assert found == wanted if not even else n % found == 0
+        assert all(abs(found - wanted) <= abs(k - wanted) for k in even)
+
+
+def test_near_highest_by_hand() -> None:
+    rising = np.array([[0.0, 0.1, 0.2, 0.3]])
+    level = np.array([[0.0, 0.2, 0.3, 0.3, 0.29], [0.0, 0.2, 0.28, 0.3, 0.31]])
+    assert near_highest(rising) == 4
+    assert near_highest(level) == 3  # means 0, .2, .29, .3, .3
+    assert near_highest(np.full((1, 5), 0.02)) == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_er_without_a_memory_is_plain_online_training(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = torch.from_numpy(rng.normal(size=(60, 5)).astype(np.float32))
+    y = torch.from_numpy(rng.integers(0, 4, 60))
+    learner = ER(units=8)
+    learner.memory = type(learner.memory)(total=0, select="reservoir")
+    learner.start(StreamSpec(input_shape=(5,), n_classes=4), Seeds.of(seed), "cpu")
+    net = copy.deepcopy(learner.net)
+    optimiser = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-4)
+    for part in torch.arange(60).split(10):
+        learner.observe(x[part], y[part])
+        optimiser.zero_grad()
+        cross_entropy(net(x[part]), y[part]).backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+    with torch.no_grad():
+        torch.testing.assert_close(learner.scores(x), net(x))
+    assert learner.footprint().get("samples", 0) == 0
+
+
+def test_the_exact_tables_need_no_data(tmp_path: Path) -> None:
+    tables, failed = reproduce(["1", "fig2"], data=["none.h5"], out=tmp_path, seeds=[0])
+    assert [t.name for t in tables] == ["1", "Figure 2"]
+    assert failed == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def _values(table: Table, labels: tuple[str, ...], column: str) -> tuple[float, ...]:
+    ours = dict(table.rows)[labels][column].ours
+    assert ours is not None
+    return ours.values
+
+
+def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
+    file = blob_file(tmp_path / "toy.h5", 24, 10)
+    items = ["er.units=8", "er.memory.total=30", "gdumb.units=8", "gdumb.stop.epochs=1"]
+    tables, failed = reproduce(
+        [], data=[str(file.path)], out=tmp_path / "out", seeds=[0, 1], items=items
+    )
+    assert failed == []
+    assert [t.name for t in tables] == ["1", "2", "Figure 2", "Figure 3", "Figure 4"]
+    accuracy, forgetting = tables[3:]
+    for sessions in ("8", "12"):
+        for variant in LEARNERS.values():
+            start = ("toy", sessions, variant.label)
+            # rescaling changes nothing after the last session, and multiplies before it
+            assert _values(accuracy, (*start, "RAA"), "at K") == pytest.approx(
+                _values(accuracy, (*start, "AA"), "at K")
+            )
+            assert _values(accuracy, (*start, "RAA"), "at K/2") == pytest.approx(
+                [v / 2 for v in _values(accuracy, (*start, "AA"), "at K/2")]
+            )
+            assert _values(forgetting, (*start, "RAF"), "at K") == pytest.approx(
+                _values(forgetting, (*start, "AF"), "at K")
+            )
+    assert len(accuracy.rows) == len(forgetting.rows) == 2 * 2 * len(LEARNERS)
+    assert len(accuracy.figures) == len(forgetting.figures) == 4
+    runs = Runs(tmp_path / "out", [0, 1], items=items, files={"toy": file.path})
+    assert runs.sessions("toy") == [8, 12]
+    assert runs.memory("toy") == 12  # a tenth of 24 · 5
+    totals = {}
+    for learner in LEARNERS:
+        (record, _) = runs.records(runs.cells("toy", 12, learner))
+        totals[learner] = record["learner_params"]["memory"]["total"]
+        assert record["protocol_params"]["order"] == "random"
+        assert len(record["pooled"]) == 12
+        half = [100 * r["curves"]["aa"][5] for r in runs.records(runs.cells("toy", 12, learner))]
+        shown = _values(accuracy, ("toy", "12", LEARNERS[learner].label, "AA"), "at K/2")
+        assert shown == pytest.approx(half)
+    assert totals == {"er": 30, "gdumb": 12, "finetune": 0}
+
+
+def test_the_user_may_ask_for_one_stream(tmp_path: Path) -> None:
+    file = blob_file(tmp_path / "toy.h5", 24, 4)
+    runs = Runs(tmp_path, [0], items=["protocol.sessions=5"], files={"toy": file.path})
+    assert runs.sessions("toy") == [5]
+    (cell,) = runs.cells("toy", 5, "finetune")
+    assert json.loads(cell.protocol_params)["sessions"] == 5

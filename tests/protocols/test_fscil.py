@@ -1,0 +1,218 @@
+"""The protocol fscil with generated sessions: counts, shots, roles, refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from protocol_files import make_file
+
+from embedbench.errors import UserError
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.samples import TEST, TRAIN
+from embedbench.protocols.fscil import FSCIL
+from embedbench.streams.stream import Stream
+
+SIZES = (9, 20, 6, 12, 7, 30, 8, 10)  # training samples of classes a to h
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingFile:
+    return make_file(tmp_path_factory.mktemp("fscil"), SIZES, [0] * 8, [2] * 8)
+
+
+def classes(stream: Stream) -> list[list[int]]:
+    return [s.classes.tolist() for s in stream.sessions]
+
+
+def shots(stream: Stream) -> dict[int, list[int]]:
+    """Rows of the training samples of each class after the base session."""
+    return {c: s.x.rows[s.y == c].tolist() for s in stream.sessions[1:] for c in s.classes.tolist()}
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, [[0, 1, 2, 3, 4], [5, 6, 7]]),  # 60 % of 8 are 4.8; 3 are left, fewer than 5
+        ({"way": 1}, [[0, 1, 2, 3, 4], [5], [6], [7]]),
+        ({"base": 2, "way": 3}, [[0, 1], [2, 3, 4], [5, 6, 7]]),
+        ({"base": 2, "way": 2, "sessions": 3}, [[0, 1], [2, 3], [4, 5]]),
+        ({"base": 4, "way": 2, "order": "size"}, [[5, 1, 3, 7], [0, 6], [4, 2]]),
+        ({"base": 5, "way": 2}, [[0, 1, 2, 3, 4], [5, 6]]),
+    ],
+)
+def test_classes_of_the_sessions(
+    settings: dict[str, Any], expected: list[list[int]], file: EmbeddingFile
+) -> None:
+    stream = FSCIL(**settings).build([file], seed=0)
+    assert classes(stream) == expected
+    assert [np.flatnonzero(e.classes).tolist() for e in stream.eval_sets] == [
+        sorted(c) for c in expected
+    ]
+    assert {s.session_id for s in stream.sessions} == {None}
+    assert not stream.can_reveal
+    left = sorted({*range(8)} - {c for own in expected for c in own})
+    told = [note for note in stream.notes if "left out" in note]
+    assert [note.rpartition(": ")[2] for note in told] == (
+        [", ".join("abcdefgh"[c] for c in left)] if left else []
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_who_gets_which_samples(seed: int, file: EmbeddingFile) -> None:
+    stream = FSCIL(base=3, way=2, shot=4, order="random").build([file], seed=seed)
+    base, *novel = stream.sessions
+    assert len(stream.sessions) == 3
+    mine = np.flatnonzero(np.isin(file.labels, base.classes) & (file.split == TRAIN))
+    both = np.concatenate([base.x.rows, base.val_x.rows])
+    assert np.sort(both).tolist() == mine.tolist()  # all there are, the validation data among them
+    carved = sum(max(1, round(0.1 * SIZES[c])) for c in base.classes)
+    assert len(base.val_x) == carved
+    for session, test in zip(stream.sessions, stream.eval_sets, strict=True):
+        assert np.array_equal(session.y, file.labels[session.x.rows])
+        assert np.array_equal(session.ids, session.x.rows)
+        assert sorted(set(test.y.tolist())) == sorted(session.classes.tolist())
+        assert len(test.y) == 2 * len(session.classes)
+        assert (file.split[test.x.rows] == TEST).all()
+    for session in novel:
+        assert np.unique(session.y, return_counts=True)[1].tolist() == [4, 4]
+        assert (file.split[session.x.rows] == TRAIN).all()
+        assert len(session.val_x) == len(session.val_y) == 0
+        assert len(set(session.x.rows.tolist())) == 8
+
+
+def test_shots_are_the_seeds(file: EmbeddingFile) -> None:
+    protocol = FSCIL(base=2, way=3, shot=5)
+    drawn = [protocol.build([file], seed=seed) for seed in range(6)]
+    again = [protocol.build([file], seed=seed) for seed in range(6)]
+    assert [shots(s) for s in drawn] == [shots(s) for s in again]
+    assert [s.digests for s in drawn] == [s.digests for s in again]
+    assert len({str(shots(s)) for s in drawn}) == 6
+    assert len({s.digests["train"] for s in drawn}) == 6
+    for key in ("recipe", "eval", "features"):
+        assert len({s.digests[key] for s in drawn}) == 1
+    base = drawn[0].sessions[0]
+    for other in drawn[1:]:
+        assert np.array_equal(base.x.rows, other.sessions[0].x.rows)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_shots_do_not_depend_on_the_session_and_fewer_are_among_more(
+    seed: int, file: EmbeddingFile
+) -> None:
+    five = shots(FSCIL(base=2, way=3, shot=5).build([file], seed=seed))
+    other = shots(FSCIL(base=4, way=1, shot=5, order="size").build([file], seed=seed))
+    two = shots(FSCIL(base=2, way=3, shot=2).build([file], seed=seed))
+    for c in five.keys() & other.keys():
+        assert five[c] == other[c]
+    assert five.keys() & other.keys()
+    for c, rows in two.items():
+        assert len(rows) == 2
+        assert {*rows} < {*five[c]}
+
+
+def test_every_sample_may_be_a_shot(file: EmbeddingFile) -> None:
+    """Validation data that is carved from other classes is not kept from them."""
+    drawn = [shots(FSCIL(base=2, way=6).build([file], seed=seed))[2] for seed in range(40)]
+    mine = np.flatnonzero((file.labels == 2) & (file.split == TRAIN)).tolist()
+    assert {len(rows) for rows in drawn} == {5}
+    assert {row for rows in drawn for row in rows} == {*mine}
+    for row in mine:  # each in 5 of 6 draws
+        assert 24 <= sum(row in rows for rows in drawn) <= 40
+
+
+def test_classes_of_fewer_samples_than_shots_join_the_base_session(tmp_path: Path) -> None:
+    file = make_file(tmp_path, (9, 8, 8, 3, 7, 4), [0] * 6, [1] * 6)
+    stream = FSCIL(base=3, way=1).build([file], seed=0)
+    assert classes(stream) == [[3, 5, 0], [1], [2], [4]]
+    assert stream.notes == ("classes of fewer than 5 training samples, in the base session: d, f",)
+    assert classes(FSCIL(base=3, way=1, shot=4).build([file], seed=0)) == [[3, 0, 1], [2], [4], [5]]
+    plain = FSCIL(base=3, way=1, shot=3).build([file], seed=0)
+    assert classes(plain) == [[0, 1, 2], [3], [4], [5]]
+    assert plain.notes == ()
+    with pytest.raises(UserError, match="3 of the 6 classes have no test samples or fewer than 8 "):
+        FSCIL(base=2, shot=8).build([file], seed=0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"shot": 9}, "3 of the 8 classes have no test samples or fewer than 9 training samples"),
+        ({"shot": 9}, "which would hold 2; enlarge protocol.base, or lower protocol.shot"),
+        ({"base": 8}, "base must be between 1 and 7 of the 8 classes, got 8"),
+        ({"base": 6, "way": 3}, "way must be at most 2, the classes after a base of 6, got 3"),
+        ({"base": 2, "way": 2, "sessions": 5}, "sessions must be 2 to 4 for 8 classes, a base of"),
+        ({"sessions": 1}, "sessions must be 2 to 4"),
+        ({"layers": "block-7"}, "unknown layer of"),
+        ({"lists": "cifar10"}, "unknown lists 'cifar10'. Did you mean 'cifar100'?"),
+        ({"lists": "cifar100", "way": 5}, "have a base, way, shot and order of their own; drop"),
+        ({"lists": "cifar100", "shot": 1}, "drop protocol.shot, or protocol.lists"),
+        ({"lists": "cifar100", "order": "size"}, "drop protocol.order, or protocol.lists"),
+        ({"shot": 0}, "shot must be at least 1, got 0"),
+        ({"order": "alphabetic"}, "order is 'natural', 'random', 'size' or a file; there is no"),
+    ],
+)
+def test_refusals(settings: dict[str, Any], sentence: str, file: EmbeddingFile) -> None:
+    with pytest.raises(UserError) as error:
+        FSCIL(**({"base": 2, "way": 2} | settings if "lists" not in settings else settings)).build(
+            [file], seed=0
+        )
+    assert sentence in str(error.value)
+
+
+def test_untested_classes_join_the_base_session(tmp_path: Path) -> None:
+    file = make_file(tmp_path, (6, 6, 6, 6), test=(1, 2, 0, 2))
+    stream = FSCIL(base=2, way=1).build([file], seed=0)
+    assert classes(stream) == [[2, 0], [1], [3]]
+    assert stream.notes == ("classes without test samples, in the base session: c",)
+    with pytest.raises(UserError, match="1 of the 4 classes have no test samples"):
+        FSCIL(base=1).build([file], seed=0)
+
+
+def test_a_file_that_brings_its_validation_data(tmp_path: Path) -> None:
+    file = make_file(tmp_path, (6, 6, 6), (2, 2, 2), (1, 1, 1))
+    stream = FSCIL(base=2, shot=6).build([file], seed=0)
+    assert [s.val_y.tolist() for s in stream.sessions] == [[0, 0, 1, 1], []]
+    assert [len(s.x) for s in stream.sessions] == [12, 6]
+    test = FSCIL(base=2, shot=8, validation="test").build([file], seed=0)  # a paper's way
+    assert [len(s.x) for s in test.sessions] == [16, 8]
+    assert [s.val_x.rows.tolist() for s in test.sessions] == [
+        e.x.rows.tolist() for e in test.eval_sets
+    ]
+
+
+def test_an_order_file_counts_by_its_content(tmp_path: Path, file: EmbeddingFile) -> None:
+    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
+    for path in (one, two):
+        path.write_text("h\ng\nf\ne\nd\nc\nb\na\n", encoding="utf-8")
+    streams = [FSCIL(order=str(p)).build([file], seed=0) for p in (one, two)]
+    assert classes(streams[0]) == [[7, 6, 5, 4, 3], [2, 1, 0]]
+    assert streams[0].digests == streams[1].digests
+    assert FSCIL(order="size").order_record() == {"kind": "size", "name": None, "digest": None}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_any_file_in_any_order(seed: int, tmp_path: Path) -> None:
+    """Random sizes: sessions are disjoint, whole, of the announced size, and disjoint from test."""
+    draw = np.random.default_rng(seed)
+    n = int(draw.integers(4, 9))
+    file = make_file(
+        tmp_path, draw.integers(3, 15, n).tolist(), [0] * n, draw.integers(1, 4, n).tolist()
+    )
+    base, way, shot = int(draw.integers(1, n)), int(draw.integers(1, 3)), int(draw.integers(1, 4))
+    way = min(way, n - base)
+    stream = FSCIL(base=base, way=way, shot=shot, order="random").build([file], seed=seed)
+    assert len(stream.sessions) == 1 + (n - base) // way
+    assert [len(c) for c in classes(stream)] == [base] + [way] * ((n - base) // way)
+    met = [c for own in classes(stream) for c in own]
+    assert len(set(met)) == len(met)
+    taught = np.concatenate([s.x.rows for s in stream.sessions])
+    held = np.concatenate([s.val_x.rows for s in stream.sessions])
+    tested = np.concatenate([e.x.rows for e in stream.eval_sets])
+    everything = np.concatenate([taught, held, tested])
+    assert len(np.unique(everything)) == len(everything)
+    assert set(np.flatnonzero((file.split == TEST) & np.isin(file.labels, met))) == set(tested)
+    for session in stream.sessions[1:]:
+        assert len(session.x) == way * shot

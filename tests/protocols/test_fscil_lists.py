@@ -1,0 +1,229 @@
+"""The published few-shot lists: their bytes and counts, and the files they fit."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from embedbench.errors import UserError
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.samples import TEST, TRAIN, Samples
+from embedbench.files.writer import write_file
+from embedbench.protocols._fscil_lists import LISTS, SHOT, published
+from embedbench.protocols.fscil import FSCIL
+
+
+@cache
+def lines(name: str) -> list[list[str]]:
+    return published(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "session", "sha"),
+    [
+        ("cifar100", 1, "5f402fb2c526"),
+        ("cifar100", 2, "654db7b72e38"),
+        ("cifar100", 9, "242fd41330db"),
+        ("mini-imagenet", 1, "af28c169b628"),
+        ("mini-imagenet", 2, "0ca2664ee5be"),
+        ("mini-imagenet", 9, "e808c65f6e08"),
+        ("cub200", 1, "51ac011fc2cf"),
+        ("cub200", 2, "24d1ebea2ff9"),
+        ("cub200", 9, "69e3c194ea2d"),
+        ("cub200", 11, "fd3ceecd3e52"),
+    ],
+)
+def test_the_bytes_of_the_published_files(name: str, session: int, sha: str) -> None:
+    """Sessions count from 1 there."""
+    text = "\n".join(lines(name)[session - 1]) + "\n"
+    assert hashlib.sha256(text.encode()).hexdigest().startswith(sha)
+
+
+@pytest.mark.parametrize(
+    ("name", "sha"),
+    [
+        ("cifar100", "855b0b91d039b6231808d5b6996396c3db3f3bf653ff962c8d63723e7fb40a47"),
+        ("mini-imagenet", "9fbb1b741dc1efa399df23abd430be1cffe28271dd9b88f24d476c5915f56d70"),
+        ("cub200", "b357013347063690d9a56bcc901c757249629f6541dc8dab9ed3b8d470b25e8e"),
+    ],
+)
+def test_the_bytes_of_all_sessions_one_after_another(name: str, sha: str) -> None:
+    text = "".join("\n".join(session) + "\n" for session in lines(name))
+    assert hashlib.sha256(text.encode()).hexdigest() == sha
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "later"),
+    [
+        ("cifar100", 30_000, [25] * 8),
+        ("mini-imagenet", 30_000, [25] * 8),
+        ("cub200", 3_000, [50] * 10),
+    ],
+)
+def test_counts(name: str, base: int, later: list[int]) -> None:
+    assert [len(session) for session in lines(name)] == [base, *later]
+    every = [line for session in lines(name) for line in session]
+    assert len(set(every)) == len(every)  # no image twice
+    assert all(line == line.strip() != "" for line in every)
+    assert len({line.rpartition("/")[2] for line in every}) == len(every)
+    assert LISTS[name] == ((100 if name == "cub200" else 60), later[0] // SHOT)
+
+
+@pytest.mark.parametrize("name", ["mini-imagenet", "cub200"])
+def test_classes_of_the_paths(name: str) -> None:
+    """Folders are classes: all of a base class's images, then five of each new one, in a row."""
+    if name == "mini-imagenet":  # of the others the test images are in no folder of their own
+        assert all(line.startswith("MINI-ImageNet/train/") for s in lines(name) for line in s)
+    base, *later = [[line.split("/")[-2] for line in session] for session in lines(name)]
+    assert {*Counter(base).values()} == {30 if name == "cub200" else 500}
+    met = {*base}
+    assert len(met) == LISTS[name][0]
+    for session in later:
+        own = session[::SHOT]
+        assert session == [c for c in own for _ in range(SHOT)]
+        assert len({*own} - met) == LISTS[name][1]
+        met |= {*own}
+
+
+def test_cifar_begins_and_ends_as_published() -> None:
+    assert lines("cifar100")[1][:5] == ["29774", "33344", "4815", "6772", "48317"]
+    assert lines("cifar100")[8][:3] == ["30463", "34580", "5230"]
+    numbers = [int(line) for session in lines("cifar100") for line in session]
+    assert 0 <= min(numbers) <= max(numbers) < 50_000
+
+
+# --- files ---
+
+
+def cifar_labels() -> np.ndarray:
+    """(50000,) labels that fit the lists: 60 classes of 500, and five images of each other class.
+
+    Which base class an image is of cannot be told from the lists; nor can what is not listed.
+    """
+    labels = np.full(50_000, -1)
+    listed = [np.array(session, dtype=np.int64) for session in lines("cifar100")]
+    labels[listed[0]] = np.arange(30_000) // 500
+    for k, rows in enumerate(listed[1:]):
+        labels[rows] = 60 + 5 * k + np.arange(25) // SHOT
+    rest = labels < 0
+    labels[rest] = 60 + np.arange(rest.sum()) % 40
+    return labels
+
+
+def write(
+    folder: Path, ids: Sequence[str], labels: np.ndarray, split: np.ndarray, n: int
+) -> EmbeddingFile:
+    samples = Samples(
+        ids=np.array(ids),
+        labels=labels,
+        split=split,
+        classes=tuple(f"class {c}" for c in range(n)),
+        parents=np.full(n, -1),
+    )
+    features = np.random.default_rng(0).normal(size=(len(labels), 2)).astype(np.float32)
+    return write_file(folder / "file.h5", samples, features, {"backbone": {"name": "made up"}})
+
+
+def cifar_file(folder: Path, ids: str, order: np.ndarray | None = None) -> EmbeddingFile:
+    """CIFAR-100 by its labels: `ids` has a place for a number; rows in `order`, test rows first."""
+    own = cifar_labels()
+    order = np.arange(50_000) if order is None else order
+    labels = np.concatenate([np.arange(200) % 100, own[order]])
+    names = [*(f"test/{i:05d}" for i in range(200)), *(ids.format(i) for i in order)]
+    split = np.array([TEST] * 200 + [TRAIN] * 50_000, dtype=np.uint8)
+    return write(folder, names, labels, split, 100)
+
+
+@pytest.mark.parametrize("ids", ["train/{:05d}", "picture {}"])
+def test_cifar_in_its_order(ids: str, tmp_path: Path) -> None:
+    file = cifar_file(tmp_path, ids)
+    stream = FSCIL(lists="cifar100").build([file], seed=0)
+    assert [len(s.classes) for s in stream.sessions] == [60, *[5] * 8]
+    assert [s.classes.tolist() for s in stream.sessions[1:]] == [
+        [*range(60 + 5 * k, 65 + 5 * k)] for k in range(8)
+    ]
+    base, *later = stream.sessions
+    assert (len(base.x), len(base.val_x)) == (27_000, 3_000)
+    for session, listed in zip(later, lines("cifar100")[1:], strict=True):
+        assert sorted(session.x.rows - 200) == sorted(map(int, listed))  # behind 200 test rows
+        assert len(session.val_x) == 0
+    assert all((e.x.rows < 200).all() for e in stream.eval_sets)
+    assert sum(len(e.x) for e in stream.eval_sets) == 200
+    again = FSCIL(lists="cifar100").build([file], seed=1)
+    assert again.digests == stream.digests  # nothing is drawn
+    some = FSCIL(lists="cifar100", sessions=3).build([file], seed=0)
+    assert [len(s.classes) for s in some.sessions] == [60, 5, 5]
+
+
+def test_cifar_in_another_order_needs_its_numbers(tmp_path: Path) -> None:
+    order = np.random.default_rng(0).permutation(50_000)
+    told = cifar_file(tmp_path, "train/{:05d}", order)
+    stream = FSCIL(lists="cifar100").build([told], seed=0)
+    second = told.sample_ids[stream.sessions[1].x.rows].tolist()
+    assert sorted(second) == sorted(f"train/{int(n):05d}" for n in lines("cifar100")[1])
+    (tmp_path / "file.h5").unlink()
+    hidden = cifar_file(tmp_path, "picture {}", order)
+    with pytest.raises(
+        UserError, match=r"session 0 of cifar100 should have 60 new classes, .* ord"
+    ):
+        FSCIL(lists="cifar100").build([hidden], seed=0)
+
+
+def test_another_number_of_samples_is_refused(tmp_path: Path) -> None:
+    split = np.array([TRAIN, TRAIN, TEST, TEST], dtype=np.uint8)
+    file = write(tmp_path, ["a", "b", "c", "d"], np.array([0, 1, 0, 1]), split, 2)
+    with pytest.raises(UserError, match=r"count its 50000 training samples, and file.h5 has 2; ex"):
+        FSCIL(lists="cifar100").build([file], seed=0)
+    with pytest.raises(UserError, match="3500 of them are not among the training samples of file"):
+        FSCIL(lists="cub200").build([file], seed=0)
+
+
+def birds(folder: Path, skip: int = 0, prefix: str = "images") -> EmbeddingFile:
+    """CUB-200 by its lists, each class with a test image; `skip` listed images are missing."""
+    paths = [line.partition("/images/")[2] for session in lines("cub200") for line in session]
+    names = sorted({path.partition("/")[0] for path in paths})
+    ids = sorted(f"{prefix}/{p}" for p in paths[skip:]) + [f"{prefix}/{c}/test.jpg" for c in names]
+    labels = np.array([names.index(i.split("/")[-2]) for i in ids])
+    split = np.array([TRAIN] * (len(ids) - 200) + [TEST] * 200, dtype=np.uint8)
+    return write(folder, ids, labels, split, 200)
+
+
+def test_cub_by_the_names_of_its_images(tmp_path: Path) -> None:
+    file = birds(tmp_path)
+    stream = FSCIL(lists="cub200").build([file], seed=0)
+    assert [s.classes.tolist() for s in stream.sessions[1:]] == [
+        [*range(100 + 10 * k, 110 + 10 * k)] for k in range(10)
+    ]
+    assert len(stream.sessions[0].x) + len(stream.sessions[0].val_x) == 3_000
+    for session, listed in zip(stream.sessions[1:], lines("cub200")[1:], strict=True):
+        found = {i.rpartition("/")[2] for i in file.sample_ids[session.x.rows].tolist()}
+        assert found == {line.rpartition("/")[2] for line in listed}
+    with pytest.raises(
+        UserError, match="sessions must be 2 to 11 with the lists of cub200, got 12"
+    ):
+        FSCIL(lists="cub200", sessions=12).build([file], seed=0)
+
+
+def test_a_listed_image_that_is_tested_is_refused(tmp_path: Path) -> None:
+    file = birds(tmp_path)
+    row = file.sample_ids.tolist().index(f"images/{lines('cub200')[3][7].partition('/images/')[2]}")
+    split = file.split.copy()
+    split[row] = TEST
+    ids, labels = file.sample_ids.tolist(), file.labels.copy()
+    (tmp_path / "file.h5").unlink()
+    with pytest.raises(UserError, match="1 of them are not among the training") as error:
+        FSCIL(lists="cub200").build([write(tmp_path, ids, labels, split, 200)], seed=0)
+    assert lines("cub200")[3][7] in str(error.value)
+
+
+def test_a_missing_image_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as error:
+        FSCIL(lists="cub200").build([birds(tmp_path, skip=2)], seed=0)
+    assert "name 3500 training images, and 2 of them are not among" in str(error.value)
+    assert lines("cub200")[0][0] in str(error.value)

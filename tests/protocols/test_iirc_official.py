@@ -1,0 +1,148 @@
+"""The protocol `iirc` beside the authors' package: sessions, counts, class orders.
+
+The fixtures are made by iirc_official.py. They hold for label lists of equal classes; the totals of
+the paper's Table 1 for ImageNet and the 3,762 samples of bird in Table 3 need the real counts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from iirc_files import LabelFile, label_list
+from iirc_official import LISTS, pairs_hash
+
+from embedbench.protocols._hierarchy import hierarchy_text
+from embedbench.protocols.iirc import IIRC
+from embedbench.streams.stream import EvalSet, Session, Stream
+
+FIXTURES = json.loads(Path(__file__).with_name("iirc_official.json").read_text(encoding="utf-8"))
+
+
+@cache
+def file_of(name: str) -> LabelFile:
+    """The synthetic label list; its labels are the leaves in alphabetical order."""
+    parents = json.loads(hierarchy_text(name))["parents"]
+    leaves = sorted(set(parents) - set(parents.values()))
+    k, train, test = LISTS[name]
+    assert len(leaves) == k
+    return label_list(leaves, train, test)
+
+
+@cache
+def build(name: str, configuration: int, information: str = "incomplete") -> Stream:
+    protocol = IIRC(hierarchy=name, configuration=configuration, information=information)
+    return protocol.build([file_of(name)], seed=99)
+
+
+def official_name(shown: str) -> str:
+    """The wnid of "dalmatian (n02110341)"; other names as they are."""
+    found = re.fullmatch(r".* \((n\d{8})\)", shown)
+    return found[1] if found else shown
+
+
+def numbers(name: str, stream: Stream) -> np.ndarray:
+    """(C,) the stream's classes as the fixtures number them."""
+    order = {c: i for i, c in enumerate(sorted(json.loads(hierarchy_text(name))["parents"]))}
+    return np.array([order[official_name(c)] for c in stream.classes])
+
+
+def hashed(rows: np.ndarray, y: np.ndarray, number: np.ndarray) -> str:
+    i, c = np.divmod(np.flatnonzero(y), y.shape[1])
+    return pairs_hash(rows[i], number[c])
+
+
+def asked_of(session: Session, test: EvalSet) -> tuple[np.ndarray, np.ndarray]:
+    """Samples of a session in an eval set, with their labels among the classes seen so far."""
+    seen = session.loss_classes
+    assert seen is not None
+    mine = np.flatnonzero(test.y[:, session.classes].any(axis=1))
+    return test.ids[mine], test.y[mine] & seen
+
+
+def check_sessions(name: str, configuration: int) -> None:
+    """Samples and labels of every session, train, validation and test, are the package's."""
+    stream = build(name, configuration)
+    official = FIXTURES[name][configuration]
+    number = numbers(name, stream)
+    test, posttask = stream.eval_sets
+    assert (test.split, posttask.split) == ("test", "val")
+    found: dict[str, list[str]] = {"train": [], "intask": [], "posttask": [], "test": []}
+    for session in stream.sessions:
+        found["train"].append(hashed(session.x.rows, session.y, number))
+        found["intask"].append(hashed(session.val_x.rows, session.val_y, number))
+        found["test"].append(hashed(*asked_of(session, test), number))
+        found["posttask"].append(hashed(*asked_of(session, posttask), number))
+        assert np.array_equal(session.ids, session.x.rows)
+    assert found == {part: official[part] for part in found}
+
+
+@pytest.mark.parametrize("configuration", range(10))
+@pytest.mark.parametrize("name", ["iirc-cifar", "incremental-cifar"])
+def test_sessions_of_cifar(name: str, configuration: int) -> None:
+    check_sessions(name, configuration)
+
+
+@pytest.mark.parametrize("configuration", range(10))
+@pytest.mark.parametrize("information", ["complete", "cumulative"])
+def test_more_information_as_in_the_package(information: str, configuration: int) -> None:
+    stream = build("iirc-cifar", configuration, information)
+    number = numbers("iirc-cifar", stream)
+    found = [hashed(s.x.rows, s.y, number) for s in stream.sessions]
+    assert found == FIXTURES["iirc-cifar"][configuration][information]
+
+
+@pytest.mark.parametrize("configuration", range(5))
+@pytest.mark.parametrize("name", ["incremental-imagenet-full", "incremental-imagenet-lite"])
+def test_sessions_of_incremental_imagenet(name: str, configuration: int) -> None:
+    check_sessions(name, configuration)
+
+
+@pytest.mark.parametrize("configuration", range(5))
+def test_sessions_of_imagenet_lite(configuration: int) -> None:
+    check_sessions("iirc-imagenet-lite", configuration)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("configuration", range(5))
+def test_sessions_of_imagenet_full(configuration: int) -> None:
+    check_sessions("iirc-imagenet-full", configuration)
+
+
+# --- the paper's counts ---
+
+
+def size(stream: Stream, name: str) -> int:
+    """Training samples that a class is taught with."""
+    c = [official_name(n) for n in stream.classes].index(name)
+    return next(int(s.y[:, c].sum()) for s in stream.sessions if c in s.classes)
+
+
+def test_counts_of_cifar() -> None:
+    stream = build("iirc-cifar", 0)
+    test, posttask = stream.eval_sets
+    (whole,) = stream.merged().sessions
+    assert len(stream.sessions) == 22
+    assert stream.spec.n_classes == 115
+    assert (stream.parents == -1).sum() == 15 + 23
+    assert sum(len(s.x) for s in stream.sessions) == 46_160
+    assert sum(len(s.val_x) for s in stream.sessions) == 5_770
+    assert (len(whole.x), len(whole.val_x)) == (40_000, 5_000)
+    assert (len(posttask.x), len(test.x)) == (5_000, 10_000)
+    sizes = {"vehicles": 1280, "small_mammals": 800, "bus": 320, "squirrel": 320, "mushroom": 400}
+    assert {name: size(stream, name) for name in sizes} == sizes
+
+
+def test_counts_of_imagenet() -> None:
+    """Table 3, on the lite list of the same hierarchy."""
+    stream = build("iirc-imagenet-lite", 3)
+    leopard, spoon = "n02128385", "n04597913"
+    sizes = {leopard: 956, spoon: 1196, "big_cat": 2868, "keyboard_instrument": 1912}
+    assert {name: size(stream, name) for name in sizes} == sizes
+    assert [len(s.classes) for s in stream.sessions] == [63, *[30] * 9]
+    untaught = [n for n in stream.notes if "training samples are in no class's share" in n]
+    assert len(untaught) == 1

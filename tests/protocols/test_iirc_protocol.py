@@ -1,0 +1,245 @@
+"""The protocol `iirc` on hierarchies small enough to know by heart, and on random ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from iirc_files import ABOVE, BEARS, bears, label_file, listed, random_file, shown
+
+from embedbench.files.samples import TEST, TRAIN
+from embedbench.protocols.iirc import IIRC
+
+MODES = ("incomplete", "complete", "cumulative")
+
+
+def order(tmp_path: Path, *sessions: list[str]) -> str:
+    """The bears in this class order."""
+    above = {"polar bear": "bear", "brown bear": "bear", "lamp": None}
+    return listed(tmp_path, parents=above, configurations=[sessions])
+
+
+# --- shares and labels, by hand ---
+
+
+def test_sessions_by_hand(tmp_path: Path) -> None:
+    """Of ten samples i = 0 … 9 of a leaf, 0 is for in-task and 1 for post-task validation; bear
+    gets three of the eight others (40 %), a kind of bear the last six (80 %)."""
+    hierarchy = order(tmp_path, ["bear"], ["polar bear", "lamp"], ["brown bear"])
+    stream = IIRC(hierarchy=hierarchy).build([bears()], seed=0)
+    polar, brown, lamp = ([3 * i + k for i in range(10)] for k in range(3))
+    a, b, c = shown(stream)
+    assert a == [(r, ["bear"]) for r in sorted(polar[2:5] + brown[2:5])]
+    own = [(r, ["polar bear"]) for r in polar[4:]] + [(r, ["lamp"]) for r in lamp[2:]]
+    assert b == sorted(own)
+    assert c == [(r, ["brown bear"]) for r in brown[4:]]
+    assert [s.val_x.rows.tolist() for s in stream.sessions] == [[0, 1], [0, 2], [1]]
+    assert [s.val_y.sum() for s in stream.sessions] == [2, 2, 1]
+    assert [[stream.classes[k] for k in s.classes] for s in stream.sessions] == [
+        ["bear"],
+        ["polar bear", "lamp"],
+        ["brown bear"],
+    ]
+    assert stream.classes == BEARS
+    assert stream.parents is not None
+    assert stream.parents.tolist() == list(ABOVE)
+    losses = [s.loss_classes for s in stream.sessions]
+    assert [np.flatnonzero(m).tolist() for m in losses] == [[3], [0, 2, 3], [0, 1, 2, 3]]
+    assert stream.spec.multilabel
+    assert stream.observe_batch == 0
+    test, posttask = stream.eval_sets
+    assert (test.split, test.x.rows.tolist()) == ("test", list(range(30, 36)))
+    assert (posttask.split, posttask.x.rows.tolist()) == ("val", [3, 4, 5])
+    truth = [[True, False, False, True], [False, True, False, True], [False, False, True, False]]
+    assert test.y.tolist() == truth * 2
+    assert posttask.y.tolist() == truth
+    assert test.classes.all()
+
+
+def test_more_information_by_hand(tmp_path: Path) -> None:
+    hierarchy = order(tmp_path, ["bear"], ["polar bear", "lamp"], ["brown bear"])
+    complete, cumulative = (
+        shown(IIRC(hierarchy=hierarchy, information=mode).build([bears()], seed=0))
+        for mode in MODES[1:]
+    )
+    assert all(labels == ["bear"] for _, labels in complete[0])
+    assert {tuple(labels) for _, labels in complete[1]} == {("polar bear", "bear"), ("lamp",)}
+    assert {tuple(labels) for _, labels in complete[2]} == {("brown bear", "bear")}
+    rows = [[row for row, _ in session] for session in complete]
+    assert [[r for r, _ in s] for s in cumulative] == [
+        sorted(set().union(*rows[: t + 1])) for t in range(3)
+    ]
+    brown = {tuple(labels) for row, labels in cumulative[1] if row % 3 == 1}
+    assert brown == {("bear",)}  # not yet told apart
+
+
+def test_information_changes_no_question() -> None:
+    streams = [IIRC(information=mode).build([bears()], seed=3) for mode in MODES]
+    for key, alike in (("eval", 1), ("features", 1), ("train", 3), ("recipe", 3)):
+        assert len({s.digests[key] for s in streams}) == alike, key
+    merged = {json.dumps(s.merged().digests, sort_keys=True) for s in streams}
+    assert len(merged) == 1
+
+
+def test_four_levels_by_hand(tmp_path: Path) -> None:
+    """The list is cut once a level: 0.4 of 101 to a, 0.4 of the last 80 to b, 0.4 of the last 64 to
+    c, and the last 51 to d."""
+    split = [TRAIN] * 125 + [TEST]
+    file = label_file([0] * 126, split, ("d", "a", "b", "c"), (3, -1, 1, 2))
+    stream = IIRC(base=1, step=1).build([file], seed=0)
+    rows = [s.x.rows.tolist() for s in stream.sessions]
+    assert [[stream.classes[k] for k in s.classes] for s in stream.sessions] == [
+        ["a"],
+        ["b"],
+        ["c"],
+        ["d"],
+    ]
+    train = list(range(24, 125))  # 12 samples each for the two validations leave 101
+    assert rows[0] == train[:40]
+    assert rows[1] == train[-80:][:32]
+    assert rows[2] == train[-64:][:25]
+    assert rows[3] == train[-51:]
+    (whole,) = stream.whole
+    assert whole.y.all()
+    assert whole.x.rows.tolist() == sorted(set().union(*map(set, rows)))
+
+
+def test_the_cap_counts_leaves() -> None:
+    """16 leaves in pairs under nodes under one root: the root gets 8 / 16 · 0.4 of each."""
+    names = [*(f"leaf {i}" for i in range(16)), "root", *(f"pair {i}" for i in range(8))]
+    parents = [*(17 + i // 2 for i in range(16)), -1, *[16] * 8]
+    labels = np.arange(16 * 26) % 16
+    split = np.where(np.arange(len(labels)) < 16 * 25, TRAIN, TEST)
+    file = label_file(labels, split, names, parents)
+    stream = IIRC(base=1).build([file], seed=0)
+    size = np.sum([s.y.sum(axis=0) for s in stream.sessions], axis=0)
+    train = 25 - 2 - 2
+    assert size[16] == 16 * int(8 / 16 * 0.4 * train)
+    reached = int(0.8 * train)
+    assert set(size[17:].tolist()) == {2 * int(0.4 * reached)}
+    assert set(size[:16].tolist()) == {int(0.8 * reached)}
+
+
+@pytest.mark.parametrize(
+    ("n", "kept"), [(1, (1, 0, 0)), (2, (1, 1, 0)), (3, (1, 1, 1)), (4, (2, 1, 1))]
+)
+def test_tiny_classes(n: int, kept: tuple[int, int, int]) -> None:
+    """A class of one sample keeps it; bear and its kinds then share it."""
+    stream = IIRC(base=1).build([bears(n)], seed=0)
+    (whole,) = stream.whole
+    assert (len(whole.x) // 3, len(whole.val_x) // 3, len(stream.eval_sets[1].x) // 3) == kept
+    assert all(len(s.x) for s in stream.sessions)
+
+
+def test_validation_that_the_file_brings() -> None:
+    """Five samples: three in-task, two post-task; the training samples are all taught."""
+    stream = IIRC(subclass_share=1.0).build([bears(4, val=5)], seed=0)
+    (whole,) = stream.whole
+    assert whole.x.rows.tolist() == list(range(12))
+    assert whole.val_x.rows.tolist() == list(range(12, 21))
+    assert stream.eval_sets[1].x.rows.tolist() == list(range(21, 27))
+    assert "the file's validation samples: half in-task, half post-task validation" in stream.notes
+
+
+# --- random hierarchies ---
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+def test_no_label_of_the_future_reaches_a_learner(depth: int, seed: int) -> None:
+    rng = np.random.default_rng([depth, seed])
+    file = random_file(rng, depth)
+    parents, n = file.parents, len(file.classes)
+    streams = {
+        mode: IIRC(information=mode, step=int(rng.integers(1, 8))).build([file], seed=seed)
+        for mode in MODES
+    }
+    for mode, stream in streams.items():
+        assert stream.classes == file.classes
+        when = np.full(n, -1)
+        for t, session in enumerate(stream.sessions):
+            assert (when[session.classes] == -1).all()
+            when[session.classes] = t
+        assert (when >= 0).all()
+        assert (when[parents >= 0] > when[parents[parents >= 0]]).all()
+        for t, session in enumerate(stream.sessions):
+            assert session.loss_classes is not None
+            assert np.array_equal(session.loss_classes, when <= t)
+            for view, y in ((session.x, session.y), (session.val_x, session.val_y)):
+                assert y.shape == (len(view), n)
+                assert not y[:, when > t].any()
+                assert y.any(axis=1).all()
+                if mode == "incomplete":
+                    assert not y[:, when != t].any()
+                for row, labels in zip(view.rows, y, strict=True):
+                    assert (np.flatnonzero(labels)[:, None] == truth(file, row)).any(axis=1).all()
+
+
+def truth(file: Any, row: int) -> list[int]:
+    """The classes of a sample, from the leaf up."""
+    found = [int(file.labels[row])]
+    while file.parents[found[-1]] >= 0:
+        found.append(int(file.parents[found[-1]]))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+def test_samples_keep_their_role(depth: int, seed: int) -> None:
+    """Roles share no sample, every class is taught, and eval sets have all labels."""
+    file = random_file(np.random.default_rng([depth, seed]), depth)
+    stream = IIRC().build([file], seed=seed)
+    (whole,) = stream.whole
+    test, posttask = stream.eval_sets
+    roles = [set(v.rows.tolist()) for v in (whole.x, whole.val_x, posttask.x, test.x)]
+    assert len(set().union(*roles)) == sum(map(len, roles))
+    assert roles[3] == set(np.flatnonzero(file.split == TEST).tolist())
+    assert roles[0] == set().union(*(s.x.rows.tolist() for s in stream.sessions))
+    taught = np.any([s.y.any(axis=0) for s in stream.sessions], axis=0)
+    assert taught.all()
+    for rows, y in ((test.ids, test.y), (posttask.ids, posttask.y), (whole.ids, whole.y)):
+        for row, labels in zip(rows, y, strict=True):
+            assert np.flatnonzero(labels).tolist() == sorted(truth(file, row))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+def test_sessions_are_as_many_as_asked(depth: int, seed: int) -> None:
+    """Also where every session must take its part of the deepest branch; sizes in the way asked."""
+    file = random_file(np.random.default_rng([depth, seed]), depth)
+    n, tops = len(file.classes), int((file.parents < 0).sum())
+    base = min(tops, n - 1)
+    for count in range(max(2, depth), min(n - base + 1, depth + 6)):
+        sessions = IIRC(base=base, sessions=count).build([file], seed=seed).sessions
+        assert len(sessions) == count
+        assert all(len(s.classes) for s in sessions)
+    sizes = {
+        tuple(len(s.classes) for s in IIRC(base=base, step=3).build([file], seed=s).sessions)
+        for s in range(3)
+    }
+    assert {len(s) for s in sizes} == {max(depth, 1 + -(-(n - base) // 3))}
+    if depth < 3:
+        assert sizes == {
+            (base, *[3] * ((n - base) // 3), *([(n - base) % 3] if (n - base) % 3 else []))
+        }
+
+
+def test_the_base_is_superclasses() -> None:
+    file = random_file(np.random.default_rng(0), 2)
+    supers = set(file.parents.tolist()) - {-1}
+    for seed in range(5):
+        first = IIRC().build([file], seed=seed).sessions[0]
+        assert set(first.classes.tolist()) <= supers
+        assert len(first.classes) == int(np.ceil(2 / 3 * len(supers)))
+
+
+def test_the_order_is_the_seeds_or_the_configurations() -> None:
+    file = random_file(np.random.default_rng(1), 3)
+    drawn = [IIRC(step=1).build([file], seed=s).digests["train"] for s in (0, 1, 2, 3, 1)]
+    assert drawn[1] == drawn[4]
+    assert len(set(drawn)) == 4
+    fixed = [IIRC(step=1, configuration=1).build([file], seed=s).digests["train"] for s in (0, 1)]
+    assert fixed == [drawn[1]] * 2

@@ -1,0 +1,178 @@
+"""report --bridge: pairs, gaps, what has no partner, and the three ways it is shown."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bridge_records import shown
+from click.testing import Result
+from image_files import embedding_file, pixel_file
+from report_records import keep, make
+from typer.testing import CliRunner
+
+from embedbench.cli.app import app
+from embedbench.errors import UserError
+from embedbench.reports.bridge import bridge
+from embedbench.reports.study_text import bridge_text
+
+
+def two_sides(root: Path) -> None:
+    keep(root, make("er", 0, 0.8), make("er", 1, 0.7), make("ncm", 0), make("chance", 0))
+    keep(root, shown("er", 0, 0.6), shown("er", 1, 0.65), shown("er", 2, 0.9), stream="images")
+
+
+def test_the_gap_is_over_runs_of_equal_seeds(tmp_path: Path) -> None:
+    two_sides(tmp_path)
+    found = bridge([tmp_path])
+    (stream,) = found["streams"]
+    (er,) = stream["learners"]
+    assert (er["learner"], er["trunk"], er["n"], er["unpaired"]) == ("er", "resnet8", 2, 1)
+    final = er["metrics"]["final_accuracy"]
+    assert final["frozen"]["values"] == (0.8, 0.7)
+    assert final["full"]["values"] == (0.6, 0.65)
+    assert final["gap"]["mean"] == pytest.approx(-0.125)  # of -0.2 and -0.05
+    # t(.975, 1) = 12.706, sd = .15/√2, so the half-width is 12.706 · .15 / 2
+    assert final["gap"]["half_95"] == pytest.approx(0.95296, abs=1e-4)
+    assert er["gap_per_hour"] == pytest.approx(-0.25)
+    assert er["bytes"]["gap"]["mean"] == 3_000_000
+    assert er["learn_seconds"]["frozen"]["mean"] == 6
+    assert stream["ideal"] == {"frozen": [0.9], "full": [0.9]}
+    assert [(a["learner"], a["why"]) for a in found["alone"]] == [
+        ("ncm", "no run of ncm on images")
+    ]
+
+
+def test_curves_are_means_over_sessions_and_undefined_metrics_are_left_out(tmp_path: Path) -> None:
+    keep(tmp_path / "a", make("er", curves={"raa": [0.9, 0.5, 0.4], "raf": [None, 0.2, 0.4]}))
+    keep(tmp_path / "b", shown(curves={"raa": [0.3, 0.3, 0.3], "raf": [None, 0.1, 0.0]}))
+    (stream,) = bridge([tmp_path / "a", tmp_path / "b"])["streams"]
+    metrics = stream["learners"][0]["metrics"]
+    assert metrics["raa"]["gap"]["mean"] == pytest.approx(0.3 - 0.6)
+    assert metrics["raf"]["gap"]["mean"] == pytest.approx(0.05 - 0.3)
+    assert "gacc" not in metrics
+    assert "omega_all" in metrics
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"digests": {"recipe": "0" * 64}}, "protocol or its parameters differ"),
+        ({"digests": {"train": "1" * 64}}, "training data differ"),
+        ({"digests": {"eval": "0" * 64}}, "test data differ"),
+        ({"seed": 5}, "share no seeds"),
+        ({"learner": "lwf"}, "(rows without a partner: 2)"),
+        ({"learner": "lwf"}, "er (incremental-class · toy.h5): no run of er on images"),
+        ({"files": [{"name": "other.h5", "digests": {}}]}, "no run of er on images"),
+    ],
+)
+def test_what_makes_no_pair_is_refused_with_the_reason(
+    tmp_path: Path, change: dict[str, Any], says: str
+) -> None:
+    keep(tmp_path, make("er"))
+    keep(tmp_path, shown(**change), stream="images")
+    with pytest.raises(UserError, match=re.escape(says)):
+        bridge([tmp_path])
+
+
+def test_permuted_embeddings_are_no_permuted_pixels(tmp_path: Path) -> None:
+    keep(tmp_path, make("er", protocol="permutation"))
+    other = {"train": "1" * 64, "eval": "1" * 64}
+    keep(tmp_path, shown(protocol="permutation", digests=other), stream="images")
+    with pytest.raises(UserError, match="must hold the pixels, extract --backbone pixels"):
+        bridge([tmp_path])
+
+
+def test_a_mismatched_pair_beside_a_good_one_is_said(tmp_path: Path) -> None:
+    two_sides(tmp_path)
+    keep(tmp_path, shown(digests={"eval": "0" * 64}), stream="other-split")
+    found = bridge([tmp_path])
+    assert [len(s["learners"]) for s in found["streams"]] == [1]
+    ncm, other = found["alone"]
+    assert (ncm["on"], other["on"]) == ("embeddings", "images")
+    assert "test data differ" in other["why"]
+
+
+def test_namesakes_are_paired_each(tmp_path: Path) -> None:
+    keep(tmp_path, make("er"))
+    keep(tmp_path, shown(), stream="images")
+    keep(tmp_path, shown(learner_params={"trunk": "linear"}), stream="images", row="er-2")
+    (stream,) = bridge([tmp_path])["streams"]
+    labels = {(e["learner"], e["trunk"]) for e in stream["learners"]}
+    assert labels == {("er → er trunk=resnet8", "resnet8"), ("er → er trunk=linear", "linear")}
+
+
+def test_the_text(tmp_path: Path) -> None:
+    two_sides(tmp_path)
+    lines = bridge_text(bridge([tmp_path])).splitlines()
+    assert lines[0] == "incremental-class · toy.h5 → toy-32.h5"
+    assert lines[1] == "mean-per-class accuracy · α_ideal 90.0 → 90.0 % · cpu"
+    assert lines[2].split() == [
+        *("learner", "trunk", "n", "Ω_all", "final", "%", "AA", "%", "AF", "%"),
+        *("MB", "learn", "s", "points/h"),
+    ]
+    assert "75.0 → 62.5 (−12.5 ±95.3)" in lines[3]
+    assert "0.750 → 0.625 (−0.125 ±0.953)" in lines[3]
+    assert "2.0 → 5.0  6.0 → 1,800" in " ".join(lines[3].split(" "))
+    assert lines[3].endswith("−25.0")
+    assert lines[-1].startswith("no pair: ncm (incremental-class · toy.h5, embeddings): no run")
+
+
+# --- the command ---
+
+
+def command(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(w) for w in words])
+
+
+def test_json_and_html(tmp_path: Path) -> None:
+    two_sides(tmp_path / "runs")
+    page = tmp_path / "page.html"
+    made = command("report", tmp_path / "runs", "--bridge", "--json", "--html", page)
+    assert made.exit_code == 0, made.output
+    found = json.loads(made.stdout)
+    assert found["schema"] == "embedbench-bridge/1.0"
+    assert found["streams"][0]["learners"][0]["metrics"]["final_accuracy"]["gap"]["values"]
+    text = page.read_text(encoding="utf-8")
+    assert "From frozen to full" in text
+    assert "75.0 → 62.5 (−12.5 ±95.3)" in text
+    assert "no run of ncm on images" in text
+    plain = tmp_path / "plain.html"
+    assert command("report", tmp_path / "runs", "--html", plain).exit_code == 0
+    assert "From frozen to full" not in plain.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["a", "b"], "expected one directory of runs, got 2; more go with --bridge"),
+        (["a", "--bridge", "--compare"], "leave --compare and --by out"),
+        (["a", "--bridge", "--by", "order"], "leave --compare and --by out"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(words: list[str], says: str) -> None:
+    made = command("report", *words)
+    assert isinstance(made.exception, UserError)
+    assert says in str(made.exception)
+
+
+def test_real_runs_in_two_directories(tmp_path: Path) -> None:
+    files = {"e": embedding_file(tmp_path), "p": pixel_file(tmp_path)}
+    for name, more in (("e", []), ("p", ["--trunk", "resnet8"])):
+        made = command(
+            *("run", files[name].path, "--protocol", "incremental-class", "--learner", "finetune"),
+            *("--set", "protocol.base=2", "--set", "protocol.order=random", "--quiet"),
+            *("--set", "finetune.stop.rule=epochs", "--set", "finetune.stop.epochs=1"),
+            *("--set", "offline.mlp.stop.rule=epochs", "--set", "offline.mlp.stop.epochs=1"),
+            *("--out", tmp_path / name, "--device", "cpu", *more),
+        )
+        assert made.exit_code == 0, (made.output, made.exception)
+    found = bridge([tmp_path / "e", tmp_path / "p"])
+    (stream,) = found["streams"]
+    (entry,) = stream["learners"]
+    assert (entry["learner"], entry["trunk"], entry["n"]) == ("finetune", "resnet8", 1)
+    assert {"final_accuracy", "omega_all", "raa", "raf"} <= set(entry["metrics"])
+    assert found["alone"] == []

@@ -1,0 +1,213 @@
+"""Reports: means and intervals by hand, refusals, flags."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from report_records import HEX, keep, make
+
+from embedbench.errors import UserError
+from embedbench.reports.collect import check_average, check_pair, collect, to_json
+from embedbench.reports.html import write_html
+from embedbench.reports.rows import outliers
+from embedbench.reports.text import table_text
+from embedbench.scores import record
+from embedbench.scores.stats import Stat
+
+# --- numbers -------------------------------------------------------------------------------------
+
+
+def test_mean_and_interval_by_hand() -> None:
+    # 1…5: sd = √(10/4); t(0.975, 4) = 2.776445 → 2.776445 · 1.581139 / √5 = 1.963243
+    five = Stat.of([1, 2, 3, 4, 5])
+    assert (five.mean, five.values) == (3.0, (1.0, 2.0, 3.0, 4.0, 5.0))
+    assert five.sd == pytest.approx(1.5811388)
+    assert five.half == pytest.approx(1.9632432)
+    # two values: t(0.975, 1) = 12.706205, sd/√2 is half their distance
+    assert Stat.of([0.9, 1.0]).half == pytest.approx(12.706205 * 0.05)
+
+
+def test_one_run_has_no_interval_and_undefined_stays_undefined() -> None:
+    one = Stat.of([0.7])
+    assert one.mean == 0.7
+    assert np.isnan(one.half)
+    assert np.isnan(one.sd)
+    assert np.isnan(Stat.of([]).mean)
+    assert np.isnan(Stat.of([0.5, float("nan")]).mean)  # never the mean of what is left
+
+
+def test_outlier_rule_by_hand() -> None:
+    # median .52, distances .02 .01 0 .01 .38, MAD .01: the bound is 5 · 1.4826 · .01 = .07413
+    assert outliers([0.50, 0.51, 0.52, 0.53, 0.90]) == [4]
+    assert outliers([0.50, 0.51, 0.52, 0.53, 0.52 + 0.0742]) == [4]
+    assert outliers([0.50, 0.51, 0.52, 0.53, 0.52 + 0.0740]) == []
+    assert outliers([0.5, 0.5, 0.9]) == []  # three runs cannot tell
+    assert outliers([0.5, 0.5, 0.5, 0.5]) == []
+    assert outliers([0.5, 0.5, 0.5, 0.1]) == [3]
+    assert outliers([0.1, 0.1, 0.1, 0.1001]) == []  # under two points
+
+
+def test_rows_hold_means_costs_and_commands(tmp_path: Path) -> None:
+    finals = [0.70, 0.74, 0.78]
+    keep(tmp_path, *(make(seed=s, final=f) for s, f in enumerate(finals)))
+    keep(tmp_path, make("ewc", seed=0, final=0.9), make("chance", seed=0, final=0.95))
+    ewc, mlp, chance = collect(tmp_path)  # best first, references last
+    assert [r.label for r in (ewc, mlp, chance)] == ["ewc", "mlp", "chance"]
+    stat = mlp.metrics["final_accuracy"]
+    assert stat.mean == pytest.approx(0.74)
+    assert stat.half == pytest.approx(4.302653 * 0.04 / np.sqrt(3))
+    assert stat.values == tuple(finals)
+    assert mlp.n == "3"
+    assert mlp.footprint == {"parameters": 1_500_000, "fisher": 500_000, "total": 2_000_000}
+    assert mlp.seconds["learn"].mean == 6.0
+    assert mlp.commands == ["embedbench run toy.h5 --out RUNS --learner mlp --seeds 0-2"]
+    assert ewc.commands == ["embedbench run toy.h5 --out RUNS --learner ewc --seed 0"]
+
+
+def test_commands_of_scattered_seeds(tmp_path: Path) -> None:
+    keep(tmp_path, *(make(seed=s) for s in (0, 2, 5)), make(seed=7, command=""))
+    (row,) = collect(tmp_path)
+    assert row.commands == ["embedbench run toy.h5 --out RUNS --learner mlp --seeds 0,2,5"]
+
+
+def test_namesakes_are_told_apart_by_what_differs(tmp_path: Path) -> None:
+    settings = [{"lam": lam, "stop": {"epochs": e}} for lam, e in ((1.0, 5), (1000.0, 5))]
+    for i, params in enumerate(settings):
+        keep(tmp_path, make("ewc", final=0.5 - 0.1 * i, learner_params=params), row=f"ewc-{i}")
+    keep(tmp_path, make("mlp", final=0.1))
+    assert [r.label for r in collect(tmp_path)] == ["ewc lam=1", "ewc lam=1000", "mlp"]
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["recipe", "features"])
+def test_runs_of_different_streams_are_not_averaged(tmp_path: Path, key: str) -> None:
+    good, bad = make(seed=0), make(seed=1, digests={key: "1234567890ab" + "0" * 52})
+    with pytest.raises(UserError) as e:
+        check_average([good, bad])
+    for part in ("mlp", f"{key} digest", HEX[key][:12], "1234567890ab", "seed 1", "--out"):
+        assert part in str(e.value)
+    keep(tmp_path, good, bad)
+    with pytest.raises(UserError, match=rf"stream-1.*{key} digest"):
+        collect(tmp_path)
+
+
+def test_runs_over_seeds_may_differ_in_train_and_eval() -> None:
+    runs = [make(seed=s, digests={"eval": f"{s + 9:064x}"}) for s in range(3)]
+    check_average(runs)
+    check_pair(runs)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"learner_params": {"units": 10}},
+        {"learner": "ewc"},
+        {"reference": {**make()["reference"], "preset": "kemker_eq"}},
+    ],
+)
+def test_runs_of_different_settings_are_not_averaged(changes: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match="cannot average"):
+        check_average([make(seed=0), make(seed=1, **changes)])
+
+
+def test_the_same_run_twice_is_not_averaged(tmp_path: Path) -> None:
+    keep(tmp_path, make(seed=0))
+    copied = tmp_path / "stream-1" / "mlp" / "seed-0 (copy)"
+    copied.mkdir()
+    record.save(make(seed=0), copied)
+    with pytest.raises(UserError, match=r"every run once.*seed 0.*seed 0 \(copy\)"):
+        collect(tmp_path)
+
+
+@pytest.mark.parametrize("key", ["train", "eval", "features"])
+def test_learners_with_different_data_are_not_paired(tmp_path: Path, key: str) -> None:
+    good, bad = make("mlp"), make("ewc", digests={key: "1234567890ab" + "0" * 52})
+    with pytest.raises(UserError) as e:
+        check_pair([good, bad])
+    for part in ("side by side", f"{key} digest", "1234567890ab", good["digests"][key][:12]):
+        assert part in str(e.value)
+    keep(tmp_path, good, bad)
+    with pytest.raises(UserError, match=rf"stream-1.*{key} digest"):
+        collect(tmp_path)
+
+
+@pytest.mark.parametrize("key", ["recipe", "features"])
+def test_learners_without_a_common_seed_need_one_recipe(key: str) -> None:
+    with pytest.raises(UserError, match=f"{key} digest"):
+        check_pair([make("mlp", seed=0), make("ewc", seed=1, digests={key: "9" * 64})])
+
+
+def test_different_streams_are_different_tables(tmp_path: Path) -> None:
+    keep(tmp_path, make())
+    keep(tmp_path, make(digests={"features": "9" * 64, "recipe": "8" * 64}), stream="stream-2")
+    tables = to_json(collect(tmp_path))["tables"]
+    assert [t["place"] for t in tables] == ["stream-1", "stream-2"]
+    assert [t["digests"]["features"] for t in tables] == ["d" * 64, "9" * 64]
+
+
+def test_references_are_no_rows_and_nothing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"expected finished runs.*embedbench run"):
+        collect(tmp_path)
+    keep(tmp_path, make("offline"), stream="references")
+    with pytest.raises(UserError, match="found none"):
+        collect(tmp_path)
+    assert [r.label for r in collect(tmp_path, [tmp_path / "references/offline/seed-0"])] == [
+        "offline"
+    ]
+    assert collect(tmp_path, []) == []
+
+
+# --- flags ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flag", ["nan", "diverged"])
+def test_broken_runs_are_left_out_and_counted(tmp_path: Path, flag: str) -> None:
+    keep(tmp_path, make(seed=0, final=0.6), make(seed=1, final=0.8))
+    keep(tmp_path, make(seed=2, final=0.1, flags=[flag], footprint={"total": 10**9}))
+    (row,) = collect(tmp_path)
+    assert row.metrics["final_accuracy"].mean == pytest.approx(0.7)
+    assert row.footprint["total"] == 2_000_000
+    assert (row.n, row.flags) == ("2 of 3", {flag: ["2"]})
+    text = table_text([row])
+    assert "2 of 3" in text
+    assert re.search(rf"{flag}: .*left out of every mean \[mlp 1 of 3: seed 2\]", text)
+
+
+def test_a_learner_with_no_usable_run_has_a_row(tmp_path: Path) -> None:
+    keep(tmp_path, make(flags=["nan"]), make("ewc"))
+    rows = collect(tmp_path)
+    assert [r.n for r in rows] == ["1", "0 of 1"]
+    assert re.search(r"mlp +0 of 1( +–){8} +N", table_text(rows))
+    write_html(tmp_path, tmp_path / "page.html")
+
+
+def test_marks_and_their_legend(tmp_path: Path) -> None:
+    flags = ["not-learned", "test-validation"]
+    finals = [0.50, 0.51, 0.52, 0.53, 0.90]
+    keep(tmp_path, *(make("ewc", seed=s, flags=flags) for s in range(2)))
+    keep(tmp_path, *(make("mlp", seed=s, final=f) for s, f in enumerate(finals)))
+    keep(tmp_path, *(make("chance", seed=s, final=f) for s, f in enumerate(finals)))
+    ewc, mlp, chance = collect(tmp_path)
+    assert mlp.flags == {"outlier": ["4"]}
+    assert chance.flags == {}
+    assert mlp.metrics["final_accuracy"].mean == pytest.approx(np.mean(finals))  # marked, kept
+    text = table_text([ewc, mlp, chance])
+    assert "high Ω_all only because nothing new was learned [ewc]" in text
+    assert "[mlp 1 of 5: seed 4]" in text
+    assert next(x for x in text.splitlines() if x.startswith("ewc")).endswith("L T")
+
+
+def test_missing_and_unequal_references_are_noted(tmp_path: Path) -> None:
+    keep(tmp_path, make("ewc", reference={**make()["reference"], "source": "missing", "ideal": {}}))
+    keep(tmp_path, make("mlp"))
+    better = {**make()["reference"], "ideal": {"class_accuracy": 0.95}}
+    keep(tmp_path, make("ncm", reference=better))
+    notes = " ".join(collect(tmp_path)[0].group.notes)
+    assert "reference runs are missing" in notes
+    assert "different offline references" in notes

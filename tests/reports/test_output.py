@@ -1,0 +1,268 @@
+"""What reports come out as: tables, JSON, the HTML page; and records as the grid writes them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from report_records import keep, make
+
+from embedbench.errors import UserError
+from embedbench.reports.collect import collect, print_report, to_json
+from embedbench.reports.html import render, write_html
+from embedbench.reports.text import amount, table_text
+from embedbench.scores import record
+from embedbench.scores.stats import signed
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+# --- text ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> list[Any]:
+    """Four learners; the longest name and the largest intervals that a table meets."""
+    for name in ("mlp", "geppnet-stm", "a-learner-with-a-long-name"):
+        keep(tmp_path, *(make(name, seed=s, final=0.1 + 0.4 * s) for s in range(3)))
+    keep(tmp_path, make("chance"))
+    return collect(tmp_path)
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_tables_fit_a_terminal(rows: list[Any], width: int) -> None:
+    text = table_text(rows, width=width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text.split("\n\n")[0]  # nothing is cut off
+    for part in ("0.556", "±1.104", "50.0", "±99.4", "2.0", "6.0"):
+        assert part in text
+
+
+def test_piped_tables_are_plain_and_one_line_a_row(
+    rows: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_report(tmp_path, as_json=False)
+    text = capsys.readouterr().out
+    assert "\x1b" not in text
+    assert "50.0 ±99.4" in next(x for x in text.splitlines() if x.startswith("geppnet-stm"))
+    assert "\x1b" in table_text(rows, width=100, colour=True)
+
+
+def test_one_run_has_no_plus_minus(tmp_path: Path) -> None:
+    keep(tmp_path, make(final=0.8))
+    text = table_text(collect(tmp_path))
+    assert "±" not in text
+    assert re.search(r"mlp +1 +0\.889 +0\.700 +0\.800 +80\.0 +80\.0 +10\.0 +2\.0 +6\.0", text)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1234.5, "1,234"), (12.34, "12.3"), (0.5, "0.50"), (0.004, "0.004"), (1e-5, "<0.001")],
+)
+def test_amounts(value: float, text: str) -> None:
+    assert amount(value) == text
+    assert (signed(-0.04, 1), signed(-1.25, 1), amount(0)) == ("0.0", "−1.2", "0")
+
+
+# --- JSON ----------------------------------------------------------------------------------------
+
+
+def test_json_round_trip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keep(tmp_path, make(seed=0, final=0.6), make(seed=1, final=0.8))
+    keep(tmp_path, make("ewc", flags=["nan"]))
+    print_report(tmp_path, as_json=True, extra={"failed": []})
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == {**to_json(collect(tmp_path)), "failed": []}
+    mlp, ewc = printed["tables"][0]["rows"]
+    assert (mlp["n"], mlp["runs"], mlp["left_out"]) == (2, ["0", "1"], [])
+    assert mlp["metrics"]["final_accuracy"]["values"] == [0.6, 0.8]
+    assert mlp["metrics"]["fwt"]["mean"] is None
+    assert (ewc["n"], ewc["left_out"], ewc["flags"]) == (0, ["0"], {"nan": ["0"]})
+
+
+# --- HTML ----------------------------------------------------------------------------------------
+
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+
+
+class Page(HTMLParser):
+    """Reads a page; notes ids, links and text, and fails where tags do not close in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: Counter[str] = Counter()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.ids += [v or "" for k, v in attrs if k == "id"]
+        self.links += [v or "" for k, v in attrs if k in ("href", "src", "action", "xlink:href")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def page(root: Path) -> tuple[str, Page]:
+    write_html(root, root / "page.html")
+    text = (root / "page.html").read_text(encoding="utf-8")
+    return text, Page(text)
+
+
+def test_the_page_is_whole_and_loads_nothing(rows: list[Any], tmp_path: Path) -> None:
+    keep(tmp_path, make(digests={"features": "9" * 64}), stream="stream-2")
+    text, read = page(tmp_path)
+    assert "://" not in text
+    assert not re.search(r"@import|url\((?!#)", text)
+    assert read.tags["script"] == read.tags["link"] == read.tags["img"] == 0
+    ids = Counter(read.ids)
+    assert max(ids.values()) == 1
+    for link in read.links:
+        assert link.startswith("data:image/png;base64,") or link.removeprefix("#") in ids
+    assert set(re.findall(r"url\(#([^)]*)\)", text)) <= set(ids)
+    # three figures a stream, one heat map a learner that learns
+    assert read.tags["svg"] == 2 * 3 + 3 + 1
+
+
+def test_the_page_says_what_the_table_says(rows: list[Any], tmp_path: Path) -> None:
+    _, read = page(tmp_path)
+    words = " ".join(read.text.split())
+    command = "embedbench run toy.h5 --out RUNS --learner geppnet-stm --seeds 0-2"
+    parts = ["50.0 %", "± 99.4", "0.556", "α_ideal 90.0 %", command, "parameters 1.5", "d" * 64]
+    parts += ["300 training samples at first, then 100 a session", "100–102", "patience"]
+    for part in parts:
+        assert part in words, part
+
+
+def test_curves_against_guessing_are_drawn_where_they_are_defined(tmp_path: Path) -> None:
+    undefined = {"raa": [0.3, 0.4, 0.5], "raf": [None, None, None]}
+    keep(tmp_path, make(seed=0, curves=undefined), make("ewc", seed=0, curves=undefined))
+    page = render(collect(tmp_path), "runs")
+    assert "RAA: against guessing" in page
+    assert "RAF:" not in page  # no class is added on this stream
+    defined = {"raa": [0.3, 0.4, 0.5], "raf": [None, -0.1, 0.2]}
+    keep(tmp_path, make(seed=0, curves=defined), stream="stream-2")
+    assert render(collect(tmp_path), "runs").count("RAF: forgetting against guessing") == 2
+    keep(tmp_path / "old", make(seed=0))
+    assert "RAA: against guessing" not in render(collect(tmp_path / "old"), "runs")
+
+
+def test_within_and_across_sessions_stand_side_by_side(tmp_path: Path) -> None:
+    keep(tmp_path, make(final=0.6))
+    text, _ = page(tmp_path)
+    body = text[text.index("per sample") :]
+    values = re.findall(r"<td[^>]*>([\d.]+)( %)?</td>", body)[:3]
+    assert [v for v, _ in values] == ["60.0", "80.0", "20.0"]
+
+
+def test_names_are_escaped(tmp_path: Path) -> None:
+    bad = "<script>alert('&')</script>"
+    keep(tmp_path, make(bad, notes=[bad], command=bad, classes=[[bad]]), row="x")
+    text, read = page(tmp_path)
+    assert "<script" not in text
+    assert read.text.count(bad) >= 3
+
+
+def test_one_colour_a_learner_in_every_table(tmp_path: Path) -> None:
+    keep(tmp_path, make("mlp"), make("ewc"), make("fel"))
+    keep(tmp_path, make("mlp", digests={"features": "9" * 64}), stream="stream-2")
+    text, _ = page(tmp_path)
+    marks = set(re.findall(r'color: var\((--c\d)\)" aria-hidden="true">(.)</span>(\w+)', text))
+    assert len(marks) == 3
+    assert [len(set(part)) for part in zip(*marks, strict=True)] == [3, 3, 3]
+
+
+def test_a_long_stream_stays_small(tmp_path: Path) -> None:
+    T = 101
+    R = np.full((T, T), np.nan)
+    R[np.tril_indices(T)] = np.random.default_rng(0).uniform(size=T * (T + 1) // 2)
+    long = {"R": record.to_json(R), "pooled": [0.5] * T, "n_train": [5] * T}
+    long["sessions"] = make()["sessions"][:1] * T
+    for i in range(3):
+        keep(tmp_path, *(make(f"learner-{i}", seed=s, **long) for s in range(2)))
+    text, _ = page(tmp_path)
+    assert len(text) < 900_000  # ten learners then take less than 3 MB
+
+
+def test_a_page_that_cannot_be_written(tmp_path: Path) -> None:
+    keep(tmp_path, make())
+    with pytest.raises(UserError, match="cannot write"):
+        write_html(tmp_path, tmp_path / "no" / "page.html")
+
+
+def test_a_refused_report_leaves_the_old_page(tmp_path: Path) -> None:
+    keep(tmp_path, make("mlp"), make("ewc", digests={"train": "9" * 64}))
+    (tmp_path / "page.html").write_text("old")
+    with pytest.raises(UserError, match="train digest"):
+        write_html(tmp_path, tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text() == "old"
+
+
+def test_tables_need_neither_torch_nor_matplotlib(tmp_path: Path) -> None:
+    keep(tmp_path, make(seed=0), make(seed=1))
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from embedbench.report import print_report\n"
+        "print_report(Path(sys.argv[1]), as_json=False)\n"
+        "assert not {'torch', 'matplotlib', 'jinja2'} & set(sys.modules)\n"
+        "from embedbench.report_html import write_html\n"
+        "write_html(Path(sys.argv[1]), Path(sys.argv[1]) / 'page.html')\n"
+        "assert not {'torch', 'matplotlib.pyplot'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, capture_output=True)
+
+
+# --- records as the grid writes them -------------------------------------------------------------
+
+
+def test_real_records_are_reported_and_documented(tmp_path: Path) -> None:
+    from embedbench.files.samples import TEST, TRAIN, Samples
+    from embedbench.files.writer import write_file
+    from embedbench.runs.grid import run_grid
+    from embedbench.runs.settings import parse_settings, plan
+
+    y = np.repeat(np.arange(4), 12)
+    x = (np.eye(4)[y] + np.random.default_rng(0).normal(scale=0.1, size=(48, 4))).astype("f4")
+    split = np.where(np.arange(48) % 12 < 8, TRAIN, TEST)
+    names = np.array([f"s{i}" for i in range(48)])
+    samples = Samples(names, y, split, ("a", "b", "c", "d"), np.full(4, -1))
+    file = tmp_path / "toy.h5"
+    write_file(file, samples, x, {"backbone": {"name": "toy"}})
+    items = ["offline.mlp.stop.rule=epochs", "offline.mlp.stop.epochs=2"]
+    settings = parse_settings(items, ["ncm"], None)
+    cells = plan([str(file)], "incremental-class", ["ncm"], [0, 1], settings=settings, device="cpu")
+    assert run_grid(cells, tmp_path / "runs").failed == []
+
+    ncm, chance = collect(tmp_path / "runs")
+    assert (ncm.n, ncm.metrics["final_accuracy"].mean) == ("2", 1.0)
+    assert chance.learner == "chance"
+    write_html(tmp_path / "runs", tmp_path / "page.html")
+    documented = set(re.findall(r"`([\w.\[\]]+)`", (DOCS / "record.md").read_text("utf-8")))
+    made = record.load(next((tmp_path / "runs").glob("incremental*/ncm*/seed-0")))
+    parts = [made, *(made[k] for k in ("seeds", "digests", "reference", "environment"))]
+    assert {k for part in parts for k in part} <= documented
+    assert {f"sessions[i].{k}" for k in made["sessions"][0]} <= documented
+    assert set(to_json([ncm])["tables"][0]["rows"][0]) <= documented

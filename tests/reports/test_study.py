@@ -1,0 +1,270 @@
+"""Comparisons of learners: differences and ranks by hand, ties, class orders, the diagram."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from report_records import keep, make
+from scipy import stats
+from typer.testing import CliRunner
+
+from embedbench.cli.app import app
+from embedbench.errors import UserError
+from embedbench.reports.study import Study, by_order, compare, order_name, studies
+from embedbench.reports.study_text import by_order_text, comparison_text
+from embedbench.scores.ranking import Paired, average_ranks, holm, kendall_tau, tie_groups
+
+# --- numbers ---
+
+
+def test_paired_difference_by_hand() -> None:
+    # .1 .2 .3: mean .2, sd .1, t(.975, 2) = 4.302653, half = 4.302653 · .1/√3
+    found = Paired.of([0.1, 0.2, 0.3])
+    assert (found.mean, found.n) == (pytest.approx(0.2), 3)
+    assert found.half == pytest.approx(0.2484138)
+    assert found.p == pytest.approx(stats.ttest_1samp([0.1, 0.2, 0.3], 0).pvalue)
+    assert (Paired.of([0.1, 0.1, 0.1]).p, Paired.of([0.0, 0.0]).p) == (0.0, 1.0)
+    alone = Paired.of([0.1])
+    assert alone.mean == 0.1
+    assert math.isnan(alone.half)
+    assert math.isnan(alone.p)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ranks_and_tau_as_scipy_has_them(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(0, 4, (6, 5)).astype(float)  # with ties
+    expected = np.mean([stats.rankdata(-row) for row in scores], axis=0)
+    np.testing.assert_allclose(average_ranks(scores), expected)
+    for a, b in itertools.combinations(scores, 2):
+        np.testing.assert_allclose(kendall_tau(a, b), stats.kendalltau(a, b).statistic)
+    assert math.isnan(kendall_tau([1, 1, 1], [1, 2, 3]))
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.02, 0.03, 0.005]) == pytest.approx([0.03, 0.04, 0.04, 0.02])
+    assert holm([0.5, math.nan, 0.4])[::2] == [0.8, 0.8]
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+
+
+def test_tie_groups_by_hand() -> None:
+    def apart(k: int, *pairs: tuple[int, int]) -> Any:
+        table = np.zeros((k, k), dtype=np.bool_)
+        for i, j in pairs:
+            table[i, j] = table[j, i] = True
+        return table
+
+    assert tie_groups(apart(3)) == [(0, 2)]
+    assert tie_groups(apart(3, (0, 1), (0, 2), (1, 2))) == [(0, 0), (1, 1), (2, 2)]
+    assert tie_groups(apart(4, (0, 3), (0, 2))) == [(0, 1), (1, 3)]
+    # 0 and 2 are apart, but neither from 1: two groups that overlap
+    assert tie_groups(apart(3, (0, 2))) == [(0, 1), (1, 2)]
+
+
+# --- studies ---
+
+
+def study(**learners: list[float]) -> Study:
+    """One order; learner → score for each seed."""
+    scores = {
+        name: {("natural", str(s)): v for s, v in enumerate(values)}
+        for name, values in learners.items()
+    }
+    return Study("toy", "final_accuracy", scores)
+
+
+def test_clear_differences_rank_and_ties_share_a_rank() -> None:
+    noise = [0.001, -0.002, 0.003, 0.0, -0.001]
+    found = compare(
+        study(
+            top=[0.9 + e for e in noise],
+            second=[0.7 + 2 * e for e in noise],
+            third=[0.69, 0.72, 0.68, 0.71, 0.695],
+            last=[0.2 - e for e in noise],
+        )
+    )
+    assert [e["rank"] for e in found["learners"]] == [1, 2, 2, 4]
+    assert found["groups"] == [["top"], ["second", "third"], ["last"]]
+    assert [e["average_rank"] for e in found["learners"]] == [1.0, 2.4, 2.6, 4.0]
+    assert found["units"] == "seeds"
+    first = found["pairs"][0]
+    assert (first["a"], first["b"], first["n"]) == ("top", "second", 5)
+    assert first["difference"] == pytest.approx(0.2 - 0.001 * 0.2)
+
+
+def test_pairing_finds_what_means_hide() -> None:
+    """Seeds that differ by 30 points, and a learner that is always one point better."""
+    base = [0.3, 0.6, 0.4, 0.5]
+    jitter = [0.0005, -0.0005, 0.0002, 0.0]
+    found = compare(study(a=[b + 0.01 + e for b, e in zip(base, jitter, strict=True)], b=base))
+    assert [e["rank"] for e in found["learners"]] == [1, 2]
+
+
+def test_runs_on_one_order_are_no_evidence_about_others() -> None:
+    """a is better on both orders' three seeds; two orders are two units, not six."""
+    rng = np.random.default_rng(0)
+    blocks = [(o, str(s)) for o in ("x", "y") for s in range(3)]
+    gain = {"x": 0.10, "y": 0.02}
+    b = {k: 0.5 + rng.normal(0, 0.01) for k in blocks}
+    a = {k: v + gain[k[0]] for k, v in b.items()}
+    found = compare(Study("toy", "final_accuracy", {"a": a, "b": b}))
+    pair = found["pairs"][0]
+    assert (pair["n"], found["units"]) == (2, "orders")
+    assert pair["difference"] == pytest.approx(0.06)
+    assert pair["half_95"] == pytest.approx(12.706205 * 0.04)  # t(.975, 1) · half the distance
+    assert [e["rank"] for e in found["learners"]] == [1, 1]
+
+
+def test_only_shared_blocks_are_paired() -> None:
+    made = study(a=[0.5, 0.6, 0.9], b=[0.4, 0.5])
+    pair = compare(made)["pairs"][0]
+    assert pair["n"] == 2
+    assert pair["difference"] == pytest.approx(0.1)
+
+
+def test_less_forgetting_is_better() -> None:
+    made = study(worse=[0.5, 0.51, 0.5], better=[0.1, 0.11, 0.12])
+    turned = Study("toy", "average_forgetting", dict(reversed(made.scores.items())))
+    found = compare(turned)
+    assert [(e["learner"], e["rank"]) for e in found["learners"]] == [("better", 1), ("worse", 2)]
+    assert [e["average_rank"] for e in found["learners"]] == [1.0, 2.0]
+
+
+# --- class orders ---
+
+
+def ordered() -> Study:
+    """Three orders, two seeds; `a` and `b` change places on order z."""
+    means = {"a": {"x": 0.6, "y": 0.5, "z": 0.3}, "b": {"x": 0.5, "y": 0.4, "z": 0.4}}
+    means["c"] = {"x": 0.2, "y": 0.2, "z": 0.2}
+    scores = {
+        name: {(o, s): v + e for o, v in on.items() for s, e in (("0", 0.01), ("1", -0.01))}
+        for name, on in means.items()
+    }
+    return Study("toy", "final_accuracy", scores)
+
+
+def test_spread_over_orders_by_hand() -> None:
+    found = by_order(ordered())
+    a, _, c = found["learners"]
+    assert a["by_order"] == pytest.approx({"x": 0.6, "y": 0.5, "z": 0.3})
+    assert (a["least"], a["most"]) == (pytest.approx(0.3), pytest.approx(0.6))
+    assert a["sd_orders"] == pytest.approx(np.std([0.6, 0.5, 0.3], ddof=1))
+    assert a["sd_seeds"] == pytest.approx(math.sqrt(2) * 0.01)  # of two values .02 apart
+    assert c["sd_orders"] == pytest.approx(0, abs=1e-12)
+    assert [e["ranks"] for e in found["learners"]] == [
+        {"x": 1, "y": 1, "z": 2},
+        {"x": 2, "y": 2, "z": 1},
+        {"x": 3, "y": 3, "z": 3},
+    ]
+    # x and y agree; z has one of three pairs the other way round: (2 - 1)/3
+    assert found["tau"] == pytest.approx({"x | y": 1.0, "x | z": 1 / 3, "y | z": 1 / 3})
+    assert found["tau_mean"] == pytest.approx(5 / 9)
+    text = by_order_text(found)
+    assert "mean 0.56, least 0.33 (x | z)" in text
+    assert "best on some order: a, b" in text
+    assert "60.0 [1]" in text
+
+
+def test_one_order_has_no_spread() -> None:
+    with pytest.raises(UserError, match="needs runs on two class orders or more"):
+        by_order(study(a=[0.5], b=[0.4]))
+    with pytest.raises(UserError, match="needs two learners"):
+        compare(study(a=[0.5]))
+
+
+def test_names_of_orders() -> None:
+    def name(kept: dict[str, Any] | None, **params: str) -> str:
+        return order_name({**make(seed=3), "order": kept, "protocol_params": params})
+
+    assert name({"kind": "natural", "name": None}) == "natural"
+    assert name({"kind": "random", "name": None}) == "random 103"
+    assert name({"kind": "coarse", "name": "coarse.json"}) == "coarse"
+    assert name({"kind": "coarse", "name": "mine.json"}) == "coarse (mine)"
+    assert name({"kind": "file", "name": "list.txt"}) == "list"
+    assert name({"kind": "random", "name": "r7.json"}) == "random (r7)"
+    assert name(None) == "drawn 103"  # a protocol that draws something else
+    # records of before orders were kept
+    assert name(None, order="natural") == "natural"
+    assert name(None, order="/some/where/mine.json") == "mine"
+
+
+# --- runs on disk and the command line ---
+
+
+def store(root: Path) -> None:
+    """Two learners, two orders of two seeds each; every order has a stream directory."""
+    finals = {
+        "mlp": {"x": (0.6, 0.62), "y": (0.4, 0.44)},
+        "ewc": {"x": (0.5, 0.5), "y": (0.5, 0.6)},
+    }
+    for learner, by in finals.items():
+        for order, values in by.items():
+            about = {"kind": "coarse", "name": f"{order}.json", "digest": order * 64}
+            records = [
+                make(
+                    learner,
+                    seed=s,
+                    final=v,
+                    order=about,
+                    protocol_params={"base": 2, "order": f"/some/{order}.json"},
+                    digests={"recipe": order * 64},
+                )
+                for s, v in enumerate(values)
+            ]
+            keep(root, *records, stream=f"stream-{order}")
+    keep(root, make("chance", seed=0, final=0.1, digests={"recipe": "x" * 64}), stream="stream-x")
+
+
+def test_streams_that_differ_in_the_order_only_are_one_study(tmp_path: Path) -> None:
+    store(tmp_path)
+    (found,) = studies(tmp_path)
+    assert found.orders == ["coarse (x)", "coarse (y)"]
+    assert found.learners == ["ewc", "mlp"]  # means .525 and .515; chance takes no part
+    assert [found.mean(label) for label in found.learners] == pytest.approx([0.525, 0.515])
+    # another set of parameters is another study
+    keep(tmp_path, make("mlp", seed=0, protocol_params={"base": 3}), stream="stream-z")
+    assert len(studies(tmp_path)) == 2
+    with pytest.raises(UserError, match="fwt is undefined in every run"):
+        studies(tmp_path, "fwt")
+    with pytest.raises(UserError, match="Did you mean 'final_accuracy'"):
+        studies(tmp_path, "final_acuracy")
+
+
+def embedbench(*words: Any) -> Any:
+    return CliRunner().invoke(app, [str(w) for w in words])
+
+
+def test_the_command_line_compares_and_draws(tmp_path: Path) -> None:
+    store(tmp_path / "runs")
+    plot = tmp_path / "ranks.svg"
+    told = ("report", tmp_path / "runs", "--compare", "--metric", "final_accuracy")
+    done = embedbench(*told, "--plot", plot)
+    assert done.exit_code == 0, done.output
+    assert "2 class orders · 2 orders a pair" in done.stdout
+    drawn = ElementTree.fromstring(plot.read_text())
+    texts = [t.text for t in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"ewc", "mlp"} <= {(t or "").strip() for t in texts}
+    assert isinstance(embedbench(*told, "--plot", plot).exception, UserError)  # is there already
+    (found,) = json.loads(embedbench(*told, "--json").stdout)["studies"]
+    assert [e["learner"] for e in found["learners"]] == ["ewc", "mlp"]
+    assert found["groups"] == [["ewc", "mlp"]]
+    done = embedbench("report", tmp_path / "runs", "--by", "order")
+    assert "coarse (x)" in done.stdout
+    assert isinstance(embedbench("report", tmp_path / "runs", "--by", "seed").exception, UserError)
+
+
+def test_text_of_a_comparison() -> None:
+    text = comparison_text(compare(study(best=[0.9, 0.91, 0.9], rest=[0.5, 0.5, 0.52])))
+    lines = text.splitlines()
+    assert lines[3].split()[:6] == ["best", "3", "90.3", "1", "a", "1.00"]
+    assert lines[4].split()[:6] == ["rest", "3", "50.7", "2", "b", "2.00"]
+    assert "−39.7 ±" in lines[4]
+    assert "one class order" in lines[-1]

@@ -1,0 +1,94 @@
+"""A byte budget: what a learner may keep, against what it really holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from protocol_files import make_file
+
+from embedbench.runs.budget import budget_items, exemplars_within, few
+from embedbench.runs.cell import Cell
+from embedbench.errors import UserError
+from embedbench.runs.runner import run_stream
+from embedbench.runs.settings import parse_settings, plan
+
+LEARNERS = ("er", "agem", "derpp", "gdumb", "icarl", "il2m")
+SMALL = ["units=8", "stop.rule=epochs", "stop.epochs=1"]
+
+
+def cells(
+    folder: Path, learners: list[str], items: list[str], sizes: Sequence[int] = (40,) * 6
+) -> list[Cell]:
+    path = folder / "file.h5"
+    if not path.exists():
+        make_file(folder, sizes, [0] * 6, [2] * 6, width=10)
+    mine = [f"{n}.{item}" for n in learners for item in SMALL if n not in ("er", "agem", "derpp")]
+    mine += [f"{n}.units=8" for n in learners if n in ("er", "agem", "derpp")]
+    return plan(
+        [str(path)],
+        "incremental-class",
+        learners,
+        [0],
+        settings=parse_settings([*mine, "protocol.sessions=3", *items], learners, None),
+        device="cpu",
+    )
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("megabytes", [0.004, 0.0061])
+def test_what_is_held_fits_and_one_exemplar_more_would_not(
+    name: str, megabytes: float, tmp_path: Path
+) -> None:
+    """6 classes of 36 training samples; each exemplar has ten float32, a label, some logits."""
+    (item,) = budget_items(cells(tmp_path, [name], []), megabytes)
+    (cell,) = cells(tmp_path, [name], [item])
+    _, logs = run_stream(cell.stream(), cell.make_learner(), cell.seeds)
+    held = sum(logs[-1].footprint.values())
+    total = int(item.partition("=")[2])
+    each = 10 * 4 + 8 + (6 * 4 if name == "derpp" else 0)
+    assert held <= megabytes * 1e6
+    # a class's share is a whole number of exemplars, so up to one a class is left
+    assert held > megabytes * 1e6 - 6 * each - each
+    assert logs[-1].footprint["samples"] <= total * each
+
+
+@pytest.mark.parametrize("name", ["icarl", "il2m", "gdumb"])
+def test_classes_of_one_sample_do_not_make_exemplars_look_smaller(
+    name: str, tmp_path: Path
+) -> None:
+    full, rare = tmp_path / "full", tmp_path / "rare"
+    for folder in (full, rare):
+        folder.mkdir()
+    (item,) = budget_items(cells(full, [name], []), 0.0061)
+    assert budget_items(cells(rare, [name], [], sizes=[40, 1, 40, 40, 1, 40]), 0.0061) == [item]
+
+
+def test_a_budget_without_room_is_refused_with_the_smallest_that_has(tmp_path: Path) -> None:
+    (cell,) = cells(tmp_path, ["icarl"], [])
+    with pytest.raises(UserError, match=r"icarl holds .* raise --budget-mb to") as caught:
+        exemplars_within(cell, 0.001)
+    least = float(str(caught.value).partition("--budget-mb to ")[2].split()[0])
+    assert exemplars_within(cell, least + 0.01)
+
+
+def test_no_budget_bounds_a_memory_of_everything(tmp_path: Path) -> None:
+    (cell,) = cells(tmp_path, ["er"], ["er.memory.select=all"])
+    with pytest.raises(UserError, match=r"er\.memory\.select=all keeps every sample"):
+        exemplars_within(cell, 1.0)
+
+
+def test_learners_without_exemplars_are_left_as_they_are(tmp_path: Path) -> None:
+    assert budget_items(cells(tmp_path, ["mlp", "gdumb"], []), None) == []
+    items = budget_items(cells(tmp_path, ["mlp", "gdumb"], []), 0.01)
+    assert [i.partition("=")[0] for i in items] == ["gdumb.memory.total"]
+
+
+def test_the_probe_has_every_session_and_few_samples(tmp_path: Path) -> None:
+    (cell,) = cells(tmp_path, ["er"], [])
+    stream, probe = cell.stream(), few(cell.stream())
+    assert [len(s.x) for s in probe.sessions] == [8, 8, 8]
+    for s, p in zip(stream.sessions, probe.sessions, strict=True):
+        assert set(p.x.rows) <= set(s.x.rows)
+        assert set(p.classes) == set(s.classes)

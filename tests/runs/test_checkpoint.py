@@ -1,0 +1,445 @@
+"""Checkpoints: what is kept and when, what is taken up, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from commands import start, stored
+from image_files import embedding_file, pixel_file
+from torch import Tensor, nn
+from toy import class_stream
+
+from embedbench.runs import checkpoint, execute
+from embedbench.scores import record
+from embedbench.checks.tools import SEEDS, same
+from embedbench.runs.cell import Cell, partial_of, run_cell
+from embedbench.checks.learner_resume import CutOffError, Saboteur
+from embedbench.runs.checkpoint import Keeper, UnusableError
+from embedbench.runs.grid import run_grid
+from embedbench.learning.learner import Context, Learner, NO_CHECKPOINT, NoCheckpoint
+from embedbench.learning.net import generator, make_optimiser
+from embedbench.learning.prototypes import Classifier
+from embedbench.learning.fit import fit
+from embedbench.learning.stop import Stop
+from embedbench.models.er import ER
+from embedbench.models.ewc import EWC
+from embedbench.models.mlp import MLP
+from embedbench.models.prototype import Prototype
+from embedbench.runs.runner import run_stream
+from embedbench.runs.settings import parse_settings, plan
+from embedbench.streams.stream import Session, Stream
+
+Make = Callable[[], Learner]
+STREAM = class_stream([[0, 1], [2], [3]])
+EARLY = Stop(epochs=6, min_steps=1, monitor="accuracy", ties="earlier")
+
+
+def mlp(**settings: Any) -> MLP:
+    settings = {"stop": Stop(rule="epochs", epochs=3)} | settings
+    return MLP(**{"units": 8, "batch_size": 16, **settings})
+
+
+def check_pieces(make: Make, stream: Stream, directory: Path, after: int = 1) -> int:
+    """Cut a run off after every so many checkpoints: answers, logs and state are as they would be.
+
+    Returns how often it was cut off.
+    """
+    whole = make()
+    answers, logs = run_stream(stream, whole, SEEDS)
+    cut = 0
+    while cut < 100:
+        keeper, pieces = Saboteur(directory, after), make()
+        keeper.open()
+        try:
+            answers_of_pieces, logs_of_pieces = run_stream(stream, pieces, SEEDS, keeper=keeper)
+            break
+        except CutOffError:
+            cut += 1
+    assert same(vars(answers_of_pieces), vars(answers))
+    np.testing.assert_equal([log.log for log in logs_of_pieces], [log.log for log in logs])
+    assert same(as_bits(pieces.state_dict()), as_bits(whole.state_dict()))
+    return cut
+
+
+def as_bits(state: Any) -> Any:
+    """A state in which NaN is equal to NaN."""
+    if isinstance(state, dict):
+        return {k: as_bits(v) for k, v in state.items()}
+    if isinstance(state, list | tuple):
+        return [as_bits(v) for v in state]
+    return np.array(state) if isinstance(state, float) else state
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"stop": replace(EARLY, rule="patience", patience=2), "lr": 0.05},
+        {"stop": replace(EARLY, rule="plateau", patience=1, min_delta=1), "optimiser": "sgd"},
+        {"stop": Stop(rule="trained", epochs=9, target=0.8), "optimiser": "adam", "lr": 0.05},
+        {"stop": Stop(rule="epochs", epochs=3, first_epochs=2), "optimiser_state": "kept"},
+        {"optimiser": "sgd", "lr": 1e30},
+    ],
+    ids=["patience", "plateau", "trained", "kept", "diverged"],
+)
+def test_every_rule_goes_on_after_every_epoch(settings: dict[str, Any], tmp_path: Path) -> None:
+    assert check_pieces(lambda: mlp(**settings), STREAM, tmp_path) > len(STREAM.sessions)
+
+
+def test_a_search_of_many_trainings_goes_on(tmp_path: Path) -> None:
+    def make() -> Learner:
+        stop = Stop(rule="epochs", epochs=4)
+        return EWC(units=8, batch_size=16, lr=0.05, stop=stop, lam_decay=0.01, lam_drop=0.0)
+
+    _, logs = run_stream(STREAM, make(), SEEDS)
+    assert len(logs[1].log["search"]) > 2
+    assert check_pieces(make, STREAM, tmp_path, after=3) > 3
+
+
+def test_trainings_of_parts_go_on(tmp_path: Path) -> None:
+    """The cosine classifier of the base session has a network of its own."""
+    classifier = Classifier(base="trained", epochs=3, batch_size=16)
+    assert check_pieces(lambda: Prototype(classifier=classifier), STREAM, tmp_path) == 6
+
+
+def test_online_runs_go_on_between_sessions(tmp_path: Path) -> None:
+    stream = replace(STREAM, observe_batch=5, evaluate_every=7)
+    assert check_pieces(lambda: ER(units=8), stream, tmp_path) == len(stream.sessions)
+
+
+def test_layers_that_draw_from_the_global_state_draw_the_same(tmp_path: Path) -> None:
+    def trained(keeper: Keeper | NoCheckpoint, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        torch.manual_seed(5)
+        net = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 4))
+        torch.manual_seed(seed)
+        keeper.begin(0)
+        log = fit(
+            net,
+            make_optimiser("sgd", net, lr=0.1, weight_decay=0.0),
+            STREAM.sessions[0],
+            batch_size=16,
+            stop=Stop(rule="epochs", epochs=4),
+            generator=generator(0, 0),
+            device="cpu",
+            checkpoint=keeper,
+        )
+        return log, net.state_dict()
+
+    with torch.random.fork_rng(devices=[]):
+        whole, other = trained(NO_CHECKPOINT, 1), trained(NO_CHECKPOINT, 2)
+        with pytest.raises(CutOffError):
+            trained(Saboteur(tmp_path, after=2), 1)
+        keeper = Saboteur(tmp_path)
+        keeper.open()
+        resumed = trained(keeper, 2)
+    assert same(resumed, whole)
+    assert not same(other, whole)
+
+
+# --- when -----------------------------------------------------------------------------------------
+
+
+class Clock:
+    """Stands still but when it is moved."""
+
+    now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(checkpoint, "time", clock)
+    monkeypatch.setattr("embedbench.runs.meter.time", clock)
+    return clock
+
+
+@dataclass
+class Slow(MLP):
+    """Takes ten seconds before it trains, and ten for an epoch."""
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        Clock.now += 10
+        return super().learn(session, ctx)
+
+
+@pytest.fixture
+def slow(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Make:
+    monkeypatch.setattr(Clock, "now", 0.0)
+    shuffle = torch.randperm
+
+    def randperm(*told: Any, **named: Any) -> Tensor:  # once an epoch
+        Clock.now += 10
+        return shuffle(*told, **named)
+
+    monkeypatch.setattr(torch, "randperm", randperm)
+    return lambda: Slow(units=8, stop=Stop(rule="epochs", epochs=4))  # 50 s a session
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(p.name for p in directory.glob("*"))
+
+
+def test_a_run_shorter_than_the_interval_writes_nothing(slow: Make, tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path / "partial", {}, seconds=151)
+    run_stream(STREAM, slow(), SEEDS, keeper=keeper)
+    assert Clock.now == 150
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "cuts", "expected"),
+    [
+        (30, 1, ["begun.json", "fit-0-0", "sessions"]),  # before the third epoch
+        (30, 2, ["begun.json", "fit-0-0", "sessions"]),  # at the end of the session
+        (60, 1, ["begun.json", "fit-1-0", "sessions"]),  # the first session is learned again
+        (150, 1, ["begun.json", "fit-2-0", "sessions"]),
+    ],
+)
+def test_checkpoints_are_as_far_apart_as_asked(
+    slow: Make, tmp_path: Path, seconds: float, cuts: int, expected: list[str]
+) -> None:
+    whole, logs = run_stream(STREAM, slow(), SEEDS)
+    keeper = Saboteur(tmp_path, after=cuts, seconds=seconds)
+    with pytest.raises(CutOffError):
+        run_stream(STREAM, slow(), SEEDS, keeper=keeper)
+    assert names(tmp_path) == expected
+    again = Keeper(tmp_path, {}, seconds=math.inf)
+    assert again.open()
+    answers, kept = run_stream(STREAM, slow(), SEEDS, keeper=again)
+    assert same(vars(answers), vars(whole))
+    assert [log.learn_seconds for log in kept] == [log.learn_seconds for log in logs] == [50] * 3
+
+
+def test_trainings_that_have_ended_are_kept_with_the_next_checkpoint(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path, {}, seconds=math.inf)
+    keeper.begin(0)
+    parts = {"net": nn.Linear(2, 2)}
+    for _ in range(2):
+        assert keeper.take_up(parts) == (0, None)
+        keeper.keep_fit({"epochs": 3}, parts)
+    keeper.take_up(parts)
+    assert names(tmp_path) == []
+    keeper.seconds = 0
+    keeper.keep_epoch(1, parts)
+    assert names(tmp_path) == ["begun.json", "fit-0-0", "fit-0-1", "fit-0-2", "sessions"]
+    again = Keeper(tmp_path, {}, seconds=0)
+    assert again.open()
+    again.begin(0)
+    found = [again.take_up({"net": nn.Linear(2, 2)}) for _ in range(4)]
+    assert found == [(3, {"epochs": 3}), (3, {"epochs": 3}), (1, None), (0, None)]
+
+
+def test_where_nothing_can_be_written_the_run_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    told: list[str] = []
+    keeper = Keeper(tmp_path / "file" / "partial", {}, seconds=0, tell=told.append)
+    answers, _ = run_stream(STREAM, mlp(), SEEDS, keeper=keeper)
+    assert same(vars(answers), vars(run_stream(STREAM, mlp(), SEEDS)[0]))
+    (sentence,) = told
+    assert sentence.startswith("no checkpoint can be kept, the run goes on without: ")
+
+
+def test_a_learner_whose_state_cannot_be_pickled_goes_on(tmp_path: Path) -> None:
+    @dataclass
+    class Odd(MLP):
+        state = (*MLP.state, "rule")
+
+        def start(self, *told: Any) -> None:
+            super().start(*told)
+            self.rule = lambda: 0
+
+    told: list[str] = []
+    keeper = Keeper(tmp_path, {}, seconds=0, tell=told.append)
+    _, logs = run_stream(STREAM, Odd(units=8, stop=EARLY), SEEDS, keeper=keeper)
+    assert len(logs) == len(STREAM.sessions)
+    assert len(told) == 1
+
+
+# --- what cannot be used --------------------------------------------------------------------------
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def halve(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+@pytest.mark.parametrize("harm", [flip, halve, lambda path: path.write_bytes(b"")])
+@pytest.mark.parametrize("name", ["begun.json", "sessions", "fit-1-0"])
+def test_damage_is_never_read(name: str, harm: Callable[[Path], None], tmp_path: Path) -> None:
+    with pytest.raises(CutOffError):
+        run_stream(STREAM, mlp(), SEEDS, keeper=Saboteur(tmp_path, after=6))
+    assert names(tmp_path) == ["begun.json", "fit-1-0", "sessions"]
+    harm(tmp_path / name)
+    keeper = Keeper(tmp_path, {}, seconds=0)
+    if name == "begun.json" and harm is flip:  # the middle of it is a word that nothing asks for
+        (tmp_path / name).write_text("[]")
+
+    def goes_on() -> None:
+        keeper.open()
+        run_stream(STREAM, mlp(), SEEDS, keeper=keeper)
+
+    with pytest.raises(UnusableError, match=rf"^{name} is damaged$"):
+        goes_on()
+    keeper.clear()
+    answers, _ = run_stream(STREAM, mlp(), SEEDS, keeper=keeper)
+    assert same(vars(answers), vars(run_stream(STREAM, mlp(), SEEDS)[0]))
+
+
+def test_the_checkpoint_of_another_run_is_not_read(tmp_path: Path) -> None:
+    keeper = Saboteur(tmp_path, after=6, decided={"torch": "2.1", "setting": {"lr": 1}})
+    with pytest.raises(CutOffError):
+        run_stream(STREAM, mlp(), SEEDS, keeper=keeper)
+    other = Keeper(tmp_path, {"torch": "2.2", "setting": {"lr": 1}}, seconds=0)
+    with pytest.raises(UnusableError, match=r"another torch: 2\.1 there, 2\.2 here$"):
+        other.open()
+    other = Keeper(tmp_path, {"torch": "2.1", "setting": {"lr": 2}}, seconds=0)
+    with pytest.raises(UnusableError, match=r"another setting$"):
+        other.open()
+    (tmp_path / "begun.json").write_text(
+        json.dumps({"threads": 1, "resumed": 0, "decided": other.decided})
+    )
+    with pytest.raises(UnusableError, match=r"^sessions is damaged$"):  # its checksum covers it
+        other.open()
+
+
+def test_a_state_that_does_not_fit_is_told(tmp_path: Path) -> None:
+    for after, name in ((4, "sessions"), (2, "fit-0-0")):
+        with pytest.raises(CutOffError):
+            run_stream(STREAM, mlp(), SEEDS, keeper=Saboteur(tmp_path / name, after))
+        keeper = Keeper(tmp_path / name, {}, seconds=0)
+        keeper.open()
+        with pytest.raises(UnusableError, match=f"^{name} does not fit"):
+            run_stream(STREAM, mlp(units=9), SEEDS, keeper=keeper)
+
+
+def test_what_lies_there_without_a_beginning_is_cleared(tmp_path: Path) -> None:
+    with pytest.raises(CutOffError):
+        run_stream(STREAM, mlp(), SEEDS, keeper=Saboteur(tmp_path, after=2))
+    (tmp_path / "begun.json").unlink()
+    assert not Keeper(tmp_path, {}, seconds=0).open()
+    assert not tmp_path.exists()
+
+
+# --- cells ----------------------------------------------------------------------------------------
+
+# Two sessions, learned by a small residual network.
+IMAGES = ["protocol.base=3", "protocol.step=3", "references=0", "finetune.trunk=resnet8"]
+IMAGES += ["finetune.stop.rule=epochs", "finetune.stop.epochs=40"]
+
+
+def vector_cell(folder: Path) -> Cell:
+    items = ["protocol.base=3", "protocol.step=3", "references=0", "units=8"]
+    settings = parse_settings([*items, "stop.rule=epochs", "stop.epochs=3"], ["mlp"], None)
+    file = str(embedding_file(folder).path)
+    return plan([file], "incremental-class", ["mlp"], [0], settings=settings, device="cpu")[0]
+
+
+def cut_off(cell: Cell, root: Path) -> Path:
+    """Leave a cell in the middle of its second session; returns where its checkpoint lies."""
+    partial = partial_of(cell.place(root))
+    keeper = Saboteur(partial, after=5, decided=execute.decided(cell), threads=2)
+    with pytest.raises(CutOffError):
+        execute.taught(cell, keeper)
+    assert names(partial) == ["begun.json", "fit-1-0", "sessions"]
+    return partial
+
+
+def test_a_cell_goes_on_with_its_threads_and_says_so(tmp_path: Path) -> None:
+    cell, told = vector_cell(tmp_path), []
+    partial = cut_off(cell, tmp_path / "a")
+    assert record.find(tmp_path / "a") == []  # no run yet
+    place = run_cell(cell, tmp_path / "a", 1, told.append)
+    assert told == ["mlp seed 0 was cut off and goes on from its checkpoint, 1 of 2 sessions done"]
+    assert not partial.exists()
+    ours = record.load(place)
+    assert (ours["resumed"], ours["environment"]["threads"]) == (1, 2)
+    whole = run_cell(cell, tmp_path / "b", 2)
+    assert same(stored(place), stored(whole))
+
+
+def test_a_cell_whose_checkpoint_is_damaged_begins_anew_and_says_so(tmp_path: Path) -> None:
+    cell, told = vector_cell(tmp_path), []
+    for name, beginning in (("sessions", 0), ("fit-1-0", 1)):
+        flip(cut_off(cell, tmp_path / name) / name)
+        place = run_cell(cell, tmp_path / name, 1, told.append)
+        *before, sentence = told
+        assert len(before) == beginning  # it had begun to go on
+        assert sentence == (
+            f"mlp seed 0 begins anew, its checkpoint cannot be used: {name} is damaged"
+        )
+        ours = record.load(place)
+        assert (ours["resumed"], ours["environment"]["threads"]) == (0, 1)
+        assert same(stored(place), stored(run_cell(cell, tmp_path / f"b{name}", 1)))
+        told.clear()
+
+
+def test_overwrite_begins_anew(tmp_path: Path) -> None:
+    cell, told = vector_cell(tmp_path), []
+    partial = cut_off(cell, tmp_path / "a")
+    (place,) = run_grid([cell], tmp_path / "a", overwrite=True, tell=told.append).places
+    assert told == []
+    assert record.load(place)["resumed"] == 0
+    assert not partial.exists()
+
+
+def image_cells(file: Path) -> list[Cell]:
+    learners, settings = ["finetune"], parse_settings(IMAGES, ["finetune"], None)
+    return plan([str(file)], "incremental-class", learners, [0], settings=settings, device="cpu")
+
+
+def wait_for(path: Path, seconds: float = 60) -> None:
+    ends = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < ends, f"no {path} after {seconds} s"
+        time.sleep(0.002)
+
+
+def test_kill_9_inside_a_session_changes_no_answer(tmp_path: Path) -> None:
+    file = pixel_file(tmp_path).path
+    words = ["run", str(file), "--protocol", "incremental-class"]
+    words += ["--learner", "finetune", "--checkpoint", "0", "--jobs", "1", "--device", "cpu"]
+    words += [w for item in IMAGES for w in ("--set", item)]
+    words += ["--out", str(tmp_path / "a")]
+    place = image_cells(file)[0].place(tmp_path / "a")
+    partial = place.with_name(".seed-0.partial")
+    told = tmp_path / "told"
+    for name in ("fit-0-0", "fit-1-0"):  # twice, in the first session and in the second
+        process = start(words, told)
+        for path in (partial / "begun.json", partial / name):
+            wait_for(path)
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        assert (partial / name).exists()  # or the session would have ended before
+    assert not place.exists()
+    process = start(words, told)
+    process.join()
+    assert process.exitcode == 0, told.read_text()
+    assert (
+        "finetune seed 0 was cut off and goes on from its checkpoint, 1 of 2 sessions done\n"
+        in told.read_text()
+    )
+    assert not partial.exists()
+    (whole,) = run_grid(image_cells(file), tmp_path / "b").places
+    assert same(stored(place), stored(whole))
+    ours, theirs = record.load(place), record.load(whole)
+    assert (ours["resumed"], theirs["resumed"]) == (2, 0)
+    assert ours["metrics"] == theirs["metrics"]
+    assert [s["log"] for s in ours["sessions"]] == [s["log"] for s in theirs["sessions"]]

@@ -1,0 +1,186 @@
+"""Grids of cells: what is finished is kept, what fails is told, references are shared."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import start, stored
+
+from embedbench.scores import record
+from embedbench.runs.grid import rescore, run_grid
+from embedbench.files.samples import Samples, TEST, TRAIN
+from embedbench.runs.settings import parse_seeds, parse_settings, plan
+from embedbench.files.writer import write_file
+
+FAST = ["stop.rule=epochs", "stop.epochs=2", "units=8", "offline.mlp.units=8"]
+
+
+@pytest.fixture(scope="module")
+def blobs(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Six classes of 20 training and 10 test samples in 5 dimensions."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(6), 30)
+    x = rng.normal(size=(6, 5))[labels] * 3 + rng.normal(size=(180, 5))
+    samples = Samples(
+        ids=np.array([f"s{i:03d}" for i in range(180)]),
+        labels=labels,
+        split=np.tile(np.repeat([TRAIN, TEST], [20, 10]), 6).astype(np.uint8),
+        classes=tuple("abcdef"),
+        parents=np.full(6, -1),
+    )
+    path = tmp_path_factory.mktemp("blobs") / "blobs.h5"
+    write_file(path, samples, x.astype(np.float32), {})
+    return str(path)
+
+
+def cells(file, learners="mlp,ncm", seeds="0", items=(), protocol="incremental-class"):
+    names = learners.split(",")
+    own = [i for i in FAST if "mlp" in names or i.startswith("offline")]
+    settings = parse_settings([*own, *items], names, None)
+    return plan([file], protocol, names, parse_seeds(seeds), settings=settings, device="cpu")
+
+
+def test_processes_and_one_process_give_the_same_answers(blobs, tmp_path):
+    here = run_grid(cells(blobs, seeds="0-1"), tmp_path / "one", jobs=1)
+    there = run_grid(cells(blobs, seeds="0-1"), tmp_path / "two", jobs=2)
+    assert not here.failed
+    assert not there.failed
+    assert len(here.places) == len(there.places) == 4
+    for a, b in zip(here.places, there.places, strict=True):
+        assert a.relative_to(tmp_path / "one") == b.relative_to(tmp_path / "two")
+        for name, values in stored(a).items():
+            np.testing.assert_array_equal(values, stored(b)[name])
+        assert record.load(a)["metrics"] == record.load(b)["metrics"]
+
+
+def test_finished_cells_are_kept_and_overwrite_runs_them_again(blobs, tmp_path):
+    first = run_grid(cells(blobs), tmp_path)
+    marks = {p: (p / "predictions.h5").stat().st_mtime_ns for p in first.places}
+    second = run_grid(cells(blobs), tmp_path)
+    assert second.skipped == 4  # mlp, ncm, chance, offline
+    assert {p: (p / "predictions.h5").stat().st_mtime_ns for p in second.places} == marks
+    third = run_grid(cells(blobs), tmp_path, overwrite=True)
+    assert third.skipped == 2  # the references stay
+    assert all((p / "predictions.h5").stat().st_mtime_ns > m for p, m in marks.items())
+
+
+def test_a_cell_that_fails_does_not_stop_the_others(blobs, tmp_path):
+    (tmp_path / "broken.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from embedbench.models.ncm import NCM\n"
+        "from embedbench.learner import Learner\n"
+        "@dataclass\n"
+        "class Broken(NCM):\n"
+        "    def observe(self, x, y):\n"
+        "        raise ZeroDivisionError('on purpose')\n"
+    )
+    sys.path.insert(0, str(tmp_path))
+    try:
+        outcome = run_grid(cells(blobs, "broken:Broken,ncm"), tmp_path / "runs")
+    finally:
+        sys.path.remove(str(tmp_path))
+    assert [(c.learner, reason) for c, reason in outcome.failed] == [
+        ("broken:Broken", "ZeroDivisionError: on purpose")
+    ]
+    assert not outcome.bad_input
+    assert [record.load(p)["learner"] for p in outcome.places] == ["ncm"]
+
+
+def test_the_record_says_who_was_told_the_session_id(blobs, tmp_path):
+    """On one stream, as the paper runs PathNet: the same digests, and a flag for the difference."""
+    found = {}
+    learners = "honest_learners:NeedsId,ncm"
+    outcome = run_grid(cells(blobs, learners, protocol="permutation"), tmp_path)
+    for place in outcome.places:
+        kept = record.load(place)
+        found[kept["learner"]] = kept
+    told, other = found["honest_learners:NeedsId"], found["ncm"]
+    assert told["digests"] == other["digests"]
+    assert (told["session_id_at_test"], other["session_id_at_test"]) == (True, False)
+    assert ("session-id" in told["flags"], "session-id" in other["flags"]) == (True, False)
+    outcome = run_grid(cells(blobs, learners), tmp_path)
+    assert [c.learner for c, _ in outcome.failed] == ["honest_learners:NeedsId"]
+    assert "told at test which session a sample is from" in outcome.failed[0][1]
+
+
+def test_one_offline_reference_serves_all_orders(blobs, tmp_path):
+    items = ["protocol.order=random", "protocol.scale=none"]
+    outcome = run_grid(cells(blobs, "ncm", "0-2", items), tmp_path)
+    assert len(list((tmp_path / "references").glob("*/seed-*"))) == 1
+    trains = {record.load(p)["digests"]["train"] for p in outcome.places}
+    ideals = {record.load(p)["reference"]["ideal"]["accuracy"] for p in outcome.places}
+    assert (len(trains), len(ideals)) == (3, 1)
+
+
+def test_a_scaling_fitted_to_the_base_session_gets_a_reference_per_order(blobs, tmp_path):
+    items = ["protocol.order=random", "protocol.scale=standard"]
+    run_grid(cells(blobs, "ncm", "0-2", items), tmp_path)
+    assert len(list((tmp_path / "references").glob("*/seed-*"))) == 3
+
+
+def test_finished_cells_take_up_other_references(blobs, tmp_path):
+    (place,) = run_grid(cells(blobs, "ncm"), tmp_path).places
+    before = record.load(place)
+    run_grid(cells(blobs, "ncm", items=["references=3"]), tmp_path)
+    after = record.load(place)
+    assert len(before["reference"]["offline_runs"]) == 1
+    assert len(after["reference"]["offline_runs"]) == 3
+    assert after["R"] == before["R"]
+    alone = [record.load(tmp_path / p)["pooled"][-1] for p in after["reference"]["offline_runs"]]
+    assert after["reference"]["ideal"]["class_accuracy"] == pytest.approx(np.mean(alone))
+
+
+def test_scoring_again_changes_nothing_and_mends_what_was_changed(blobs, tmp_path):
+    for protocol in ("incremental-class", "permutation"):
+        for place in run_grid(cells(blobs, protocol=protocol), tmp_path).places:
+            assert not rescore(place, tmp_path)
+            text = (place / "record.json").read_text()
+            kept = json.loads(text)
+            (place / "record.json").write_text(
+                json.dumps({**kept, "metrics": {**kept["metrics"], "omega_all": 0.5}})
+            )
+            assert rescore(place, tmp_path)
+            assert (place / "record.json").read_text() == text
+
+
+def records(root: Path) -> set[Path]:
+    """Directories of the cells that are finished."""
+    return {p.parent for p in root.rglob("record.json")}
+
+
+def test_kill_9_loses_no_finished_cell(blobs, tmp_path):
+    """Killed again and again, the grid ends with the answers of one that was left alone."""
+    words = ["run", blobs, "--protocol", "permutation", "--learner", "mlp,ncm", "--seeds", "0-2"]
+    words += ["--jobs", "1", "--out", str(tmp_path / "a"), "--set", "protocol.sessions=3"]
+    words += [w for item in FAST for w in ("--set", item)]
+    rng = np.random.default_rng(0)
+    finished: set[Path] = set()
+    for _ in range(3):
+        process = start(words, tmp_path / "told")
+        while process.is_alive() and records(tmp_path / "a") == finished:
+            time.sleep(0.005)
+        time.sleep(rng.uniform(0, 0.1))
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        now = records(tmp_path / "a")
+        assert now >= finished
+        for place in now:
+            record.load(place)
+        finished = now
+    process = start(words, tmp_path / "told")
+    process.join()
+    assert process.exitcode == 0, (tmp_path / "told").read_text()
+    few = ["protocol.sessions=3"]
+    whole = run_grid(cells(blobs, seeds="0-2", items=few, protocol="permutation"), tmp_path / "b")
+    assert len(whole.places) == 6
+    for place in whole.places:
+        twin = tmp_path / "a" / place.relative_to(tmp_path / "b")
+        np.testing.assert_array_equal(stored(place)["answer"], stored(twin)["answer"])
+        assert record.load(place)["metrics"] == record.load(twin)["metrics"]

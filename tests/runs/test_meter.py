@@ -1,0 +1,143 @@
+"""Joules: read from a card that is made up, absent where nothing tells, and set side by side."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from report_records import keep, make
+from bridge_records import shown
+from toy import class_stream
+
+from embedbench.runs import meter as energy, runner
+from embedbench.reports.bridge import bridge
+from embedbench.runs.meter import Meter
+from embedbench.scores.record import to_json
+from embedbench.runs.registry import learner_class
+from embedbench.reports.study_text import bridge_text
+from embedbench.runs.runner import run_stream
+from embedbench.seeds import Seeds
+
+
+def card(*, refuses: int = 1000) -> SimpleNamespace:
+    """What `pynvml` shows of a computer's second card: 5 J more at every reading."""
+    readings = iter(range(1, 1001))
+
+    def handle(uuid: str) -> str:
+        assert uuid == "GPU-1f2e"
+        return "the second card"
+
+    def millijoules(handle: str) -> int:
+        assert handle == "the second card"
+        number = next(readings)
+        if number >= refuses:
+            raise RuntimeError("not supported")
+        return 7_000 + 5_000 * number
+
+    return SimpleNamespace(
+        nvmlInit=lambda: None,
+        nvmlDeviceGetHandleByUUID=handle,
+        nvmlDeviceGetTotalEnergyConsumption=millijoules,
+    )
+
+
+def with_card(monkeypatch: pytest.MonkeyPatch, pynvml: SimpleNamespace) -> Meter:
+    def properties(device: str) -> Any:
+        assert device == "cuda:0"
+        return SimpleNamespace(uuid="1f2e")
+
+    monkeypatch.setitem(sys.modules, "pynvml", pynvml)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", properties)
+    return Meter("cuda:0")
+
+
+def test_a_card_is_found_by_its_uuid_and_read_in_joules(monkeypatch: pytest.MonkeyPatch) -> None:
+    meter = with_card(monkeypatch, card())
+    seconds, joules = (meter.read() - meter.read()).tolist()
+    assert joules == -5.0
+    assert -1 < seconds < 0
+
+
+def test_no_card_no_library_and_refusals_are_nan(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert math.isnan(Meter("cpu").read()[1])
+    assert math.isnan(with_card(monkeypatch, card(refuses=1)).read()[1])
+    meter = with_card(monkeypatch, card(refuses=3))  # falls silent in the middle
+    assert [math.isnan(meter.read()[1]) for _ in range(2)] == [False, True]
+    monkeypatch.setitem(sys.modules, "pynvml", None)  # importing it is an ImportError
+    assert math.isnan(Meter("cuda:0").read()[1])
+    assert Meter("cuda:0").read()[0] > 0
+
+
+@pytest.mark.parametrize("every", [0, 7])
+def test_a_run_adds_up_what_lies_between_its_readings(
+    monkeypatch: pytest.MonkeyPatch, every: int
+) -> None:
+    ticks = iter(range(1000))
+
+    class Ticking:
+        def __init__(self, device: str) -> None:
+            pass
+
+        def read(self) -> Any:
+            tick = next(ticks)
+            return np.array([tick, 10.0 * tick])
+
+    monkeypatch.setattr(runner, "Meter", Ticking)
+    stream = class_stream(((0, 1), (2,)), n_train=10)
+    learner = learner_class("er")()
+    _, logs = run_stream(replace(stream, evaluate_every=every), learner, Seeds.of(0))
+    # one reading before a session, two at each moment; 20 and 10 samples come in batches of 10
+    moments = [2, 1] if every else [1, 1]
+    assert [log.learn_seconds for log in logs] == moments
+    assert [log.evaluate_seconds for log in logs] == moments
+    assert [log.learn_joules for log in logs] == [10 * n for n in moments]
+    assert [log.evaluate_joules for log in logs] == [10 * n for n in moments]
+
+
+def test_a_run_without_a_card_records_null() -> None:
+    _, logs = run_stream(class_stream(((0, 1),)), learner_class("ncm")(), Seeds.of(0))
+    told = json.loads(json.dumps(to_json({"j": logs[0].learn_joules, "s": logs[0].learn_seconds})))
+    assert told["j"] is None
+    assert told["s"] > 0
+
+
+def test_the_bridge_shows_joules_where_both_sides_have_them(tmp_path: Path) -> None:
+    spent = {"learn": 900.0, "evaluate": 1.0}
+    keep(tmp_path / "a", make("er", joules={"learn": 3.0, "evaluate": 1.0}))
+    keep(tmp_path / "b", shown("er", joules=spent))
+    found = bridge([tmp_path / "a", tmp_path / "b"])
+    joules = found["streams"][0]["learners"][0]["learn_joules"]
+    assert (joules["frozen"]["mean"], joules["full"]["mean"]) == (3.0, 900.0)
+    assert joules["gap"]["mean"] == 897.0
+    text = bridge_text(found)
+    assert "3.0 → 900" in text
+    assert text.splitlines()[1].endswith("J: of the whole card, with all that ran there")
+    assert text.splitlines()[2].split()[-5:] == ["learn", "s", "learn", "J", "points/h"]
+
+
+@pytest.mark.parametrize("there", [{}, {"joules": {"learn": None, "evaluate": None}}])
+def test_the_bridge_has_no_joules_of_one_side_alone(tmp_path: Path, there: dict[str, Any]) -> None:
+    keep(tmp_path / "a", make("er", **there))
+    keep(tmp_path / "b", shown("er", joules={"learn": 900.0, "evaluate": 1.0}))
+    found = bridge([tmp_path / "a", tmp_path / "b"])
+    joules = found["streams"][0]["learners"][0]["learn_joules"]
+    assert math.isnan(joules["gap"]["mean"])
+    assert to_json(joules)["frozen"]["mean"] is None
+    assert joules["full"]["mean"] == 900.0
+    assert " J" not in bridge_text(found)
+
+
+def test_nothing_is_imported_for_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str) -> None:
+        raise AssertionError(name)
+
+    monkeypatch.setattr(energy.importlib, "import_module", refuse)
+    assert math.isnan(Meter("cpu").read()[1])

@@ -1,0 +1,141 @@
+"""Tuning: what a trial sees, what is chosen, and that test data cannot choose."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from protocol_files import make_file
+from toy import class_stream
+
+from embedbench.runs.cell import Cell
+from embedbench.errors import UserError
+from embedbench.runs.runner import run_stream
+from embedbench.scores.scoring import score_matrix
+from embedbench.seeds import Seeds
+from embedbench.runs.settings import parse_settings, plan
+from embedbench.runs.tune import (
+    average_incremental_accuracy,
+    chosen_items,
+    parse_grid,
+    trial_stream,
+    tune,
+)
+
+ITEMS = ["protocol.val_fraction=0.3", "mlp.stop.rule=epochs", "mlp.stop.epochs=20"]
+
+
+def cells(path: Path, items: list[str]) -> list[Cell]:
+    return plan(
+        [str(path)],
+        "incremental-class",
+        ["mlp"],
+        [0],
+        settings=parse_settings([*ITEMS, *items], ["mlp"], None),
+        device="cpu",
+    )
+
+
+@pytest.mark.parametrize("sessions", [1, 2])
+def test_a_trial_holds_no_test_data(sessions: int) -> None:
+    stream = class_stream([[0, 1], [2], [3]], n_val=5, n_test=7)
+    trial = trial_stream(stream, sessions)
+    assert len(trial.sessions) == len(trial.eval_sets) == sessions
+    test_rows = {r for e in stream.eval_sets for r in e.x.rows.tolist()}
+    seen = {r for s in trial.sessions for v in (s.x, s.val_x) for r in v.rows.tolist()}
+    seen |= {r for e in trial.eval_sets for r in e.x.rows.tolist()}
+    assert not seen & test_rows
+    for s, e in zip(stream.sessions, trial.eval_sets, strict=False):
+        assert e.split == "val"
+        np.testing.assert_array_equal(e.x.rows, s.val_x.rows)
+        np.testing.assert_array_equal(e.y, s.val_y)
+
+
+def test_a_trial_refuses_test_data_and_sessions_without_validation_data() -> None:
+    stream = class_stream([[0, 1], [2]])
+    with pytest.raises(UserError, match="nothing may be tuned"):
+        trial_stream(replace(stream, validation="test"), 1)
+    with pytest.raises(UserError, match="session 0 has no validation data"):
+        trial_stream(class_stream([[0, 1], [2]], n_val=0), 1)
+
+
+def test_of_a_few_shot_stream_the_base_session_alone_can_be_tuned_on(tmp_path: Path) -> None:
+    path = make_file(tmp_path, [20] * 6, [0] * 6, [5] * 6, apart=8.0).path
+    settings = parse_settings(["protocol.base=4", "protocol.way=1"], ["prototype"], None)
+    (cell,) = plan([str(path)], "fscil", ["prototype"], [0], settings=settings, device="cpu")
+    with pytest.raises(UserError) as error:
+        trial_stream(cell.stream(), 3)
+    assert str(error.value) == (
+        "session 1 has no validation data to tune on; few-shot sessions never have any: tune on "
+        "the sessions before it with --tune-sessions 1"
+    )
+    trial = trial_stream(cell.stream(), 1)
+    assert trial.eval_sets[0].y.tolist() == np.repeat(range(4), 2).tolist()
+    assert average_incremental_accuracy(cell, 1, 1) > 0.8
+
+
+def test_the_best_average_incremental_accuracy_on_validation_data_is_chosen_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Table S10's test takes processes
+    monkeypatch.setattr(
+        "embedbench.runs.tune.ProcessPoolExecutor", lambda jobs, *_, **__: ThreadPoolExecutor(jobs)
+    )
+    path = make_file(tmp_path, [12] * 4, [0] * 4, [5] * 4, apart=8.0).path
+    grid = {"lr": ["1e-9", "0.01"], "batch_size": ["8", "4"]}
+    short = ["mlp.stop.epochs=4"]
+    (cell,) = cells(path, short)
+    log = tune(cell, grid, tmp_path / "runs", sessions=2)
+    assert [t["settings"] for t in log["tried"]] == [
+        {"lr": a, "batch_size": b} for a in grid["lr"] for b in grid["batch_size"]
+    ]
+    for tried in log["tried"]:  # each trial again, by hand
+        items = [*short, *(f"mlp.{k}={v}" for k, v in tried["settings"].items())]
+        (alone,) = cells(path, items)
+        found, _ = run_stream(trial_stream(alone.stream(), 2), alone.make_learner(), Seeds.of(0))
+        assert tried["average_incremental_accuracy"] == pytest.approx(
+            score_matrix(found).pooled.mean()
+        )
+    best = max(log["tried"], key=lambda t: t["average_incremental_accuracy"])
+    assert log["chosen"] == best["settings"]
+    assert len({t["average_incremental_accuracy"] for t in log["tried"]}) > 1
+    assert chosen_items(log) == [f"mlp.{k}={v}" for k, v in best["settings"].items()]
+
+    (kept,) = (tmp_path / "runs" / "tuning").iterdir()
+    kept.write_text(json.dumps({**log, "seed": 99}))
+    assert tune(cell, grid, tmp_path / "runs", sessions=2)["seed"] == 99  # not searched again
+    assert tune(cell, grid, tmp_path / "runs", sessions=1)["seed"] == 0  # another search
+
+
+def test_grids() -> None:
+    found = parse_grid(["lr=0.1,0.01", "ewc.lam=1, 10"], ["mlp", "ewc", "ncm"])
+    assert found == {
+        "mlp": {"lr": ["0.1", "0.01"]},
+        "ewc": {"lr": ["0.1", "0.01"], "lam": ["1", "10"]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        ("mlp.lr", "--tune takes name=value,value, such as mlp.lr=0.1,0.01; got 'mlp.lr'"),
+        ("mlp.lr=,", "got 'mlp.lr=,'"),
+        ("lamb=1,2", "unknown setting to tune 'lamb'"),
+    ],
+)
+def test_bad_grids(item: str, message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        parse_grid([item], ["mlp", "ewc"])
+    assert message in str(caught.value)
+
+
+def test_a_wrong_setting_is_refused_before_anything_is_tried(tmp_path: Path) -> None:
+    path = make_file(tmp_path, [6] * 3, [0] * 3, [2] * 3).path
+    (cell,) = cells(path, [])
+    with pytest.raises(UserError, match="unknown setting of mlp 'lrr'"):
+        tune(cell, {"lrr": ["1"]}, tmp_path)
+    assert not (tmp_path / "tuning").exists()

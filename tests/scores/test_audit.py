@@ -1,0 +1,284 @@
+"""The metric auditor: what each library computes, by independent loops over the same answers."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from report_records import make
+from toy import predictions, random_predictions
+from typer.testing import CliRunner
+
+from embedbench.cli.app import app
+from embedbench.scores import metrics, record
+from embedbench.scores.audit import DEFINITIONS, GROUPS, audit, audit_text
+from embedbench.scores.metrics import Reference
+from embedbench.scores.predictions import Predictions
+from embedbench.scores.scoring import score_matrix
+
+Lists = list[list[float]]
+
+
+def values(p: Predictions) -> dict[tuple[str, str], float]:
+    return {(e["group"], e["name"]): e["value"] for e in audit(p)}
+
+
+# --- the libraries' ways, written again from what they do ---
+
+
+def logged(p: Predictions) -> tuple[list[Any], list[Any], list[Any]]:
+    """Answers, classes and sessions of the test samples seen so far, one list a session."""
+    answers, targets, tasks = [], [], []
+    for t in range(len(p.session)):
+        so_far = p.eval_set <= t
+        answers.append(p.answer[t][so_far])
+        targets.append(p.y[so_far])
+        tasks.append(p.eval_set[so_far])
+    return answers, targets, tasks
+
+
+def continuum(p: Predictions) -> dict[str, float]:
+    """Continuum 1.2.7 gets answers, targets and session numbers, not R."""
+    answers, targets, tasks = logged(p)
+    T = len(answers)
+
+    def r(i: int, j: int) -> float:
+        chosen = tasks[i] == j
+        return float((answers[i][chosen] == targets[i][chosen]).mean())
+
+    f = 0.0
+    for j in range(T - 2):
+        f += max(r(m, j) for m in range(T - 2) if m >= j) - r(T - 1, j)
+    b = sum(r(i, j) - r(j, j) for i in range(1, T) for j in range(i - 1))
+    return {
+        "accuracy": float((answers[-1] == targets[-1]).mean()),
+        "accuracy_A": sum(r(i, j) for i in range(T) for j in range(i + 1)) / (T * (T + 1) / 2),
+        "average_incremental_accuracy": float(
+            np.mean([(a == y).mean() for a, y in zip(answers, targets, strict=True)])
+        ),
+        "forgetting": f / (T - 1),
+        "backward_transfer": b / (T * (T - 1) / 2),
+    }
+
+
+def avalanche(p: Predictions) -> dict[str, float]:
+    """Avalanche keeps an accuracy when a session was just learned, and the last one of others."""
+    first: dict[int, float] = {}
+    last: dict[int, float] = {}
+    amca = []
+    for t in range(len(p.session)):
+        last = {}
+        for j in range(t + 1):
+            chosen = p.eval_set == j
+            accuracy = float((p.answer[t][chosen] == p.y[chosen]).mean())
+            if j == t:
+                first[j] = accuracy
+            else:
+                last[j] = accuracy
+        recalls = [(p.answer[t][p.y == c] == c).mean() for c in sorted(set(p.y.tolist()))]
+        amca.append(float(np.mean(recalls)))
+    drops = [first[j] - last[j] for j in last]
+    return {
+        "stream_accuracy": float((p.answer[-1] == p.y).mean()),
+        "stream_forgetting": float(np.mean(drops)),
+        "amca": float(np.mean(amca)),
+    }
+
+
+def table(p: Predictions, answers: Any) -> Lists:
+    """Rows of accuracies on the sessions so far, as PyCIL, Mammoth and FACIL collect them."""
+    rows = []
+    for t in range(len(p.session)):
+        sets = [p.eval_set == j for j in range(t + 1)]
+        rows.append([float((answers[t][s] == p.y[s]).mean()) for s in sets])
+    return rows
+
+
+def padded(rows: Lists) -> Any:
+    full = np.zeros((len(rows), len(rows)))
+    for t, row in enumerate(rows):
+        full[t, : len(row)] = row
+    return full
+
+
+def pycil(p: Predictions) -> dict[str, float]:
+    full = padded(table(p, p.answer)).T
+    last = len(full) - 1
+    curve = [float((a == y).mean()) for a, y in zip(*(x for x in logged(p)[:2]), strict=True)]
+    return {
+        "forgetting": float(np.mean((full.max(axis=1) - full[:, last])[:last])),
+        "average_accuracy": sum(curve) / len(curve),
+        "last": curve[-1],
+    }
+
+
+def facil(p: Predictions, answers: Any) -> dict[str, float]:
+    """FACIL keeps zeros where it has not evaluated, and takes the maximum of the rows before."""
+    full, sizes = padded(table(p, answers)), p.set_classes.sum(axis=1)
+    T = len(full)
+    drops = [full[: T - 1, u].max() - full[T - 1, u] for u in range(T - 1)]
+    return {
+        "avg": float(full[-1].sum() / T),
+        "wavg": float((full[-1] * sizes).sum() / sizes.sum()),
+        "forg": float(np.mean(drops)),
+    }
+
+
+def ocl(p: Predictions) -> dict[str, float]:
+    full = padded(table(p, p.answer))
+    T = len(full)
+    below = np.tril(full, -1).sum() - (np.diagonal(full) * np.arange(T - 1, -1, -1)).sum()
+    return {
+        "fgt": float((full.max(axis=0) - full[-1]).mean()),
+        "acc": float((np.tril(full).sum(axis=1) / (np.arange(T) + 1)).mean()),
+        "bwt": float(below / (T * (T - 1) / 2)),
+    }
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_audit_agrees_with_independent_code(seed: int) -> None:
+    p = random_predictions(seed)
+    found = values(p)
+    theirs, events, groups = continuum(p), avalanche(p), pycil(p)
+    free, told, online = facil(p, p.answer), facil(p, p.within), ocl(p)
+    a, f, b = GROUPS
+    for key, expected in {
+        (a, "final, per sample"): theirs["accuracy"],
+        (a, "mean of the lower triangle"): theirs["accuracy_A"],
+        (a, "average incremental"): theirs["average_incremental_accuracy"],
+        (f, "two sessions left out"): theirs["forgetting"],
+        (b, "over all sessions, the newest pairs left out"): theirs["backward_transfer"],
+        (f, "from the first"): events["stream_forgetting"],
+        (a, "average of all classes, also future ones"): events["amca"],
+        (f, "from the best, the last included"): groups["forgetting"],
+        (a, "mean over sessions"): free["avg"],
+        (a, "mean over sessions, by their classes"): free["wavg"],
+        (a, "mean over sessions, session known"): told["avg"],
+        (f, "from the best before"): free["forg"],
+        (f, "from the best before, session known"): told["forg"],
+        (f, "from the best, over all sessions"): online["fgt"],
+        (a, "average incremental, sessions alike"): online["acc"],
+        (b, "over all sessions"): online["bwt"],
+    }.items():
+        assert found[key] == pytest.approx(expected, abs=1e-12), key
+    assert events["stream_accuracy"] == pytest.approx(found[a, "final, per sample"])
+    assert groups["average_accuracy"] == pytest.approx(found[a, "average incremental"])
+    assert groups["last"] == pytest.approx(found[a, "final, per sample"])
+
+
+@pytest.mark.parametrize("permutation", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_our_own_names_are_our_own_metrics(seed: int, permutation: bool) -> None:
+    p = random_predictions(seed, permutation=permutation)
+    found, none = values(p), Reference()
+    sample, by_class = score_matrix(p, "accuracy"), score_matrix(p, "class_accuracy")
+    for key, metric, scores in (
+        (("accuracy", "final, per class"), metrics.final_accuracy, by_class),
+        (("accuracy", "final, per sample"), metrics.final_accuracy, sample),
+        (("accuracy", "mean over sessions"), metrics.average_accuracy, sample),
+        (("accuracy", "average incremental"), metrics.average_incremental_accuracy, sample),
+        (("forgetting", "from the best before, per class"), metrics.average_forgetting, by_class),
+        (("forgetting", "from the best before"), metrics.average_forgetting, sample),
+        (("backward transfer", "at the end"), metrics.bwt, sample),
+    ):
+        assert found[key] == pytest.approx(metric(scores, none), abs=1e-12), key
+
+
+def test_one_run_by_hand() -> None:
+    """Four samples a session, one class each; every definition of forgetting gives something else.
+
+    R, in quarters: session 0: 2 4 3 1; session 1: 3 2 4 (it rises at the end); session 2: 4 2.
+    """
+    quarters = [[2], [4, 3], [3, 2, 4], [1, 4, 2, 4]]
+    truth = [[c] * 4 for c in range(4)]
+    answers = np.full((4, 16), 3)
+    answers[:, 12:] = 0  # wrong, until session 3 is learned
+    for t, row in enumerate(quarters):
+        for j, right in enumerate(row):
+            answers[t, 4 * j : 4 * j + 4] = [j] * right + [-1] * (4 - right)
+    p = predictions(truth, answers, [[0], [1], [2], [3]])
+    np.testing.assert_allclose(score_matrix(p, "accuracy").R[3], [0.25, 1, 0.5, 1])
+    found = values(p)
+    forgetting = {name: 12 * v for (group, name), v in found.items() if group == "forgetting"}
+    forgetting.pop("from the best before, session known")  # another answer
+    assert forgetting == pytest.approx(
+        {  # twelfths: three sessions of quarters
+            "from the best before, per class": 3 - 1 + 2,
+            "from the best before": (4 - 1) + (3 - 4) + (4 - 2),
+            "from the best, the last included": (4 - 1) + 0 + (4 - 2),
+            "from the best, over all sessions": 5 * 3 / 4,
+            "from the first": (2 - 1) + (3 - 4) + (4 - 2),
+            "two sessions left out": (4 - 1) + (3 - 4),  # the best of sessions 0 and 1 only
+        }
+    )
+    # pairs: (1,0) +2; (2,0) +1, (2,1) -1; (3,0) -1, (3,1) +1, (3,2) -2 → 0; without the newest: 1
+    assert found["backward transfer", "over all sessions"] == pytest.approx(0)
+    later = found["backward transfer", "over all sessions, the newest pairs left out"]
+    assert later == pytest.approx((1 - 1 + 1) / 4 / 6)
+
+
+def test_letters_join_what_agrees() -> None:
+    found = audit(random_predictions(3))
+    for group in GROUPS:
+        members = [e for e in found if e["group"] == group]
+        for one in members:
+            for other in members:
+                agree = abs(one["value"] - other["value"]) < 1e-9
+                assert (one["same"] == other["same"]) is agree
+
+
+def test_definitions_that_cannot_differ_do_not() -> None:
+    """Avalanche's forgetting is minus BWT; a maximum that includes the end is never below one that
+    does not."""
+    for seed in range(10):
+        found = values(random_predictions(seed))
+        bwt = found["backward transfer", "at the end"]
+        assert found["forgetting", "from the first"] == pytest.approx(-bwt)
+        clipped = found["forgetting", "from the best, the last included"]
+        assert clipped >= max(0, found["forgetting", "from the best before"]) - 1e-12
+        assert found["forgetting", "from the best before"] >= -bwt - 1e-12
+
+
+def test_one_session_has_accuracies_only() -> None:
+    p = predictions([[0, 1]], [[0, 0]], [[0, 1]])
+    for e in audit(p):
+        assert math.isnan(e["value"]) is (e["group"] != "accuracy")
+        assert (e["same"] is None) is (e["group"] != "accuracy")
+    assert "forgetting: 7 definitions, 0 values, undefined" in audit_text(audit(p))
+
+
+def test_every_definition_names_its_sources() -> None:
+    named = " ".join(s for d in DEFINITIONS for s in d.sources)
+    for library in ("Avalanche", "Continuum", "FACIL", "PyCIL", "Mammoth", "OCL", "embedbench"):
+        assert library in named
+    assert {d.group for d in DEFINITIONS} == set(GROUPS)
+    assert len({(d.group, d.name) for d in DEFINITIONS}) == len(DEFINITIONS)
+
+
+def test_the_command_line_audits_one_run(tmp_path: Path) -> None:
+    place = tmp_path / "stream" / "mlp" / "seed-0"
+    place.mkdir(parents=True)
+    p = random_predictions(0)
+    p.save(place / "predictions.h5")
+    record.save(make(), place)
+
+    def embedbench(*words: Any) -> Any:
+        return CliRunner().invoke(app, [str(w) for w in words])
+
+    before = (place / "record.json").read_bytes()
+    done = embedbench("score", tmp_path, "--audit", "--json")
+    assert done.exit_code == 0, done.output
+    kept = {(e["group"], e["name"]): e["value"] for e in json.loads(done.stdout)}
+    assert kept == pytest.approx(values(p))
+    assert (place / "record.json").read_bytes() == before
+    text = embedbench("score", place, "--audit").stdout
+    assert text == audit_text(audit(p)) + "\n"
+    assert "StreamForgetting" in text
+    other = tmp_path / "stream" / "mlp" / "seed-1"
+    other.mkdir()
+    record.save(make(seed=1), other)
+    assert "one run" in str(embedbench("score", tmp_path, "--audit").exception)

@@ -1,0 +1,281 @@
+"""Few-shot scores: the corner cases' printed tables, hand-worked values, identities, quadrature."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.integrate import quad
+
+from embedbench.arrays import Floats
+from embedbench.cli.listing import entries
+from embedbench.errors import UserError
+from embedbench.papers.table import published
+from embedbench.scores import metrics, record
+from embedbench.scores.few_shot import (
+    CORNER_CASES,
+    aacc,
+    class_ratio,
+    curves,
+    curves_of,
+    gacc,
+    gacc_area,
+    hacc,
+    kr,
+    max_forgetting,
+    novel_accuracy,
+    pd,
+    rpd,
+    summary,
+    tacc,
+)
+from embedbench.scores.metrics import Reference
+from embedbench.scores.predictions import Predictions
+from embedbench.scores.scoring import score_matrix
+
+NAN = float("nan")
+HAND = np.array([[0.9, NAN, NAN], [0.8, 0.5, NAN], [0.6, 0.3, 0.7]])
+SIZES = [6, 2, 2]
+CURVES = [
+    "aacc", "tacc", "gacc", "gacc_exact", "novel_accuracy", "hacc", "pd", "kr", "rpd",
+    "max_forgetting",
+]  # fmt: skip
+
+
+def drawn(seed: int, sessions: int) -> Floats:
+    """Random accuracies; above the diagonal values that nothing may read."""
+    return np.random.default_rng(seed).uniform(size=(sessions, sessions))
+
+
+# --- the paper ---
+
+
+@pytest.mark.parametrize(
+    ("number", "case"), [("A1", "Lazy"), ("A2", "Greedy"), ("A3", "Greedy-NF")]
+)
+def test_the_corner_cases_have_the_printed_scores(number: str, case: str) -> None:
+    *rows, mean = published("fscil")["tables"][number]
+    found = CORNER_CASES[case](9, 0.85)
+    a, g = 100 * aacc(found, [60] + [5] * 8), 100 * gacc_area(found, 12)
+    assert len(rows) == 9
+    for i, row in enumerate(rows):
+        np.testing.assert_allclose(100 * found[i, : i + 1], row["on"])
+        assert np.isnan(found[i, i + 1 :]).all()
+        assert a[i] == pytest.approx(row["aacc"], abs=0.01)
+        assert g[i] == pytest.approx(row["gacc"], abs=0.01)
+    assert a.mean() == pytest.approx(mean["aacc"], abs=0.01)
+    assert g.mean() == pytest.approx(mean["gacc"], abs=0.01)
+
+
+def test_lazy_forgets_nothing_by_every_score_of_forgetting() -> None:
+    found = CORNER_CASES["Lazy"](9, 0.85)
+    for score, value in ((pd, 0), (rpd, 0), (max_forgetting, 0), (kr, 1)):
+        np.testing.assert_array_equal(score(found)[1:], value)
+    np.testing.assert_array_equal(hacc(found)[1:], 0)
+    assert gacc_area(found, 12, "exact")[1] == pytest.approx(0.6683, abs=5e-5)
+
+
+# --- by hand ---
+
+
+def test_three_sessions_by_hand() -> None:
+    expected = {
+        "aacc": [0.9, (6 * 0.8 + 2 * 0.5) / 8, (6 * 0.6 + 2 * 0.3 + 2 * 0.7) / 10],
+        "tacc": [0.9, 0.65, 1.6 / 3],
+        # at α = 0, 1/3, 2/3, 1: 0 .9 .9 .9; .5 .65 .7 .725; .5 .5333 .55 .56
+        "gacc": [0.75, (0.25 + 0.65 + 0.7 + 0.3625) / 3, (0.25 + 1.6 / 3 + 0.55 + 0.28) / 3],
+        "gacc_exact": [0.9, 0.8 - 0.1 * np.log(4), 0.6 - 0.2 / 3 * np.log(2.5)],
+        "novel_accuracy": [NAN, 0.5, 0.5],
+        "hacc": [NAN, 0.8 / 1.3, 0.6 / 1.1],
+        "pd": [NAN, -0.1, (-0.3 - 0.2) / 2],
+        "kr": [NAN, 0.8 / 0.9, (0.6 / 0.9 + 0.3 / 0.5) / 2],
+        "rpd": [NAN, -0.1 / 0.9, (-0.3 / 0.9 - 0.2 / 0.5) / 2],
+        "max_forgetting": [NAN, 0.1, (0.3 + 0.2) / 2],
+    }
+    found = curves_of(HAND, SIZES)
+    assert list(found) == CURVES
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name], values, atol=1e-12, err_msg=name)
+    quoted = summary(found)
+    assert quoted["aacc"] == pytest.approx((0.9 + 0.725 + 0.56) / 3)
+    assert quoted["lacc"] == pytest.approx(0.56)
+    assert quoted["gacc"] == pytest.approx(np.mean(expected["gacc"]))
+    assert quoted["novel_accuracy"] == 0.5
+    assert quoted["hacc"] == pytest.approx((0.8 / 1.3 + 0.6 / 1.1) / 2)
+    assert quoted["pd"] == pytest.approx(-0.25)
+
+
+def test_a_rise_counts_as_a_range_and_not_as_a_drop() -> None:
+    found = np.array([[0.9, NAN, NAN], [0.5, 0.4, NAN], [0.7, 0.6, 0.1]])
+    assert max_forgetting(found)[2] == pytest.approx((0.4 + 0.2) / 2)
+    assert pd(found)[2] == pytest.approx((-0.2 + 0.2) / 2)
+
+
+def test_a_session_that_was_never_learned_has_no_share_to_keep() -> None:
+    found = np.array([[0.8, NAN, NAN], [0.4, 0.0, NAN], [0.6, 0.5, 0.1]])
+    assert kr(found)[2] == pytest.approx(0.75)
+    assert np.isnan(kr(CORNER_CASES["Lazy"](3, 0.0))).all()
+
+
+# --- what holds of any accuracies ---
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("ratio", [1.0, 2.5, 10.0, 12.0, 0.4])
+def test_the_closed_form_is_the_integral(seed: int, ratio: float) -> None:
+    found = drawn(seed, 6)
+    exact = gacc_area(found, ratio, "exact")
+    for i in range(6):
+        base, novel = found[i, 0], sum(found[i, j] for j in range(1, i + 1))
+
+        def value(alpha: float, base: float = base, novel: float = novel, k: int = i) -> float:
+            return float((alpha * ratio * base + novel) / (alpha * ratio + k))
+
+        area, _ = quad(value, 0, 1)
+        assert exact[i] == pytest.approx(area, abs=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_grid_is_summed_as_their_code_does(seed: int) -> None:
+    """Σ over neighbouring points of the grid, every value by the definition in integers."""
+    found = drawn(seed, 5)
+    for r, i in itertools.product((1, 3, 12), range(5)):
+        values = []
+        for a in range(r + 1):
+            n = a + i
+            values.append((a * found[i, 0] + sum(found[i, 1 : i + 1])) / n if n else 0.0)
+        area = sum((x + y) / 2 / r for x, y in itertools.pairwise(values))
+        assert gacc_area(found, r)[i] == pytest.approx(area, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("sizes", [[60, 5, 5, 5], [7, 2, 2, 2], [3, 4, 4, 4]])
+def test_special_values_of_alpha(seed: int, sizes: list[int]) -> None:
+    found, ratio = drawn(seed, 4), sizes[0] / sizes[1]
+    assert class_ratio(sizes) == ratio
+    for i in range(4):
+        seen = slice(0, i + 1)
+        every_class = np.average(found[i, seen], weights=sizes[seen])
+        assert gacc(found, ratio, 1)[i] == pytest.approx(every_class)
+        assert aacc(found, sizes)[i] == pytest.approx(every_class)
+        assert gacc(found, ratio, 1 / ratio)[i] == pytest.approx(found[i, seen].mean())
+        assert tacc(found)[i] == pytest.approx(found[i, seen].mean())
+        if i:
+            assert gacc(found, ratio, 0)[i] == pytest.approx(found[i, 1 : i + 1].mean())
+            assert novel_accuracy(found)[i] == pytest.approx(found[i, 1 : i + 1].mean())
+    assert np.isnan(gacc(found, ratio, 0)[0])
+    assert np.isnan(novel_accuracy(found)[0])
+    grid = gacc(found, ratio, [0.25, 0.5])
+    np.testing.assert_array_equal(grid, [gacc(found, ratio, a) for a in (0.25, 0.5)])
+
+
+def test_both_areas_meet_where_the_grid_is_fine() -> None:
+    """A great ratio has a fine grid, but for the base session's 0 at α = 0."""
+    found = drawn(0, 5)
+    official, exact = (gacc_area(found, 5000, mode) for mode in ("official", "exact"))
+    np.testing.assert_allclose(official, exact, atol=2e-4)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_forgetting_by_plain_loops(seed: int) -> None:
+    found = drawn(seed, 5)
+    for i in range(1, 5):
+        drops, shares, ranges = [], [], []
+        for j in range(i):
+            own = [found[row, j] for row in range(j, i + 1)]
+            drops.append(own[-1] - own[0])
+            shares.append(own[-1] / own[0])
+            ranges.append(max(own) - min(own))
+        assert pd(found)[i] == pytest.approx(sum(drops) / i)
+        assert kr(found)[i] == pytest.approx(sum(shares) / i)
+        assert rpd(found)[i] == pytest.approx(sum(shares) / i - 1)
+        assert max_forgetting(found)[i] == pytest.approx(sum(ranges) / i)
+
+
+# --- undefined ---
+
+
+def test_undefined_is_nan() -> None:
+    ragged = curves_of(HAND, [6, 2, 1])
+    assert np.isnan(ragged["gacc"]).all()
+    assert not np.isnan(ragged["aacc"]).any()
+    uneven = curves_of(HAND, [5, 2, 2])  # r = 2.5 has an integral and no grid
+    assert np.isnan(uneven["gacc"]).all()
+    assert not np.isnan(uneven["gacc_exact"]).any()
+    alone = curves_of(HAND[:1, :1], [6])
+    assert alone["aacc"] == [0.9]
+    assert np.isnan(alone["gacc"]).all()
+    assert np.isnan(summary(alone)["hacc"])
+    unknown_scores = curves_of(np.full((3, 3), NAN), SIZES)
+    assert all(np.isnan(v).all() for v in unknown_scores.values())
+
+
+def test_an_unknown_mode_is_refused() -> None:
+    with pytest.raises(UserError, match="mode of gAcc's area 'oficial'"):
+        gacc_area(HAND, 3, "oficial")
+
+
+# --- of a run ---
+
+
+def answers(seed: int, tests: NDArray[Any]) -> Predictions:
+    """Random answers on six base classes and twice two novel ones, `tests` samples of each."""
+    draw = np.random.default_rng(seed)
+    y = np.repeat(np.arange(10), tests)
+    session = np.array([0] * 6 + [1] * 2 + [2] * 2)
+    classes = session[None, :] == np.arange(3)[:, None]
+    answer = np.where(draw.uniform(size=(3, len(y))) < 0.6, y, draw.integers(0, 10, (3, len(y))))
+    return Predictions(
+        ids=np.arange(len(y)),
+        y=y,
+        eval_set=session[y],
+        set_classes=classes,
+        session=np.arange(3),
+        samples_seen=np.array([60, 70, 80]),
+        seen=np.cumsum(classes, axis=0).astype(np.bool_),
+        answer=answer.astype(np.int32),
+        within=answer.astype(np.int32),
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_aacc_is_the_pooled_score_where_classes_are_alike(seed: int) -> None:
+    even, uneven = np.full(10, 7), np.arange(1, 11)
+    for tests, name in ((even, "accuracy"), (even, "class_accuracy"), (uneven, "class_accuracy")):
+        scores = score_matrix(answers(seed, tests), name)
+        np.testing.assert_allclose(curves(scores)["aacc"], scores.pooled)
+    scores = score_matrix(answers(seed, even), "accuracy")
+    assert curves(scores)["pd"][-1] == pytest.approx(metrics.bwt(scores, Reference()))
+    np.testing.assert_equal(curves(scores), curves_of(scores.R, SIZES))
+
+
+def test_records_of_few_shot_streams_have_the_curves(tmp_path: Path) -> None:
+    p = answers(0, np.full(10, 7))
+    p.save(tmp_path / "predictions.h5")
+    made: dict[str, Any] = {
+        "reference": {
+            "preset": "kemker_table", "normalise_new": False, "offline_runs": [],
+            "chance_run": None,
+        },
+        "sessions": [],
+        "validation": "train",
+        "learns": True,
+    }  # fmt: skip
+    few = record.evaluate({**made, "protocol": "fscil"}, tmp_path, tmp_path)
+    other = record.evaluate({**made, "protocol": "incremental-class"}, tmp_path, tmp_path)
+    for name, own in few["by_score"].items():
+        expected = record.to_json(curves(score_matrix(p, name)))
+        assert {k: own["curves"][k] for k in CURVES} == expected
+        assert not set(CURVES) & set(other["by_score"][name]["curves"])
+        assert set(own["curves"]) == set(CURVES) | set(other["by_score"][name]["curves"])
+
+
+def test_every_score_is_listed() -> None:
+    listed = {e["name"]: e["summary"] for e in entries("metrics")}
+    assert {*CURVES, "gacc_area"} - {"gacc_exact"} <= set(listed)
+    assert "curves_of" not in listed
+    assert all(summary.endswith(".") for summary in listed.values())

@@ -1,0 +1,384 @@
+"""Metrics: hand-worked 3×3 cases, plain loops on random scores, and what the papers print."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from toy import predictions, random_predictions
+
+from embedbench.scores import metrics
+from embedbench.scores.metrics import Reference, all_metrics, compute
+from embedbench.scores.scoring import SCORES, ScoreMatrix, score_matrix
+
+NAN = math.nan
+
+
+def matrix(R: list[list[float]], pooled: list[float]) -> ScoreMatrix:
+    """A score matrix with one moment a session."""
+    values = np.array(R, dtype=np.float64)
+    n, sets = values.shape
+    return ScoreMatrix(
+        name="class_accuracy",
+        values=values,
+        pooled=np.array(pooled, dtype=np.float64),
+        session=np.arange(n),
+        samples_seen=10 * np.arange(1, n + 1),
+        classes_seen=np.arange(1, n + 1),
+        n_samples=np.full(sets, 10),
+        n_classes=np.full(sets, 1),
+        learned=np.arange(sets),
+    )
+
+
+# Class-incremental, T = 3. Base falls .9 → .6 → .3, session 1 is learned to .8 and falls to .5,
+# session 2 is learned to 1.0. The pooled scores are given, as if the sets had unequal sizes.
+INCREMENTAL = matrix(
+    [
+        [0.9, NAN, NAN],
+        [0.6, 0.8, NAN],
+        [0.3, 0.5, 1.0],
+    ],
+    [0.9, 0.65, 0.55],
+)
+# Domain-incremental, T = 3: sets of later sessions can be answered before they are learned.
+PERMUTED = matrix(
+    [
+        [0.9, 0.3, 0.1],
+        [0.7, 0.8, 0.4],
+        [0.8, 0.5, 0.6],
+    ],
+    [0.9, 0.75, 19 / 30],
+)
+
+
+def test_incremental_by_hand() -> None:
+    values = compute(INCREMENTAL, Reference(ideal=0.5))
+    assert values == pytest.approx(
+        {
+            "omega_base": (0.6 + 0.3) / 2 / 0.5,  # .9: column 0 after sessions 1 and 2, over ideal
+            "omega_new": (0.8 + 1.0) / 2,  # .9: the diagonal but for session 0, not divided
+            "omega_all": (0.65 + 0.55) / 2 / 0.5,  # 1.2, not clipped
+            "final_accuracy": 0.55,
+            "average_incremental_accuracy": (0.9 + 0.65 + 0.55) / 3,  # .7
+            "average_anytime_accuracy": 0.7,  # the same: ends of equal sessions only
+            "average_accuracy": (0.3 + 0.5 + 1.0) / 3,  # .6
+            # session 0: max(.9, .6) - .3 = .6; session 1: .8 - .5 = .3
+            "average_forgetting": 0.45,
+            "learning_accuracy": (0.9 + 0.8 + 1.0) / 3,  # .9
+            "bwt": ((0.3 - 0.9) + (0.5 - 0.8)) / 2,  # -.45
+            "fwt": NAN,  # future classes are masked
+        },
+        nan_ok=True,
+    )
+
+
+def test_permuted_by_hand() -> None:
+    reference = Reference(ideal=0.8, normalise_new=True, chance=np.array([NAN, 0.2, 0.2]))
+    values = compute(PERMUTED, reference)
+    assert values == pytest.approx(
+        {
+            "omega_base": (0.7 + 0.8) / 2 / 0.8,
+            "omega_new": (0.8 + 0.6) / 2 / 0.8,  # divided on permutation streams
+            "omega_all": (0.75 + 19 / 30) / 2 / 0.8,
+            "final_accuracy": 19 / 30,
+            "average_incremental_accuracy": (0.9 + 0.75 + 19 / 30) / 3,
+            "average_anytime_accuracy": (0.9 + 0.75 + 19 / 30) / 3,
+            "average_accuracy": (0.8 + 0.5 + 0.6) / 3,
+            # session 0: max(.9, .7) - .8 = .1; session 1: .8 - .5 = .3 (its .3 before learning and
+            # the last row do not enter the maximum)
+            "average_forgetting": 0.2,
+            "learning_accuracy": (0.9 + 0.8 + 0.6) / 3,
+            "bwt": ((0.8 - 0.9) + (0.5 - 0.8)) / 2,  # -.2
+            "fwt": ((0.3 - 0.2) + (0.4 - 0.2)) / 2,  # .15
+        }
+    )
+
+
+def test_anytime_accuracy_by_hand() -> None:
+    """Moments after 10, 30, 40 | 50 samples, session 0 ending at 40: widths 10, 20, 10, 10."""
+    moments = ScoreMatrix(
+        name="class_accuracy",
+        values=np.array([[0.2, NAN], [0.6, NAN], [0.8, NAN], [0.5, 0.1]]),
+        pooled=np.array([0.2, 0.6, 0.8, 0.4]),
+        session=np.array([0, 0, 0, 1]),
+        samples_seen=np.array([10, 30, 40, 50]),
+        classes_seen=np.array([2, 2, 2, 3]),
+        n_samples=np.array([30, 10]),
+        n_classes=np.array([2, 1]),
+        learned=np.arange(2),
+    )
+    found = metrics.average_anytime_accuracy(moments, Reference())
+    assert found == pytest.approx((10 * 0.2 + 20 * 0.6 + 10 * 0.8 + 10 * 0.4) / 50)  # .52
+    assert metrics.average_incremental_accuracy(moments, Reference()) == pytest.approx(0.6)
+    first = metrics.average_anytime_accuracy(moments.until(0), Reference())
+    assert first == pytest.approx((10 * 0.2 + 20 * 0.6 + 10 * 0.8) / 40)  # .55
+    # at the ends only: session 0 weighs its four fifths of the samples
+    coarse = dataclasses.replace(
+        moments,
+        values=moments.R,
+        pooled=moments.pooled[moments.ends],
+        session=moments.session[moments.ends],
+        samples_seen=moments.samples_seen[moments.ends],
+        classes_seen=moments.classes_seen[moments.ends],
+    )
+    assert metrics.average_anytime_accuracy(coarse, Reference()) == pytest.approx(0.72)
+    nothing = dataclasses.replace(coarse, samples_seen=np.zeros(2, dtype=np.int64))
+    assert math.isnan(metrics.average_anytime_accuracy(nothing, Reference()))
+
+
+def test_evenly_spaced_moments_give_the_plain_mean() -> None:
+    """The sum of Koh et al., f(i Δn) Δn over the samples, and its sense: a finer grid agrees."""
+
+    def area(step: int) -> float:
+        n = np.arange(step, 1001, step)
+        scores = matrix([[0.5]] * len(n), (1 - n / 2000).tolist())
+        scores = dataclasses.replace(scores, samples_seen=n)
+        found = metrics.average_anytime_accuracy(scores, Reference())
+        assert found == pytest.approx(float(np.mean(scores.pooled)))
+        return found
+
+    assert area(1) == pytest.approx(0.75, abs=0.001)  # the mean of the line from 1 to .5
+    assert area(100) == pytest.approx(0.75, abs=0.05)
+
+
+def test_forgetting_may_be_negative_and_is_not_minus_bwt() -> None:
+    # Session 0 rises to .9 in the middle and ends at .8; session 1 improves from .5 to .7.
+    scores = matrix([[0.6, 0.1, 0.1], [0.9, 0.5, 0.1], [0.8, 0.7, 0.4]], [0.6, 0.7, 0.6])
+    values = compute(scores, Reference())
+    # AF: (max(.6, .9) - .8 + .5 - .7)/2 = (.1 - .2)/2; BWT: (.8 - .6 + .7 - .5)/2
+    assert values["average_forgetting"] == pytest.approx(-0.05)
+    assert values["bwt"] == pytest.approx(0.2)
+
+
+def test_forgetting_starts_when_the_set_is_learned() -> None:
+    # Before session 1 was learned, set 1 scored .9 by accident; Chaudhry et al. would count it.
+    scores = matrix([[0.5, 0.9, 0.1], [0.5, 0.6, 0.1], [0.5, 0.6, 0.5]], [0.5, 0.5, 0.5])
+    assert metrics.average_forgetting(scores, Reference()) == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("preset", ["kemker_table", "kemker_eq"])
+@pytest.mark.parametrize("normalise_new", [False, True])
+def test_presets_differ_in_omega_new_on_permutation_only(preset: str, normalise_new: bool) -> None:
+    reference = Reference(ideal=0.8, normalise_new=normalise_new, preset=preset)
+    values = compute(PERMUTED, reference)
+    literal = compute(PERMUTED, Reference(ideal=0.8, normalise_new=False, preset="kemker_eq"))
+    divided = normalise_new and preset == "kemker_table"
+    assert values["omega_new"] == pytest.approx(0.7 / 0.8 if divided else 0.7)
+    others = {k: v for k, v in values.items() if k != "omega_new"}
+    assert others == pytest.approx(
+        {k: v for k, v in literal.items() if k != "omega_new"}, nan_ok=True
+    )
+
+
+# --- plain loops on random predictions ---
+
+
+def loops(scores: ScoreMatrix, reference: Reference) -> dict[str, float]:
+    """Every metric by its formula, an element at a time; NaN spreads by arithmetic."""
+    R, T = scores.R.tolist(), len(scores.R)
+    alpha = [float(scores.pooled[m]) for m in scores.ends]
+    ideal = reference.ideal
+    divisor = ideal if reference.normalise_new and reference.preset == "kemker_table" else 1.0
+
+    def mean(values: list[float]) -> float:
+        return sum(values) / len(values) if values else NAN
+
+    forgotten = []
+    for j in range(T - 1):
+        best = -math.inf
+        for row in range(j, T - 1):
+            best = NAN if math.isnan(R[row][j]) else max(best, R[row][j])
+        forgotten.append(best - R[T - 1][j])
+    area, before = 0.0, 0
+    for n, score in zip(scores.samples_seen.tolist(), scores.pooled.tolist(), strict=True):
+        area += (n - before) * score / int(scores.samples_seen[-1])
+        before = n
+    ahead = NAN
+    if reference.chance is not None:
+        ahead = mean([R[j - 1][j] - float(reference.chance[j]) for j in range(1, T)])
+    return {
+        "omega_base": mean([R[i][0] / ideal for i in range(1, T)]),
+        "omega_new": mean([R[i][i] / divisor for i in range(1, T)]),
+        "omega_all": mean([alpha[i] / ideal for i in range(1, T)]),
+        "final_accuracy": alpha[-1],
+        "average_incremental_accuracy": mean(alpha),
+        "average_anytime_accuracy": area,
+        "average_accuracy": mean(R[-1]),
+        "average_forgetting": mean(forgotten),
+        "learning_accuracy": mean([R[i][i] for i in range(T)]),
+        "bwt": mean([R[-1][j] - R[j][j] for j in range(T - 1)]),
+        "fwt": ahead,
+    }
+
+
+@pytest.mark.parametrize("permutation", [False, True])
+@pytest.mark.parametrize("seed", range(10))
+def test_matches_plain_loops(seed: int, permutation: bool) -> None:
+    p = random_predictions(seed, permutation=permutation)
+    rng = np.random.default_rng(seed)
+    for name in SCORES:
+        scores = score_matrix(p, name)
+        reference = Reference(
+            ideal=float(rng.uniform(0.3, 1)),
+            chance=rng.uniform(size=len(p.set_classes)),
+            normalise_new=permutation,
+            preset=["kemker_table", "kemker_eq"][seed % 2],
+        )
+        found = compute(scores, reference)
+        assert found == pytest.approx(loops(scores, reference), abs=1e-12, nan_ok=True)
+        assert list(found) == list(all_metrics())
+    # Every metric of the paper's scores is defined but for FWT where future classes are masked.
+    undefined = {k for k, v in compute(score_matrix(p), reference).items() if math.isnan(v)}
+    assert undefined == (set() if permutation else {"fwt"})
+
+
+# --- undefined is NaN, never 0 ---
+
+
+def test_one_session_has_no_omega_no_forgetting_no_transfer() -> None:
+    values = compute(matrix([[0.7]], [0.7]), Reference(ideal=0.7, chance=np.array([NAN, NAN])))
+    defined = {k: v for k, v in values.items() if not math.isnan(v)}
+    assert set(defined) == {
+        "final_accuracy",
+        "average_incremental_accuracy",
+        "average_anytime_accuracy",
+        "average_accuracy",
+        "learning_accuracy",
+    }
+    assert set(defined.values()) == {0.7}
+
+
+@pytest.mark.parametrize("ideal", [NAN, 0.0])
+def test_omega_is_undefined_without_a_reference(ideal: float) -> None:
+    values = compute(PERMUTED, Reference(ideal=ideal, normalise_new=True))
+    for name in ("omega_base", "omega_new", "omega_all"):
+        assert math.isnan(values[name])
+    raw = compute(PERMUTED, Reference(ideal=ideal, normalise_new=False))
+    assert raw["omega_new"] == pytest.approx(0.7)  # divided by nothing, so it needs no reference
+
+
+def test_fwt_is_undefined_without_chance() -> None:
+    assert math.isnan(metrics.fwt(PERMUTED, Reference(ideal=0.8)))
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "touched"),
+    [
+        (1, 0, {"omega_base", "average_forgetting"}),
+        (0, 0, {"average_forgetting", "learning_accuracy", "bwt"}),
+        (
+            2,
+            2,
+            {"omega_new", "average_accuracy", "learning_accuracy"},
+        ),
+        (0, 1, {"fwt"}),
+        (0, 2, set()),  # nobody asks for two sessions ahead
+    ],
+)
+def test_one_undefined_score_makes_exactly_its_metrics_undefined(
+    row: int, column: int, touched: set[str]
+) -> None:
+    R = PERMUTED.R.tolist()
+    R[row][column] = NAN
+    reference = Reference(ideal=0.8, chance=np.array([NAN, 0.2, 0.2]))
+    values = compute(matrix(R, PERMUTED.pooled.tolist()), reference)
+    assert {k for k, v in values.items() if math.isnan(v)} == touched
+
+
+# --- what Kemker et al. (2018) print follows from these definitions (Table 2 and its text) ---
+
+
+def newest_only(
+    base: int, later: int, base_kept: float = 0.0, later_kept: float = 0.0
+) -> ScoreMatrix:
+    """A learner that answers every sample with the newest class, but for what it keeps.
+
+    There are 100 test samples a class. `base_kept` of the base set's samples and `later_kept` of
+    those of later classes, spread evenly, are answered rightly at all times.
+    """
+    groups = [list(range(base)), *([c] for c in range(base, base + later))]
+    truth = [
+        np.tile(np.arange(base), 100).tolist(),
+        *([c] * 100 for c in range(base, base + later)),
+    ]
+    y = np.concatenate([np.array(t) for t in truth])
+    answers = np.tile(np.arange(base - 1, base + later)[:, None], (1, len(y)))
+    for part, kept in ((y < base, base_kept), (y >= base, later_kept)):
+        samples = np.flatnonzero(part)
+        steps = np.floor(np.arange(len(samples) + 1) * kept)
+        right = samples[np.diff(steps) > 0]
+        answers[:, right] = y[right]
+    return score_matrix(predictions(truth, answers, groups))
+
+
+def test_ewc_on_incremental_mnist_omega_all() -> None:
+    # Ω_new 1.000 and Ω_base .001: only the newest of 6…10 classes is right, so α_i is 1/6 … 1/10,
+    # mean .12913. Printed Ω_all .133 then says α_ideal = .12913/.133 = .971.
+    scores = newest_only(5, 5)
+    np.testing.assert_allclose(scores.pooled[1:], [1 / 6, 1 / 7, 1 / 8, 1 / 9, 1 / 10])
+    values = compute(scores, Reference(ideal=0.971))
+    assert values["omega_new"] == 1.0
+    assert values["omega_base"] == 0.0
+    assert round(values["omega_all"], 3) == 0.133
+
+
+@pytest.mark.parametrize(
+    ("base", "later", "ideal", "omega_base", "band"),
+    [
+        (50, 50, 0.461, 0.016, (0.041, 0.046)),  # AudioSet, MLP: printed Ω_all .044
+        (100, 100, 0.621, 0.020, (0.025, 0.031)),  # CUB-200, MLP: printed Ω_all .031
+    ],
+)
+def test_mlp_on_incremental_sets_omega_all(
+    base: int, later: int, ideal: float, omega_base: float, band: tuple[float, float]
+) -> None:
+    # Ω_new 1.000 and the printed Ω_base leave Ω_all between "nothing of the classes between" and
+    # "as much of them as of the base set", α_ideal being the accuracy over all classes.
+    share = omega_base * ideal
+    for later_kept, end in zip((0.0, share), band, strict=True):
+        values = compute(newest_only(base, later, share, later_kept), Reference(ideal=ideal))
+        assert values["omega_base"] == pytest.approx(omega_base, abs=5e-4)
+        assert values["omega_new"] == 1.0
+        assert values["omega_all"] == pytest.approx(end, abs=1e-3)
+
+
+def test_cub_permutation_omega_new_must_be_divided() -> None:
+    # MLP on CUB-200: printed Ω_new .917 is above the offline accuracy .621 that bounds R[i, i], so
+    # the table divides by it: .569 / .621.
+    scores = matrix([[0.6, 0.0], [0.5, 0.5694]], [0.6, 0.53])
+    table = Reference(ideal=0.621, normalise_new=True, preset="kemker_table")
+    assert round(metrics.omega_new(scores, table), 3) == 0.917
+    literal = Reference(ideal=0.621, normalise_new=True, preset="kemker_eq")
+    assert metrics.omega_new(scores, literal) == 0.5694
+
+
+@pytest.mark.parametrize(("base", "later", "expected"), [(5, 5, 0.646), (100, 100, 0.691)])
+def test_not_learning_scores_well(base: int, later: int, expected: float) -> None:
+    # Perfect on the base set, which is all it ever answers: Ω_all = mean of B/(B + i), i = 1 … B.
+    # Only 0.0 of Ω_new tells; docs/metrics.md warns with these two numbers.
+    groups = [list(range(base)), *([c] for c in range(base, base + later))]
+    truth = groups
+    y = np.concatenate([np.array(t) for t in truth])
+    answers = np.tile(np.where(y < base, y, 0), (later + 1, 1))
+    values = compute(score_matrix(predictions(truth, answers, groups)), Reference(ideal=1.0))
+    assert values["omega_base"] == 1.0
+    assert values["omega_new"] == 0.0
+    assert values["bwt"] == 0.0
+    assert values["average_forgetting"] == 0.0
+    assert values["omega_all"] == pytest.approx(expected, abs=5e-4)
+
+
+# --- the list of metrics ---
+
+
+def test_every_metric_says_what_it_is_and_where_it_comes_from() -> None:
+    found = all_metrics()
+    assert "omega_all" in found
+    assert not {"compute", "all_metrics"} & set(found)
+    for name, metric in found.items():
+        doc = metric.__doc__ or ""
+        assert doc.split("\n")[0].strip().endswith("."), name
+        assert "**Source**" in doc, name

@@ -1,0 +1,230 @@
+"""Streams of images: what is shown, what scales it, and one stream on two files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from image_files import (
+    HIGH,
+    N_CLASSES,
+    WIDE,
+    embedding_file,
+    image_bytes,
+    pixel_file,
+    samples,
+)
+from image_streams import STREAMS
+from numpy.typing import NDArray
+
+from embedbench.errors import UserError
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.writer import write_file
+from embedbench.protocols.incremental_class import IncrementalClass
+from embedbench.protocols.multi_modal import MultiModal
+from embedbench.protocols.permutation import Permutation
+from embedbench.reports.bridge import check_pair
+from embedbench.runs.registry import learner_class
+from embedbench.runs.runner import run_stream
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import Stream
+from embedbench.streams.table import Images, View
+
+# --- views ---
+
+
+def by_elements(view: View, factor: list[float], offset: list[float]) -> NDArray[np.float64]:
+    """The view by its definition, a value at a time."""
+    values = view.table.values
+    _, high, wide, channels = values.shape
+    out = np.zeros((len(view), channels, high, wide))
+    for i, row in enumerate(view.rows):
+        for k in range(high * wide):
+            source = k if view.columns is None else int(view.columns[k])
+            for c in range(channels):
+                value = float(values[row, source // wide, source % wide, c])
+                out[i, c, k // wide, k % wide] = value * factor[c] + offset[c]
+    return out
+
+
+def image_view(seed: int) -> View:
+    draw = np.random.default_rng(seed)
+    channels = (1, 3)[seed % 2]
+    table = Images(
+        draw.integers(0, 256, (9, HIGH, WIDE, channels), np.uint8),
+        tuple(draw.uniform(0.001, 0.01, channels).tolist()),
+        tuple(draw.normal(size=channels).tolist()),
+    )
+    columns = draw.permutation(HIGH * WIDE) if seed % 3 else None
+    return View(table, draw.integers(0, 9, 7), table.width, columns)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_numpy_and_tensor_are_the_definition(seed: int) -> None:
+    view = image_view(seed)
+    table = view.table
+    assert isinstance(table, Images)
+    expected = by_elements(view, [*table.factor], [*table.offset])
+    shown = view.tensor()
+    np.testing.assert_allclose(shown.numpy(), expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(shown.numpy(), view.numpy())
+    assert view.shape == shown.shape[1:] == view.numpy().shape[1:]
+    assert shown.dtype == torch.float32
+    assert view.numpy().dtype == np.float32
+    assert shown.is_contiguous()
+    index = torch.tensor([2, 0, 2, 6])
+    assert torch.equal(view.batch(index), shown[index])
+    assert view.batch(index[:0]).shape == (0, *view.shape)
+
+
+def test_images_stay_bytes_until_asked() -> None:
+    view = image_view(1)
+    assert view.table.tensor("cpu").dtype == torch.uint8
+    assert np.shares_memory(view.table.tensor("cpu").numpy(), view.table.values)
+    before = view.table.values.copy()
+    view.tensor().fill_(7)
+    np.testing.assert_array_equal(view.table.values, before)
+
+
+# --- protocols ---
+
+
+def base_session(stream: Stream) -> NDArray[np.float32]:
+    return stream.sessions[0].x.numpy()
+
+
+def test_standard_is_per_channel_over_the_training_data_of_session_0(tmp_path: Path) -> None:
+    file = pixel_file(tmp_path)
+    stream = IncrementalClass().build([file], seed=0)  # scale="auto"
+    assert stream.spec.input_shape == (3, HIGH, WIDE)
+    x = base_session(stream)
+    np.testing.assert_allclose(x.mean(axis=(0, 2, 3)), 0, atol=1e-5)
+    np.testing.assert_allclose(x.std(axis=(0, 2, 3)), 1, rtol=1e-5)
+    rows = stream.sessions[0].x.rows
+    raw = file.images().transpose(0, 3, 1, 2) / 255
+    centre, spread = (f(raw[rows], axis=(0, 2, 3))[:, None, None] for f in (np.mean, np.std))
+    last = stream.sessions[-1].x
+    np.testing.assert_allclose(last.numpy(), (raw[last.rows] - centre) / spread, atol=1e-5)
+
+
+def test_none_shows_values_between_0_and_1(tmp_path: Path) -> None:
+    file = pixel_file(tmp_path, channels=1)
+    stream = IncrementalClass(scale="none").build([file], seed=0)
+    raw = file.images().transpose(0, 3, 1, 2) / 255
+    np.testing.assert_allclose(base_session(stream), raw[stream.sessions[0].x.rows], rtol=1e-6)
+    assert stream.fitted == ""
+
+
+def test_a_constant_channel_stays_small(tmp_path: Path) -> None:
+    values = image_bytes()
+    values[..., 1] = 9
+    file = write_file(tmp_path / "flat.h5", samples(), values, {})
+    x = base_session(IncrementalClass().build([file], seed=0))
+    np.testing.assert_allclose(x[:, 1], 0, atol=1e-5)
+    values[0, 0, 0, 1] = 10  # one level of grey is at most one
+    file = write_file(tmp_path / "near.h5", samples(), values, {})
+    assert abs(base_session(IncrementalClass().build([file], seed=0))[:, 1]).max() < 1.01
+
+
+@pytest.mark.parametrize("scale", ["l2", "rms"])
+def test_scalings_of_vectors_are_refused(tmp_path: Path, scale: str) -> None:
+    with pytest.raises(UserError, match=rf"'{scale}' is for vectors.*standard or none"):
+        IncrementalClass(scale=scale).build([pixel_file(tmp_path)], seed=0)
+
+
+def test_a_permutation_moves_pixels_with_all_their_channels(tmp_path: Path) -> None:
+    file = pixel_file(tmp_path)
+    stream = Permutation(sessions=3, scale="none").build([file], seed=5)
+    draw = np.random.default_rng(5)
+    for session, test in list(zip(stream.sessions, stream.eval_sets, strict=True))[1:]:
+        columns = draw.permutation(HIGH * WIDE)
+        for view in (session.x, session.val_x, test.x):
+            plain = replace(view, columns=None).numpy().reshape(len(view), 3, -1)
+            np.testing.assert_array_equal(
+                view.numpy().reshape(len(view), 3, -1), plain[..., columns]
+            )
+
+
+def test_files_of_images_are_not_joined_with_others(tmp_path: Path) -> None:
+    files = [embedding_file(tmp_path), pixel_file(tmp_path)]
+    with pytest.raises(UserError, match=r"'multi-modal' joins vectors, and p\.h5 holds images"):
+        MultiModal().build(files, seed=0)
+
+
+# --- one stream, two files ---
+
+
+def recipe_train_eval(stream: Stream) -> list[str]:
+    return [stream.digests[key] for key in ("recipe", "train", "eval")]
+
+
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("seed", range(3))
+def test_one_stream_on_two_files(tmp_path: Path, name: str, seed: int) -> None:
+    files = embedding_file(tmp_path), pixel_file(tmp_path)
+    frozen, full = (STREAMS[name]().build([file], seed=seed) for file in files)
+    assert recipe_train_eval(frozen) == recipe_train_eval(full)
+    check_pair(frozen.digests, full.digests)
+    a, b = frozen.merged(), full.merged()
+    assert recipe_train_eval(a) == recipe_train_eval(b)
+    for one, other in zip(frozen.sessions, full.sessions, strict=True):
+        np.testing.assert_array_equal(one.x.rows, other.x.rows)
+
+
+def test_flat_and_square_pixels_are_permuted_alike(tmp_path: Path) -> None:
+    files = embedding_file(tmp_path, HIGH * WIDE), pixel_file(tmp_path, channels=1)
+    flat, square = (Permutation(sessions=3).build([file], seed=1) for file in files)
+    assert recipe_train_eval(flat) == recipe_train_eval(square)
+    check_pair(flat.digests, square.digests)
+
+
+def test_a_mismatched_pair_is_refused(tmp_path: Path) -> None:
+    def digests(file: EmbeddingFile, seed: int = 0, **settings: Any) -> dict[str, str]:
+        made = IncrementalClass(order="random", **{"base": 2, **settings})
+        return made.build([file], seed=seed).digests
+
+    frozen = digests(embedding_file(tmp_path))
+    shown = pixel_file(tmp_path)
+    check_pair(frozen, digests(shown))
+    for wrong, what in (
+        (digests(shown, seed=1), "training data, test data differ"),
+        (digests(shown, base=3), "protocol or its parameters, training data, test data differ"),
+        (digests(shown, observe_batch=5), "protocol or its parameters differ"),
+        (digests(pixel_file(tmp_path, seed=1)), "training data, test data differ"),
+        (frozen, "on the same features"),
+    ):
+        with pytest.raises(UserError, match=what):
+            check_pair(frozen, wrong)
+
+
+# --- learners ---
+
+
+def test_a_learner_of_vectors_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    stream = IncrementalClass().build([pixel_file(tmp_path)], seed=0)
+    sentence = r"NCM takes vectors, .* images of shape \(3, 3, 4\).* extract SOURCE .* --trunk"
+    with pytest.raises(UserError, match=sentence):
+        run_stream(stream, learner_class("ncm")(), Seeds.of(0))
+
+
+def test_chance_knows_nothing_of_images_either(tmp_path: Path) -> None:
+    stream = IncrementalClass().build([pixel_file(tmp_path)], seed=0)
+    p, _ = run_stream(stream, learner_class("chance")(), Seeds.of(0))
+    again, _ = run_stream(stream, learner_class("chance")(), Seeds.of(0))
+    np.testing.assert_array_equal(p.answer, again.answer)
+    assert len(set(p.answer[-1].tolist())) == N_CLASSES
+
+
+def test_views_of_another_shape_are_refused(tmp_path: Path) -> None:
+    stream = IncrementalClass().build([pixel_file(tmp_path)], seed=0)
+    last = stream.sessions[-1]
+    for x in (replace(last.x, width=5), replace(last.x, columns=np.arange(13))):
+        bad = replace(stream, sessions=(*stream.sessions[:-1], replace(last, x=x)))
+        with pytest.raises(
+            UserError, match=r"of shape \(3, 1?[35]?\), the stream's spec says \(3, 3, 4"
+        ):
+            run_stream(bad, learner_class("chance")(), Seeds.of(0))

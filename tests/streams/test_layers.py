@@ -1,0 +1,251 @@
+"""Intermediate layers in a stream: read, scaled each on its own, shown to those who ask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+from honest_learners import Good
+
+from embedbench.checks.small_streams import blobs
+from embedbench.errors import UserError
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.samples import Samples
+from embedbench.files.writer import write_file
+from embedbench.learning.learner import Tags
+from embedbench.learning.store import Samples as Stored
+from embedbench.protocols.fscil import FSCIL
+from embedbench.runs.runner import run_stream
+from embedbench.seeds import Seeds
+from embedbench.streams.layers import layer_columns, layer_names, without_layers
+from embedbench.streams.protocol import load_table
+from embedbench.streams.stream import Stream, StreamSpec
+from embedbench.streams.table import Table, View
+
+N, D = 60, 4
+LAYERS = {"block-9": 3, "block-10": 2}
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingFile:
+    """Six classes of eight training and two test samples; values of a table start at 10, 20, 30."""
+    draw = np.random.default_rng(0)
+    samples = Samples(
+        ids=np.array([f"{i}.png" for i in range(N)]),
+        labels=np.arange(N) % 6,
+        split=np.where(np.arange(N) < 48, 0, 2).astype(np.uint8),
+        classes=tuple("abcdef"),
+        parents=np.full(6, -1),
+    )
+    tables = {
+        name: (start + draw.normal(size=(N, width))).astype(np.float32)
+        for start, (name, width) in zip((10, 20, 30), {"": D, **LAYERS}.items(), strict=True)
+    }
+    path = tmp_path_factory.mktemp("layers") / "vit.h5"
+    features = tables.pop("")
+    return write_file(path, samples, features, {"backbone": {"name": "vit"}}, layers=tables)
+
+
+@dataclass
+class Wide(Good):
+    """Asks for layers."""
+
+    tags: ClassVar[Tags] = Tags(needs_layers=True)
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        super().start(spec, seeds, device)
+        self.seen = spec
+
+
+@dataclass
+class Narrow(Wide):
+    """Does not."""
+
+    tags: ClassVar[Tags] = Tags()
+
+
+def shown(stream: Stream) -> list[View]:
+    sets = [e.x for e in stream.eval_sets]
+    return [*(v for s in stream.sessions for v in (s.x, s.val_x)), *sets]
+
+
+@pytest.mark.parametrize(
+    ("layers", "expected"),
+    [
+        ("all", {"block-9": (4, 7), "block-10": (7, 9)}),  # by number
+        ("none", {}),
+        ("block-10", {"block-10": (4, 6)}),
+        ("block-10, block-9,block-10", {"block-10": (4, 6), "block-9": (6, 9)}),
+    ],
+)
+def test_which_layers_and_where(
+    layers: str, expected: dict[str, tuple[int, int]], file: EmbeddingFile
+) -> None:
+    stream = FSCIL(layers=layers).build([file], seed=0)
+    width = D + sum(LAYERS[name] for name in expected)
+    assert stream.spec.layers == expected
+    assert stream.spec.input_shape == (width,)
+    table = shown(stream)[0].table.values
+    np.testing.assert_array_equal(table[:, :D], file.read())
+    for name, (first, end) in expected.items():
+        np.testing.assert_array_equal(table[:, first:end], file.read([name])[:, D:])
+    assert {v.width for v in shown(stream)} == {width}
+    assert layer_columns(file, layer_names(file, layers)) == expected
+
+
+@pytest.mark.parametrize("layers", ["block-8", "block-9,", ""])
+def test_an_unknown_layer_is_refused(layers: str, file: EmbeddingFile) -> None:
+    with pytest.raises(UserError, match=r"unknown layer of .*vit.h5 .* Known: block-10, block-9"):
+        FSCIL(layers=layers).build([file], seed=0)
+
+
+@pytest.mark.parametrize("scale", ["none", "l2", "rms", "standard"])
+def test_each_part_is_scaled_on_its_own(scale: str, file: EmbeddingFile) -> None:
+    rows = np.arange(40)
+    together = load_table(file, scale, rows, ["block-9", "block-10"])[0].values
+    np.testing.assert_array_equal(together[:, :D], load_table(file, scale, rows)[0].values)
+    for name, (first, end) in layer_columns(file, ["block-9", "block-10"]).items():
+        x = file.read([name])[:, D:].astype(np.float64)
+        if scale in ("l2", "rms"):
+            x /= np.sqrt((x**2).sum(1, keepdims=True)) / (np.sqrt(end - first) ** (scale == "rms"))
+        elif scale == "standard":
+            x = np.clip((x - x[rows].mean(0)) / x[rows].std(0), -5, 5)
+        np.testing.assert_allclose(together[:, first:end], x, rtol=1e-4, atol=1e-5)
+
+
+def test_scale_auto_leaves_a_file_with_layers_as_it_is(file: EmbeddingFile) -> None:
+    for layers in ("all", "none"):
+        table = shown(FSCIL(layers=layers).build([file], seed=0))[0].table.values
+        np.testing.assert_array_equal(table[:, :D], file.read())
+
+
+def test_the_features_digest_says_which_layers(file: EmbeddingFile) -> None:
+    options = ("all", "none", "block-9", "block-10", "block-10,block-9")
+    digests = {o: load_table(file, "none", np.arange(9), layer_names(file, o))[1] for o in options}
+    assert len({*digests.values()}) == 5
+    streams = [FSCIL(layers=o).build([file], seed=0) for o in options]
+    assert [s.digests["features"] for s in streams] == [*digests.values()]
+    assert len({s.digests["train"] for s in streams}) == 1
+
+
+# --- a layer in the place of the final embedding ---
+
+
+@pytest.mark.parametrize("layers", ["none", "all"])
+@pytest.mark.parametrize("embedding", LAYERS)
+def test_a_layer_takes_the_place_of_the_embedding(
+    embedding: str, layers: str, file: EmbeddingFile
+) -> None:
+    stream = FSCIL(embedding=embedding, layers=layers).build([file], seed=0)
+    table, width = shown(stream)[0].table.values, LAYERS[embedding]
+    np.testing.assert_array_equal(table[:, :width], file.read([embedding])[:, D:])
+    assert table.shape[1] == width + (0 if layers == "none" else 5)
+    for name, (first, end) in stream.spec.layers.items():
+        np.testing.assert_array_equal(table[:, first:end], file.read([name])[:, D:])
+    alone = Narrow()
+    run_stream(stream, alone, Seeds.of(0))
+    assert alone.seen == StreamSpec((width,), 6)
+    assert stream.notes == (f"the layer {embedding} stands in the place of the embedding",)
+
+
+def test_digests_keep_runs_on_other_embeddings_apart(file: EmbeddingFile) -> None:
+    options = ("final", "block-9", "block-10")
+    streams = [FSCIL(embedding=e, layers="none").build([file], seed=0) for e in options]
+    for key in ("recipe", "features"):
+        assert len({s.digests[key] for s in streams}) == 3
+    for key in ("train", "eval"):
+        assert len({s.digests[key] for s in streams}) == 1
+    assert streams[0].digests["features"] == load_table(file, "none", np.arange(9))[1]
+    other = FSCIL(embedding="final", layers="block-9").build([file], seed=0)
+    assert other.digests["features"] != streams[1].digests["features"]
+
+
+@pytest.mark.parametrize("scale", ["l2", "standard"])
+def test_a_layer_as_the_embedding_is_scaled_like_one(scale: str, file: EmbeddingFile) -> None:
+    own = load_table(file, scale, np.arange(40), embedding="block-9")
+    beside = load_table(file, scale, np.arange(40), ["block-9"])
+    np.testing.assert_array_equal(own[0].values, beside[0].values[:, D:])
+
+
+def test_an_embedding_that_is_not_there_is_refused(file: EmbeddingFile, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"unknown layer of .*vit.h5 'block-8'. .*: block-10, bl"):
+        FSCIL(embedding="block-8").build([file], seed=0)
+    plain = write_file(tmp_path / "plain.h5", file.samples, file.read(), {})
+    with pytest.raises(UserError, match=r"unknown layer of .*plain.h5 'block-9'. Known: none"):
+        FSCIL(embedding="block-9").build([plain], seed=0)
+
+
+# --- cut to the final embedding ---
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_view_of_a_wider_table_is_cut(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    values = draw.normal(size=(9, 7)).astype(np.float32)
+    rows, width = draw.integers(9, size=5), int(draw.integers(1, 8))
+    view = View(Table(values), rows, width)
+    np.testing.assert_array_equal(view.numpy(), values[rows][:, :width])
+    np.testing.assert_array_equal(view.tensor().numpy(), values[rows][:, :width])
+    index = torch.tensor([3, 0, 3])
+    np.testing.assert_array_equal(view.batch(index).numpy(), values[rows[[3, 0, 3]]][:, :width])
+    view.tensor().fill_(0)
+    assert values.all()  # a copy
+
+
+def test_a_stream_without_its_layers(file: EmbeddingFile) -> None:
+    stream = FSCIL().build([file], seed=0)
+    cut = without_layers(stream)
+    plain = FSCIL(layers="none").build([file], seed=0)
+    assert cut.spec == plain.spec
+    assert cut.digests == stream.digests
+    for a, b, wide in zip(shown(cut), shown(plain), shown(stream), strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+        assert a.table is wide.table  # no second one
+    assert without_layers(plain) is plain
+
+
+def test_merged_and_revealed_keep_the_layers(file: EmbeddingFile) -> None:
+    stream = FSCIL().build([file], seed=0)
+    for other in (stream.merged(), stream.revealed()):
+        assert other.spec.layers == stream.spec.layers
+        assert {v.width for v in shown(other)} == {9}
+    assert not stream.revealed().merged().spec.reveals_session_id
+    whole = replace(stream, whole=stream.merged().sessions, alone=(stream,))
+    assert {v.width for v in shown(without_layers(whole).merged())} == {D}
+    assert without_layers(whole).alone[0].spec.layers == {}
+
+
+def test_layers_are_shown_to_those_who_ask(file: EmbeddingFile) -> None:
+    stream = FSCIL().build([file], seed=0)
+    wide, narrow, plain = Wide(), Narrow(), Narrow()
+    run_stream(stream, wide, Seeds.of(0))
+    assert wide.seen == stream.spec
+    told, _ = run_stream(stream, narrow, Seeds.of(0))
+    assert narrow.seen == StreamSpec((D,), 6)
+    alone, _ = run_stream(FSCIL(layers="none").build([file], seed=0), plain, Seeds.of(0))
+    np.testing.assert_array_equal(told.answer, alone.answer)
+
+
+def test_a_learner_that_needs_layers_is_refused_without(file: EmbeddingFile) -> None:
+    for stream in (FSCIL(layers="none").build([file], seed=0), blobs(Tags())):
+        with pytest.raises(UserError) as error:
+            run_stream(stream, Wide(), Seeds.of(0))
+        assert "Wide needs intermediate layers beside the final embedding" in str(error.value)
+        assert "embedbench extract SOURCE --layers last4 --out FILE" in str(error.value)
+
+
+def test_stored_samples_are_counted_without_layers(file: EmbeddingFile) -> None:
+    session = without_layers(FSCIL().build([file], seed=0)).sessions[1]
+    stored = Stored(D)
+    stored.add(session.x, session.y)
+    n = len(session.x)
+    assert stored.footprint()["samples"] == n * (D * 4 + 4)
+    (values,) = stored.state_dict()["tables"]
+    assert values.shape == (n, D)
+    again = Stored(D)
+    again.load_state_dict(stored.state_dict())
+    np.testing.assert_array_equal(again.tensor().numpy(), session.x.numpy())

@@ -1,0 +1,416 @@
+"""Class orders: objectives by hand, the annealer against plain sums, files, what a run keeps."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from toy import blobs
+from typer.testing import CliRunner
+
+from embedbench import api
+from embedbench.cli.app import app
+from embedbench.errors import UserError
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.samples import TEST, TRAIN, Samples
+from embedbench.files.writer import write_file
+from embedbench.scores import record
+from embedbench.streams import anneal, orders
+from embedbench.streams.confusion import confusion_matrix
+from embedbench.streams.orders import CONFUSION, KINDS, PUBLISHED, make_order, order_score, weights
+
+Array = NDArray[Any]
+
+
+def write(
+    path: Path,
+    labels: Array,
+    split: Array,
+    features: Array,
+    classes: tuple[str, ...],
+    parents: list[int] | None = None,
+) -> EmbeddingFile:
+    samples = Samples(
+        ids=np.array([f"{i:05d}" for i in range(len(labels))]),
+        labels=labels,
+        split=split,
+        classes=classes,
+        parents=np.full(len(classes), -1) if parents is None else np.array(parents),
+    )
+    write_file(path, samples, features.astype(np.float32), {"backbone": {"name": "toy"}})
+    return EmbeddingFile.open(path)
+
+
+def small_file(
+    path: Path, names: tuple[str, ...], parents: list[int] | None = None, per_class: int = 3
+) -> EmbeddingFile:
+    """A file with little in it but its classes; the last sample of each is a test sample."""
+    leaves = len(names) if parents is None else len(names) - len(set(parents) - {-1})
+    labels = np.repeat(np.arange(leaves), per_class)
+    last = np.tile(np.arange(per_class), leaves) == per_class - 1
+    split = np.where(last, TEST, TRAIN)
+    return write(path, labels, split, blobs(labels, 4, seed=0), names, parents)
+
+
+def naive_score(W: Array, M: Array, order: Array) -> float:
+    n = len(M)
+    return sum(
+        float(W[i, j]) * float(M[order[i], order[j]]) for i in range(n) for j in range(n) if i != j
+    )
+
+
+def counts(n: int, seed: int) -> Array:
+    matrix = np.random.default_rng(seed).poisson(1.5, (n, n))
+    np.fill_diagonal(matrix, 0)
+    return matrix
+
+
+# --- objectives ---
+
+# Six classes in three sessions of two. Across sessions every error costs n - 0.1.
+X = 5.9
+BY_HAND = {
+    "max-confusion": [[abs(i - j) for j in range(6)] for i in range(6)],
+    "min-confusion": [[-abs(i - j) for j in range(6)] for i in range(6)],
+    "equal-task-confusion": [
+        [0, 0, X, X, X, X],
+        [0, 0, X, X, X, X],
+        [X, X, 0, 0, X, X],
+        [X, X, 0, 0, X, X],
+        [X, X, X, X, 0, 0],
+        [X, X, X, X, 0, 0],
+    ],
+    "increasing-task-confusion": [  # n - end: 4, 2, 0
+        [4, 4, X, X, X, X],
+        [4, 4, X, X, X, X],
+        [X, X, 2, 2, X, X],
+        [X, X, 2, 2, X, X],
+        [X, X, X, X, 0, 0],
+        [X, X, X, X, 0, 0],
+    ],
+    "decreasing-task-confusion": [  # start: 0, 2, 4
+        [0, 0, X, X, X, X],
+        [0, 0, X, X, X, X],
+        [X, X, 2, 2, X, X],
+        [X, X, 2, 2, X, X],
+        [X, X, X, X, 4, 4],
+        [X, X, X, X, 4, 4],
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", CONFUSION)
+def test_weights_by_hand(kind: str) -> None:
+    np.testing.assert_allclose(weights(kind, [2, 2, 2]), BY_HAND[kind])
+
+
+def test_weights_are_the_notebook_s_for_100_classes() -> None:
+    for kind, inside in (
+        ("increasing-task-confusion", range(90, -1, -10)),
+        ("decreasing-task-confusion", range(0, 100, 10)),
+    ):
+        W = weights(kind, [10] * 10)
+        assert [W[i, i] for i in range(0, 100, 10)] == list(inside)
+        assert W[0, 99] == W[9, 10] == 99.9
+
+
+def test_weights_of_unequal_sessions() -> None:
+    W = weights("decreasing-task-confusion", [3, 1, 2])
+    assert [W[i, i] for i in range(6)] == [0, 0, 0, 3, 4, 4]
+    assert W[2, 3] == 5.9
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", CONFUSION)
+def test_score_is_the_plain_sum(kind: str, seed: int) -> None:
+    M, W = counts(9, seed), weights(kind, [4, 3, 2])
+    order = np.random.default_rng(seed).permutation(9)
+    assert order_score(W, M, order) == pytest.approx(naive_score(W, M, order))
+    np.fill_diagonal(M, 7)  # right answers do not count
+    assert order_score(W, M, order) == pytest.approx(naive_score(W, M, order))
+
+
+# --- the annealer ---
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_changes_of_single_moves(seed: int) -> None:
+    """Of any symmetric weights, also with something on the diagonal."""
+    rng = np.random.default_rng(seed)
+    n = 12
+    W = rng.normal(size=(n, n))
+    W += W.T
+    M = counts(n, seed)
+    B = (M + M.T).astype(np.float64)
+    start = naive_score(W, M, np.arange(n))
+    for p, q in itertools.permutations(range(n), 2):
+        order = np.arange(n)
+        order[[p, q]] = order[[q, p]]
+        change = anneal._swap_change(W, B, p, q)
+        assert change == pytest.approx(naive_score(W, M, order) - start)
+    for p, middle, q in itertools.combinations(range(n + 1), 3):
+        moved = np.r_[middle:q, p:middle]
+        order = np.r_[0:p, moved, q:n]
+        change = anneal._block_change(W, B, p, moved)
+        assert change == pytest.approx(naive_score(W, M, order) - start)
+
+
+@pytest.mark.parametrize("n", [2, 3, 7, 40, 150])
+@pytest.mark.parametrize("kind", CONFUSION)
+def test_incremental_score_is_the_naive_one(kind: str, n: int) -> None:
+    """The changes summed up over thousands of moves; 150 is more than a window of blocks."""
+    M, W = counts(n, n), weights(kind, orders.session_sizes(n, min(n, 5)))
+    B = (M + M.T).astype(np.float64)
+    draws = np.random.default_rng(n).random((3000, 6))
+    best, lowest = anneal.anneal(W, B, 100.0, 0.99, draws)
+    assert sorted(best.tolist()) == list(range(n))
+    found, start = naive_score(W, M, best), naive_score(W, M, np.arange(n))
+    assert found - start == pytest.approx(lowest, abs=1e-6)
+    if n >= 40:
+        assert found < start
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", CONFUSION)
+def test_small_orders_are_the_best_of_all(kind: str, seed: int) -> None:
+    M, W = counts(6, seed), weights(kind, [2, 2, 2])
+    best = min(naive_score(W, M, np.array(p)) for p in itertools.permutations(range(6)))
+    found = orders.anneal(W, M, seed, steps=5000)
+    assert naive_score(W, M, found) == pytest.approx(best)
+
+
+@pytest.mark.parametrize("kind", CONFUSION)
+def test_annealing_beats_identity_and_random_and_repeats(kind: str) -> None:
+    M, W = counts(60, 0), weights(kind, [6] * 10)
+    found = orders.anneal(W, M, seed=1, steps=20_000)
+    score = order_score(W, M, found)
+    assert score < order_score(W, M, np.arange(60))
+    for seed in range(20):
+        assert score < order_score(W, M, np.random.default_rng(seed).permutation(60))
+    assert found.tolist() == orders.anneal(W, M, seed=1, steps=20_000).tolist()
+    assert found.tolist() != orders.anneal(W, M, seed=2, steps=20_000).tolist()
+
+
+def planted(groups: int, size: int) -> Array:
+    """Classes in groups that are confused within; group g g times as much as the first."""
+    of = np.arange(groups * size) % groups  # scattered in the natural order
+    matrix = np.where(of[:, None] == of, 5 * (of + 1), 0)
+    np.fill_diagonal(matrix, 0)
+    return matrix
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_first_session_is_easiest_when_increasing_and_hardest_when_decreasing(
+    seed: int,
+) -> None:
+    M = planted(4, 5)
+    for kind, wanted in (
+        ("increasing-task-confusion", [0, 1, 2, 3]),
+        ("decreasing-task-confusion", [3, 2, 1, 0]),
+    ):
+        found = orders.anneal(weights(kind, [5] * 4), M, seed, steps=20_000)
+        assert [set(part % 4) for part in np.split(found, 4)] == [{g} for g in wanted]
+
+
+# --- orders without data ---
+
+
+def test_published_orders_are_permutations_that_start_as_printed() -> None:
+    starts = {
+        "cifar100-max-confusion": [47, 52, 96, 59, 56],
+        "cifar100-min-confusion": [65, 3, 44, 46, 55],
+        "cifar100-increasing-task-confusion": [1, 39, 69, 85, 58],
+        "cifar100-equal-task-confusion": [2, 98, 36, 75, 46],
+        "cifar100-decreasing-task-confusion": [47, 98, 46, 2, 11],
+        "icarl_87": [87, 0, 52, 58, 44, 91, 68, 97],
+    }
+    shipped = orders._published()
+    names = shipped.pop("classes")
+    assert names == sorted(set(names))
+    assert set(shipped) == set(starts) == {*PUBLISHED, "icarl_87"}
+    for kind, start in starts.items():
+        assert sorted(shipped[kind]) == list(range(100))
+        assert shipped[kind][: len(start)] == start
+
+
+def test_published_orders_follow_the_names(tmp_path: Path) -> None:
+    """A file that has CIFAR-100's classes in another order gets the same classes."""
+    names = orders._published()["classes"]
+    mixed = tuple(np.random.default_rng(0).permutation(names).tolist())
+    file = small_file(tmp_path / "mixed.h5", mixed)
+    for kind in PUBLISHED:
+        found = make_order(file, kind)["order"]
+        assert found[0] == names[orders._published()[kind][0]]
+        assert sorted(found) == names
+    found = make_order(file, "icarl1993")["order"]
+    assert found[:4] == [names[c] for c in (68, 56, 78, 8)]
+    other = small_file(tmp_path / "other.h5", tuple(f"class {i}" for i in range(100)))
+    with pytest.raises(UserError, match=r"of CIFAR-100's classes; other\.h5 has 100 others"):
+        make_order(other, PUBLISHED[0])
+    # the numbers of the two iCaRL orders are used on other data too
+    assert make_order(other, "icarl_87")["order"][:2] == ["class 87", "class 0"]
+
+
+def test_icarl_s_seed(tmp_path: Path) -> None:
+    file = small_file(tmp_path / "a.h5", tuple(f"{i}" for i in range(100)))
+    found = [int(c) for c in make_order(file, "icarl1993")["order"]]
+    assert found[:12] == [68, 56, 78, 8, 23, 84, 90, 65, 74, 76, 40, 89]
+    assert found[-4:] == [29, 49, 57, 33]
+
+
+def test_natural_random_coarse(tmp_path: Path) -> None:
+    names = ("cat", "oak", "dog", "ash", "tree", "animal")
+    file = small_file(tmp_path / "a.h5", names, [5, 4, 5, 4, -1, -1])
+    assert make_order(file, "natural", sessions=2)["order"] == list(names[:4])
+    assert make_order(file, "coarse", sessions=2)["order"] == ["cat", "dog", "oak", "ash"]
+    drawn = {tuple(make_order(file, "random", seed=s, sessions=2)["order"]) for s in range(8)}
+    assert len(drawn) > 1
+    assert {tuple(sorted(d)) for d in drawn} == {tuple(sorted(names[:4]))}
+    flat = small_file(tmp_path / "b.h5", names[:4])
+    with pytest.raises(UserError, match="no class hierarchy"):
+        make_order(flat, "coarse", sessions=2)
+
+
+def test_session_sizes() -> None:
+    for n, sessions, base in ((100, 10, 0), (88, 11, 0), (10, 4, 0), (100, 11, 50), (7, 1, 0)):
+        sizes = orders.session_sizes(n, sessions, base)
+        assert sum(sizes) == n
+        assert len(sizes) == sessions
+        later = sizes[1:] if base else sizes
+        assert max(later, default=1) - min(later, default=1) <= 1
+    for n, sessions, base in ((5, 6, 0), (10, 3, 9), (10, 1, 4), (5, 0, 0)):
+        with pytest.raises(UserError, match=f"{n} classes cannot make {sessions} sessions"):
+            orders.session_sizes(n, sessions, base)
+
+
+# --- confusion ---
+
+
+def confused_file(path: Path, n_classes: int = 6, shift_tests: float = 0.0) -> EmbeddingFile:
+    """Classes 2k and 2k + 1 lie on top of each other; the others apart."""
+    labels = np.repeat(np.arange(n_classes), 30)
+    split = np.where(np.tile(np.arange(30), n_classes) < 20, TRAIN, TEST)
+    features = 3 * blobs(labels // 2, 8, seed=1, spread=0.2)
+    features[split == TEST] += shift_tests
+    return write(path, labels, split, features, tuple(f"c{i}" for i in range(n_classes)))
+
+
+def test_confusion_is_where_classes_overlap(tmp_path: Path) -> None:
+    matrix = confusion_matrix(confused_file(tmp_path / "a.h5"), "cross-fitted", seed=0)
+    pairs = [(0, 1), (2, 3), (4, 5)]
+    assert all(matrix[a, b] + matrix[b, a] > 8 for a, b in pairs)  # of 40
+    assert matrix.sum() == sum(matrix[a, b] + matrix[b, a] for a, b in pairs)
+    assert (matrix.sum(axis=1) <= 20).all()  # of 20 training samples a class
+    trained = confusion_matrix(confused_file(tmp_path / "b.h5"), "train", seed=0)
+    assert trained.sum() < matrix.sum()
+
+
+def test_confusion_reads_no_test_sample(tmp_path: Path) -> None:
+    here = confusion_matrix(confused_file(tmp_path / "a.h5"), "cross-fitted", seed=3)
+    moved = confused_file(tmp_path / "b.h5", shift_tests=50.0)
+    assert (confusion_matrix(moved, "cross-fitted", seed=3) == here).all()
+
+
+def test_every_sample_is_judged_by_a_probe_that_has_not_seen_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from embedbench.streams import confusion
+
+    file = confused_file(tmp_path / "a.h5")
+    asked_for: list[Array] = []
+
+    def probe(alpha: float, x: Array, y: Array, asked: Array) -> Array:
+        known = {row.tobytes() for row in x}
+        assert not any(row.tobytes() in known for row in asked)
+        assert np.bincount(y, minlength=6).min() >= 15  # 20 a class, a fifth held out
+        asked_for.append(asked)
+        return np.zeros(len(asked), dtype=np.int64)
+
+    monkeypatch.setattr(confusion, "_probe", probe)
+    matrix = confusion.confusion_matrix(file, "cross-fitted", seed=0)
+    judged = np.concatenate(asked_for[-confusion.FOLDS :])
+    assert len(np.unique(judged, axis=0)) == len(judged) == 120
+    assert matrix[:, 0].tolist() == [0, 20, 20, 20, 20, 20]
+
+
+# --- files, the command line, and what a run keeps ---
+
+
+def embedbench(*words: Any) -> Any:
+    return CliRunner().invoke(app, [str(w) for w in words])
+
+
+def test_an_order_file_runs_and_its_digest_is_kept(tmp_path: Path) -> None:
+    path, out = tmp_path / "a.h5", tmp_path / "order.json"
+    file = confused_file(path)
+    made = ("order", path, "--kind", "equal-task-confusion", "--sessions", 3, "--out", out)
+    done = embedbench(*made)
+    assert done.exit_code == 0, done.output
+    told = json.loads(out.read_text())
+    assert told["kind"] == "equal-task-confusion"
+    assert told["file"]["digests"] == file.digests
+    W, M = weights(told["kind"], told["sizes"]), np.array(told["matrix"])
+    number = [file.classes.index(c) for c in told["order"]]
+    assert told["score"] == pytest.approx(naive_score(W, M, np.array(number)))
+    assert told["natural_score"] == pytest.approx(naive_score(W, M, np.arange(6)))
+    assert {frozenset(number[i : i + 2]) for i in (0, 2, 4)} == {
+        frozenset(p) for p in ((0, 1), (2, 3), (4, 5))
+    }
+    assert embedbench(*made).exit_code != 0  # nothing is overwritten unasked
+    again = embedbench(*made, "--overwrite", "--json")
+    assert json.loads(again.stdout) == told == json.loads(out.read_text())
+    run = ("run", path, "--protocol", "incremental-class", "--learner", "ncm", "--jobs", 1)
+    sizes = ("--set", "protocol.base=2", "--set", "protocol.step=2", "--set", "references=0")
+    done = embedbench(*run, *sizes, "--order", out, "--out", tmp_path / "runs", "--json")
+    assert done.exit_code == 0, done.output
+    kept = [record.load(p) for p in record.find(tmp_path / "runs")]
+    own = next(r for r in kept if r["learner"] == "ncm")
+    sha = hashlib.sha256(out.read_bytes()).hexdigest()
+    assert own["order"] == {"kind": told["kind"], "name": "order.json", "digest": sha}
+    assert own["notes"] == []
+
+
+def test_orders_as_text_still_work(tmp_path: Path) -> None:
+    file = confused_file(tmp_path / "a.h5")
+    path = tmp_path / "order.txt"
+    path.write_text("c5\nc4\n\n3\nc2\nc1\nc0\n")
+    stream = api.build_stream(file, "incremental-class", base=2, step=2, order=str(path))
+    assert [s.classes.tolist() for s in stream.sessions] == [[5, 4], [3, 2], [1, 0]]
+    kept = api.make(api.protocol_class("incremental-class"), {"order": str(path)}, name="protocol")
+    assert kept.order_record()["kind"] == "file"
+    plain = api.make(api.protocol_class("incremental-class"), {}, name="protocol")
+    assert plain.order_record() == {"kind": "natural", "name": None, "digest": None}
+    other = api.make(api.protocol_class("permutation"), {}, name="protocol")
+    assert other.order_record() is None
+
+
+def test_an_order_made_for_something_else_is_noted(tmp_path: Path) -> None:
+    file, other = confused_file(tmp_path / "a.h5"), small_file(tmp_path / "b.h5", ("c0", "c1"))
+    path = tmp_path / "order.json"
+    told = make_order(file, "increasing-task-confusion", sessions=3, steps=100)
+
+    def notes(**params: int) -> str:
+        stream = api.build_stream(file, "incremental-class", order=str(path), **params)
+        return " ".join(stream.notes)
+
+    orders.write_order(told, path)
+    assert notes(base=2, step=2) == ""
+    assert "sessions of other sizes" in notes(base=3)
+    told["file"]["digests"] = other.digests
+    orders.write_order(told, path)
+    assert "other samples" in notes(base=2, step=2)
+
+
+def test_unknown_kinds_are_told_the_nearest(tmp_path: Path) -> None:
+    file = confused_file(tmp_path / "a.h5")
+    with pytest.raises(UserError, match="Did you mean 'max-confusion'"):
+        make_order(file, "maxconfusion")
+    with pytest.raises(UserError, match="unknown confusion 'test'"):
+        make_order(file, "max-confusion", sessions=2, confusion="test")
+    assert len(set(KINDS)) == len(KINDS)

@@ -1,0 +1,149 @@
+"""What protocols share: validation, scaling, errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from protocol_files import make_file
+
+from embedbench.errors import UserError
+from embedbench.files.samples import TEST, TRAIN, VAL
+from embedbench.files.writer import write_file
+from embedbench.protocols.incremental_class import IncrementalClass
+from embedbench.protocols.permutation import Permutation
+from embedbench.streams.protocol import split_rows
+
+
+@pytest.mark.parametrize(
+    ("n", "fraction", "expected"),
+    [
+        (1, 0.1, 0),  # the only sample is for training
+        (2, 0.1, 1),  # at least one
+        (5, 0.1, 1),
+        (10, 0.1, 1),
+        (14, 0.1, 1),
+        (16, 0.1, 2),  # rounded
+        (100, 0.1, 10),
+        (2, 0.9, 1),  # and at least one stays
+        (10, 0.5, 5),
+    ],
+)
+def test_how_many_samples_a_class_gives(
+    n: int, fraction: float, expected: int, tmp_path: Path
+) -> None:
+    file = make_file(tmp_path, train=(n, 20), val=(0, 0), test=(1, 1))
+    split = split_rows(file, "train", fraction)
+    assert (file.labels[split.val] == 0).sum() == expected
+    assert (file.labels[split.train] == 0).sum() == n - expected
+    both = np.sort(np.concatenate([split.train, split.val]))
+    np.testing.assert_array_equal(both, np.flatnonzero(file.split == TRAIN))
+
+
+def test_a_file_keeps_the_validation_split_that_it_brings(tmp_path: Path) -> None:
+    file = make_file(tmp_path, val=(1, 0, 0, 2))
+    split = split_rows(file, "train", 0.5)
+    np.testing.assert_array_equal(split.val, np.flatnonzero(file.split == VAL))
+    np.testing.assert_array_equal(split.train, np.flatnonzero(file.split == TRAIN))
+
+
+@pytest.mark.parametrize("cls", [IncrementalClass, Permutation])
+def test_validation_on_test_data_is_said_aloud(cls: type[Any], tmp_path: Path) -> None:
+    file = make_file(tmp_path, val=(1, 0, 0, 1))
+    stream = cls(validation="test").build([file], seed=0)
+    assert stream.validation == "test"
+    trained = np.unique(np.concatenate([s.ids for s in stream.sessions]))
+    np.testing.assert_array_equal(trained, np.flatnonzero(file.split != TEST))
+    for session, test in zip(stream.sessions, stream.eval_sets, strict=True):
+        np.testing.assert_array_equal(session.val_x.rows, test.x.rows)
+    ordinary = cls().build([file], seed=0)
+    assert ordinary.validation == "train"
+    assert ordinary.digests["recipe"] != stream.digests["recipe"]
+
+
+def test_scalings_by_hand(tmp_path: Path) -> None:
+    file = make_file(tmp_path)
+    raw = file.read().astype(np.float64)
+    length = np.sqrt((raw**2).sum(1, keepdims=True))
+    stream = IncrementalClass(scale="none").build([file], seed=0)
+    base = raw[stream.sessions[0].x.rows]  # training rows of session 0: no validation, no test
+    assert len(base) == 6
+    expected = {
+        "none": raw,
+        "l2": raw / length,
+        "rms": raw / length * 2,  # √D = 2
+        "standard": np.clip((raw - base.mean(0)) / base.std(0), -5, 5),
+    }
+    digests = set()
+    for scale, values in expected.items():
+        stream = IncrementalClass(scale=scale).build([file], seed=0)
+        np.testing.assert_allclose(stream.sessions[0].x.table.values, values, rtol=2e-6, atol=1e-6)
+        digests.add(stream.digests["features"])
+    assert len(digests) == 4
+
+
+def test_auto_leaves_pixels_alone_and_standardises_embeddings(tmp_path: Path) -> None:
+    pixels = make_file(tmp_path, backbone="pixels", name="pixels.h5")
+    stream = Permutation().build([pixels], seed=0)
+    np.testing.assert_array_equal(stream.sessions[0].x.table.values, pixels.read())
+    assert stream.fitted == ""
+    stream = Permutation().build([make_file(tmp_path)], seed=0)
+    train = stream.sessions[0].x.numpy()
+    np.testing.assert_allclose(train.mean(0), 0, atol=1e-6)
+    np.testing.assert_allclose(train.std(0), 1, rtol=1e-5)
+
+
+def test_a_fitted_scaling_is_recorded_by_the_rows_it_saw(tmp_path: Path) -> None:
+    file = make_file(tmp_path)
+    fitted = {
+        tuple(s.classes.tolist()): stream.fitted
+        for seed in range(30)
+        for stream in [IncrementalClass(order="random", base=1).build([file], seed=seed)]
+        for s in stream.sessions[:1]
+    }
+    assert len(fitted) == len(set(fitted.values())) == 4  # one for each base class
+    assert IncrementalClass(scale="l2").build([file], seed=0).fitted == ""
+
+
+def test_a_constant_column_stays_finite(tmp_path: Path) -> None:
+    file = make_file(tmp_path)
+    features = file.read()
+    features[:, 1] = 3
+    flat = write_file(tmp_path / "flat.h5", file.samples, features, file.provenance)
+    values = IncrementalClass(scale="standard").build([flat], seed=0).sessions[0].x.table.values
+    assert np.isfinite(values).all()
+    assert (values[:, 1] == 0).all()
+
+
+@pytest.mark.parametrize("cls", [IncrementalClass, Permutation])
+def test_errors_that_both_share(cls: type[Any], tmp_path: Path) -> None:
+    file = make_file(tmp_path)
+    untested = make_file(tmp_path, test=(0, 0, 0, 0), name="untested.h5")
+    untaught = make_file(tmp_path, train=(0, 0, 0, 0), val=(1, 1, 1, 1), name="untaught.h5")
+    for sentence, attempt in {
+        "takes one embedding file, got 2": lambda: cls().build([file, file], seed=0),
+        "untested.h5 has no test samples": lambda: cls().build([untested], seed=0),
+        "untaught.h5 has no training samples": lambda: cls().build([untaught], seed=0),
+        "unknown scale 'rsm'. Did you mean 'rms'?": lambda: cls(scale="rsm"),
+        "unknown validation 'tset'. Did you mean 'test'?": lambda: cls(validation="tset"),
+        "val_fraction must lie in (0, 1), got 1.0": lambda: cls(val_fraction=1.0),
+        "val_fraction must lie in (0, 1), got 0": lambda: cls(val_fraction=0),
+    }.items():
+        with pytest.raises(UserError) as error:
+            attempt()
+        assert sentence in str(error.value)
+
+
+def test_the_recipe_is_readable(tmp_path: Path) -> None:
+    assert json.loads(Permutation(sessions=4).recipe()) == {
+        "protocol": "permutation",
+        "observe_batch": 10,
+        "evaluate_every": 0,
+        "sessions": 4,
+        "validation": "train",
+        "val_fraction": 0.1,
+        "scale": "auto",
+    }
