@@ -2,9 +2,8 @@
 
 `embedbench check NAME` runs it, for what ships as for what lies outside the project; the tests run
 it over everything that ships. A check is one function whose docstring says what it demands; it
-raises `CheckFailed` where it is let down. They live in check_learners, check_promises,
-check_sessions, check_multilabel, check_images, check_resume, check_protocols, check_label_sets and
-check_metrics.
+raises `CheckFailed` where it is let down. `learner_checks` and `protocol_checks` name the files
+that hold them.
 """
 
 from __future__ import annotations
@@ -91,10 +90,25 @@ def check_learner(learner: str | type[Learner]) -> list[Result]:
 
 def learner_checks() -> list[Callable[[type[Learner]], None]]:
     """Every check for learners."""
-    # ruff thinks these unused; they add their checks to the suite when they are imported
+    from . import (
+        learner_contract,
+        learner_images,
+        learner_label_sets,
+        learner_promises,
+        learner_resume,
+        learner_sessions,
+    )
     from .tools import LEARNER_CHECKS
 
-    return LEARNER_CHECKS
+    suites = (
+        learner_images,
+        learner_contract,
+        learner_label_sets,
+        learner_promises,
+        learner_resume,
+        learner_sessions,
+    )
+    return [c for suite in suites for c in LEARNER_CHECKS if c.__module__ == suite.__name__]
 
 
 def check_protocol(protocol: str | type[Protocol]) -> list[Result]:
@@ -105,10 +119,11 @@ def check_protocol(protocol: str | type[Protocol]) -> list[Result]:
 
 def protocol_checks() -> list[Callable[[type[Protocol]], None]]:
     """Every check for protocols."""
-    from . import protocol_label_sets  # noqa: F401  (adds its checks, as above)
-    from .protocol_contract import PROTOCOL_CHECKS
+    from . import protocol_contract, protocol_label_sets
 
-    return PROTOCOL_CHECKS
+    suites = (protocol_contract, protocol_label_sets)
+    checks = protocol_contract.PROTOCOL_CHECKS
+    return [c for suite in suites for c in checks if c.__module__ == suite.__name__]
 
 
 def check_metrics() -> list[Result]:
