@@ -24,7 +24,7 @@ from synthetic import clusters
 
 from embedbench.api import build_stream
 from embedbench.fields import make
-from embedbench.papers.table import published
+from embedbench.papers.published import published
 from embedbench.runs.registry import learner_class
 from embedbench.runs.runner import SessionLog, run_stream
 from embedbench.runs.settings import parse_settings

@@ -35,7 +35,7 @@ from embedbench.api import build_stream, make_learner
 from embedbench.learning.net import mlp_net
 from embedbench.learning.stop import Stop
 from embedbench.runs.runner import run_stream
-from embedbench.scores.scoring import score_matrix
+from embedbench.scores.accuracy import score_matrix
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Stream
 from embedbench.streams.table import View

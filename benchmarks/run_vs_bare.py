@@ -36,7 +36,8 @@ from embedbench.api import build_stream, make_learner
 from embedbench.learning.nadam import NAdam
 from embedbench.learning.net import generator, mlp_net
 from embedbench.learning.stop import Stop
-from embedbench.runs.cell import Cell, run_cell
+from embedbench.runs.cell import Cell
+from embedbench.runs.execute import run_cell
 from embedbench.runs.runner import run_stream
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Stream

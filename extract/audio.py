@@ -26,8 +26,8 @@ from scipy.io import wavfile
 from scipy.signal import get_window, resample_poly
 from scipy.sparse import csr_array
 
-from .backbones import Backbone
-from .sources import Content
+from .backbone import Backbone
+from .source import Content
 
 RATE = 16_000
 WINDOW, HOP, PADDED = 400, 160, 2_048  # samples

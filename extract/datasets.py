@@ -16,7 +16,7 @@ from embedbench.errors import UserError
 from embedbench.files.formats.idx import read_idx
 from embedbench.files.samples import TEST, TRAIN
 
-from .sources import Content, Source
+from .source import Content, Source
 
 _SPLITS = (("train",), ("test", "validation", "val"))  # the first that exists counts
 _STREAMED = ("hfids/", "tfds/", "wds/")

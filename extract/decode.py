@@ -19,8 +19,8 @@ from PIL import Image, UnidentifiedImageError
 
 from embedbench.errors import UserError
 
-from .backbones import Backbone
-from .sources import Source, open_image
+from .backbone import Backbone
+from .source import Source, open_image
 
 AHEAD = 2  # batches that wait beside those being worked on: bounds the memory
 

@@ -12,8 +12,8 @@ from PIL import Image
 from embedbench.errors import UserError
 from embedbench.files.formats.idx import pixels, pixels_recipe
 
-from .backbones import Backbone
-from .sources import Content, open_image
+from .backbone import Backbone
+from .source import Content, open_image
 
 
 class Images(Backbone):

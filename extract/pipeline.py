@@ -25,11 +25,14 @@ from embedbench.files.samples import Samples
 from embedbench.files.writer import Partial, check_target
 from embedbench.machine import cores
 
-from .backbones import DTYPES, Backbone, check_kind, choose_device, open_backbone
+from .backbone import Backbone
+from .backbones import check_kind, choose_device, open_backbone
 from .decode import Batch, computed, decode, first_image
 from .shipped import DEMO_BACKBONE, demo_weights
-from .sources import Source, open_source
+from .source import Source
+from .sources import open_source
 from .splits import across, choose_split, told
+from .timm_backbone import DTYPES
 
 Progress = Callable[[int, int], None]
 Notify = Callable[[str], None]

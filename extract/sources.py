@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import io
 import os
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from embedbench.errors import UserError
 from embedbench.files.formats.idx import is_idx
 from embedbench.files.samples import TEST, TRAIN, VAL
+
+from .source import Source
 
 IMAGE_SUFFIXES = frozenset(
     (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
@@ -25,54 +25,6 @@ IMAGE_SUFFIXES = frozenset(
 SOUND_SUFFIXES = frozenset((".wav", ".wave"))
 SPLIT_FOLDERS = {"train": TRAIN, "val": VAL, "valid": VAL, "validation": VAL, "test": TEST}
 TIMM_PREFIXES = ("torch/", "hfds/", "hfids/", "tfds/", "wds/")
-
-Content = bytes | Image.Image
-
-
-@dataclass(frozen=True)
-class Source:
-    """A list of labelled images or sounds.
-
-    Parameters
-    ----------
-    name
-        The data set's name, as it stands in the provenance.
-    ids
-        (N,) sample ids: POSIX paths from the source's root, or split/index.
-    labels
-        (N,) index of the leaf class.
-    classes, parents
-        (C,) names and parents, leaves first (see ``embedbench.files.samples.Samples``).
-    read
-        Sample number to its encoded bytes or its image; safe to call from several threads.
-    split
-        (N,) the source's own split, or None where it has none.
-    revision, licence
-        What is known of them; empty or "not stated" where nothing is.
-    in_order
-        Whether going back to an earlier sample is slow, so that one thread must read.
-    holds
-        ``images`` or ``sounds``.
-    """
-
-    name: str
-    ids: tuple[str, ...]
-    labels: NDArray[np.int64]
-    classes: tuple[str, ...]
-    parents: NDArray[np.int64]
-    read: Callable[[int], Content]
-    split: NDArray[np.uint8] | None = None
-    revision: str = ""
-    licence: str = "not stated"
-    in_order: bool = False
-    holds: str = "images"
-
-
-def open_image(content: Content) -> Image.Image:
-    """Return an image from encoded bytes; raise one of Pillow's errors over damaged ones."""
-    if isinstance(content, Image.Image):
-        return content
-    return Image.open(io.BytesIO(content))
 
 
 def open_source(source: str) -> Source:

@@ -14,7 +14,7 @@ from embedbench.errors import UserError
 from embedbench.files.samples import SPLITS
 from embedbench.files.split import make_split, split_rule
 
-from .sources import Source
+from .source import Source
 
 
 def choose_split(

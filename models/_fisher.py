@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from embedbench.learning.net import trained
+from embedbench.learning.optimisers import trained
 from embedbench.learning.per_sample import BLOCK, gradients, is_mlp
 
 FISHER_BATCH = 1024  # samples; larger ones fall out of a processor's caches

@@ -15,7 +15,8 @@ from embedbench.learning.images import ImageTraining
 from embedbench.learning.learner import Context, Footprint, Learner, Tags
 from embedbench.learning.loss import Objective, batch_loss, set_loss
 from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
-from embedbench.learning.net import check_training, net_bytes, new_net, predict, trained, views_of
+from embedbench.learning.net import check_training, net_bytes, new_net, predict, views_of
+from embedbench.learning.optimisers import trained
 from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec

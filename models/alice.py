@@ -17,7 +17,8 @@ from embedbench.learning.distill import only
 from embedbench.learning.fit import fit
 from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
 from embedbench.learning.loss import Objective
-from embedbench.learning.net import check_training, generator, optimiser_of
+from embedbench.learning.net import check_training, generator
+from embedbench.learning.optimisers import optimiser_of
 from embedbench.learning.prototypes import BLOCK, UNSEEN, Prototypes, cosines
 from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds

@@ -14,7 +14,8 @@ from torch.nn.functional import binary_cross_entropy, cosine_similarity, normali
 from embedbench.errors import UserError
 from embedbench.learning.fit import fit
 from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
-from embedbench.learning.net import check_training, generator, mlp_net, optimiser_of
+from embedbench.learning.net import check_training, generator, mlp_net
+from embedbench.learning.optimisers import optimiser_of
 from embedbench.learning.prototypes import UNSEEN, Prototypes, cosines
 from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds

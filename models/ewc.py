@@ -16,15 +16,8 @@ from embedbench.learning.fit import train
 from embedbench.learning.images import ImageTraining
 from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.loss import loss_mask
-from embedbench.learning.net import (
-    check_training,
-    generator,
-    module_bytes,
-    new_net,
-    optimiser_bytes,
-    predict,
-    trained,
-)
+from embedbench.learning.net import check_training, generator, module_bytes, new_net, predict
+from embedbench.learning.optimisers import optimiser_bytes, trained
 from embedbench.learning.penalty import pull
 from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from embedbench.errors import UserError, unknown
 from embedbench.learning.fit import train
 from embedbench.learning.learner import Context, Footprint, Learner
-from embedbench.learning.net import check_training, net_bytes, optimiser_of, predict
+from embedbench.learning.net import check_training, net_bytes, predict
+from embedbench.learning.optimisers import optimiser_of
 from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from embedbench.errors import UserError, unknown
 from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
-from embedbench.learning.net import generator, make_optimiser
+from embedbench.learning.net import generator
+from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.prototypes import UNSEEN, Classifier, Prototypes, cosines
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec

@@ -20,12 +20,12 @@ from embedbench.learning.net import (
     Net,
     check_training,
     generator,
-    make_optimiser,
     module_bytes,
     predict,
     trunk_and_head,
     views_of,
 )
+from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec

@@ -9,10 +9,11 @@ import numpy as np
 import torch
 
 from embedbench.learning.learner import Context, Footprint, Learner, Tags
-from embedbench.learning.store import Rehearsal, Samples
+from embedbench.learning.store import Samples
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
+from ._rehearsal import Rehearsal
 from ._som import Network, Som
 
 

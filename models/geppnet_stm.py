@@ -11,10 +11,11 @@ import torch
 from embedbench.arrays import Ints
 from embedbench.errors import UserError
 from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
-from embedbench.learning.store import Rehearsal, Samples
+from embedbench.learning.store import Samples
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
+from ._rehearsal import Rehearsal
 from ._som import Network, Som
 
 

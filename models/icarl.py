@@ -23,10 +23,10 @@ from embedbench.learning.net import (
     check_training,
     features_of,
     net_bytes,
-    optimiser_of,
     predict,
     trunk_and_head,
 )
+from embedbench.learning.optimisers import optimiser_of
 from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec

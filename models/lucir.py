@@ -21,7 +21,8 @@ from embedbench.learning.images import ImageTraining
 from embedbench.learning.learner import Context, Footprint, Learner, Tags
 from embedbench.learning.loss import Objective, set_loss
 from embedbench.learning.memory import BY_SESSION, Memory, check_memory
-from embedbench.learning.net import check_training, features_of, net_bytes, optimiser_of, predict
+from embedbench.learning.net import check_training, features_of, net_bytes, predict
+from embedbench.learning.optimisers import optimiser_of
 from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec

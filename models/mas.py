@@ -13,7 +13,8 @@ from embedbench.errors import UserError
 from embedbench.learning.fit import train
 from embedbench.learning.images import ImageTraining
 from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
-from embedbench.learning.net import check_training, net_bytes, new_net, predict, trained
+from embedbench.learning.net import check_training, net_bytes, new_net, predict
+from embedbench.learning.optimisers import trained
 from embedbench.learning.penalty import pull
 from embedbench.learning.per_sample import BLOCK as SAMPLES
 from embedbench.learning.per_sample import gradients, is_mlp

@@ -13,14 +13,8 @@ from torch.nn.functional import normalize
 from embedbench.errors import UserError
 from embedbench.learning.fit import train
 from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
-from embedbench.learning.net import (
-    check_training,
-    generator,
-    mlp_net,
-    net_bytes,
-    optimiser_of,
-    predict,
-)
+from embedbench.learning.net import check_training, generator, mlp_net, net_bytes, predict
+from embedbench.learning.optimisers import optimiser_of
 from embedbench.learning.prototypes import UNSEEN, Prototypes
 from embedbench.learning.stop import Stop
 from embedbench.learning.views import Joined, Rows

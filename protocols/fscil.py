@@ -12,18 +12,17 @@ from embedbench.arrays import Ints
 from embedbench.errors import UserError, unknown
 from embedbench.files.file import FINAL, EmbeddingFile
 from embedbench.files.samples import TEST, TRAIN
-from embedbench.streams.layers import layer_names
-from embedbench.streams.protocol import (
-    Protocol,
+from embedbench.streams.building import (
     Split,
-    class_order,
     flat_spec,
     load_table,
     one_file,
-    order_notes,
     split_rows,
     view_session,
 )
+from embedbench.streams.class_order import class_order, order_notes
+from embedbench.streams.layers import layer_names
+from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 
 from ._fscil_lists import LISTS, SHOT, listed_rows

@@ -14,7 +14,8 @@ from embedbench.arrays import Bools, Ints
 from embedbench.errors import UserError, unknown
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.samples import TEST, VAL
-from embedbench.streams.protocol import Protocol, load_table, one_file
+from embedbench.streams.building import load_table, one_file
+from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.table import Table, View
 

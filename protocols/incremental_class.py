@@ -12,16 +12,9 @@ from embedbench.arrays import Ints
 from embedbench.errors import UserError
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.samples import TEST
-from embedbench.streams.protocol import (
-    Protocol,
-    class_order,
-    flat_spec,
-    load_table,
-    one_file,
-    order_notes,
-    split_rows,
-    view_session,
-)
+from embedbench.streams.building import flat_spec, load_table, one_file, split_rows, view_session
+from embedbench.streams.class_order import class_order, order_notes
+from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 
 

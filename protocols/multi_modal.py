@@ -14,7 +14,8 @@ from embedbench.arrays import Bools, digest
 from embedbench.errors import UserError, unknown
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.layout import PIXELS
-from embedbench.streams.protocol import Protocol, flat_spec, load_table, split_rows, view_session
+from embedbench.streams.building import flat_spec, load_table, split_rows, view_session
+from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.table import Table
 

@@ -13,14 +13,8 @@ import numpy as np
 
 from embedbench.errors import UserError
 from embedbench.files.file import EmbeddingFile
-from embedbench.streams.protocol import (
-    Protocol,
-    flat_spec,
-    load_table,
-    one_file,
-    split_rows,
-    view_session,
-)
+from embedbench.streams.building import flat_spec, load_table, one_file, split_rows, view_session
+from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 
 

@@ -1,51 +1,60 @@
-"""Which module may import which, read from the syntax trees; see CONTRIBUTING.md."""
+"""Which room may import which, read from the syntax trees; see CONTRIBUTING.md."""
 
 from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("extract", "models", "protocols")
+FLAT = ("extract", "models", "protocols")  # beside the package, linked into it
 
-# What a room may import from the core.
-CORE_FOR = {
-    "extract": {
-        *{"cores", "errors", "exchange", "file", "idx", "samples", "split", "timm_models"},
-        *{"weights", "writer"},
-    },
-    "models": {"errors", "learner", "scoring", "stream", "timm_models", "weights"},
-    "protocols": {
-        *{"class_sessions", "errors", "file", "fscil_lists", "hierarchy", "layers", "on_demand"},
-        *{"protocol", "samples", "shares", "stream"},
-    },
+# A room, or a file of the ground, imports from strictly lower floors only. Modules of `models` and
+# `protocols` are found by name at run time, and `extract` is imported when a command is called.
+FLOORS = (
+    {"errors", "arrays", "machine", "version"},
+    {"disk", "fields", "seeds"},
+    {"files", "networks", "scores"},
+    {"streams", "reports", "extract"},
+    {"learning", "protocols"},
+    {"models", "runs"},
+    {"checks", "papers", "api"},
+    {"cli"},
+    {"__init__", "__main__"},
+)
+FLOOR = {room: number for number, rooms in enumerate(FLOORS, 1) for room in rooms}
+# What these may import of the rooms below them: the floors alone would let them take more.
+ONLY = {
+    "models": {"learning", "networks", "streams"},
+    "protocols": {"streams", "files"},
+    "extract": {"files", "networks"},
+    "reports": {"scores", "files"},
 }
+GROUND = FLOORS[0] | FLOORS[1]
 # What a room may import from outside the project and the standard library.
-OUTSIDE_FOR = {
+OUTSIDE = {
     "extract": {
         *{"PIL", "huggingface_hub", "numpy", "safetensors", "scipy"},
         *{"timm", "torch", "torchvision"},
     },
-    "models": {"numba", "numpy", "scipy", "sklearn", "torch", "timm"},
+    "models": {"numba", "numpy", "scipy", "sklearn", "torch"},
     "protocols": {"numpy"},
+    "scores": {"h5py", "numpy", "scipy"},
 }
-# The commands that extract or pretrain; they import the room when they are called.
-ENTRY_POINTS = {
-    **dict.fromkeys(("cli_files", "demo", "reproduce_data"), "extract"),
-    "cli_pretrain": "models",
-}
-# Slow to import: core modules do it inside functions, but for these, which are imported when work
-# begins. The check modules hold learners to their promises.
+# Slow to import: done inside functions, but for these rooms and files, which are imported when work
+# begins.
 SLOW = {"jinja2", "matplotlib", "numba", "scipy", "sklearn", "timm", "torch", "torchvision"}
 MAY_BE_SLOW = {
-    *{"_anneal", "_svg", "checkpoint", "evaluators", "plots", "report_html", "resume"},
-    *{"runner", "scatter", "timm_models"},
+    *{"models", "learning", "extract", "checks", "networks/resnet", "networks/timm_models"},
+    *{"reports/html", "reports/plots", "reports/scatter", "reports/svg"},
+    *{"runs/checkpoint", "runs/evaluators", "runs/execute", "runs/runner", "streams/anneal"},
 }
+# Their `__init__.py` resolve names lazily; every other one is empty.
+FACES = {"", "extract"}
 
 
 @dataclass(frozen=True)
@@ -62,143 +71,181 @@ class Import:
     def top(self) -> str:
         return self.module.partition(".")[0]
 
-    @property
-    def second(self) -> str:
-        """`file` of `embedbench.files.file`."""
-        return self.module.split(".")[1] if "." in self.module else ""
-
 
 def imports(path: Path, package: str) -> list[Import]:
-    """Every import of a module of `package`; `from a import b` counts as a.b where that is one."""
-    found: list[Import] = []
+    """Every import of a module of `package`; `from a import b` counts as a.b."""
+    result: list[Import] = []
 
     def visit(node: ast.AST, lazy: bool, typing: bool) -> None:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.Import):
                 for name in child.names:
-                    found.append(Import(name.name, child.lineno, False, lazy, typing))
+                    result.append(Import(name.name, child.lineno, False, lazy, typing))
             elif isinstance(child, ast.ImportFrom):
                 base = child.module or ""
                 if child.level:
                     parents = package.split(".")[: len(package.split(".")) - child.level + 1]
                     base = ".".join([*parents, *([base] if base else [])])
-                names = [f"{base}.{n.name}" for n in child.names]
-                modules = names if base in ("embedbench", package) else [base]
-                found.extend(
-                    Import(m, child.lineno, child.level > 0, lazy, typing) for m in modules
+                result.extend(
+                    Import(f"{base}.{n.name}", child.lineno, child.level > 0, lazy, typing)
+                    for n in child.names
                 )
             inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
             guarded = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
             visit(child, lazy or inside, typing or guarded)
 
     visit(ast.parse(path.read_text(encoding="utf-8")), False, False)
-    return found
+    return result
 
 
-def modules(room: str) -> list[Path]:
-    return sorted((ROOT / room).glob("*.py"))
+def name_of(path: Path) -> str:
+    """`files/file` of embedbench/files/file.py, `models/mlp` of models/mlp.py."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return "/".join(parts[1:] if parts[0] == "embedbench" else parts)
 
 
-def all_imports(room: str) -> Iterator[tuple[Path, Import]]:
-    package = "embedbench" if room == "embedbench" else f"embedbench.{room}"
-    for path in modules(room):
-        for found in imports(path, package):
-            yield path, found
+def files() -> list[Path]:
+    package = ROOT / "embedbench"
+    shared = [p for p in package.rglob("*.py") if p.resolve().is_relative_to(package)]
+    return sorted([*shared, *(p for room in FLAT for p in (ROOT / room).glob("*.py"))])
 
 
-def outside(top: str) -> bool:
-    return top not in sys.stdlib_module_names and top not in ("embedbench", *ROOMS)
+FILES = {name_of(path): path for path in files()}
+# `from embedbench.files import file` names a module, `from embedbench.arrays import Ints` does not.
+MODULES = {f"embedbench.{name.replace('/', '.')}": name for name in FILES}
 
 
-def report(broken: list[tuple[Path, Import]]) -> str:
-    return "\n".join(f"{p.relative_to(ROOT)}:{i.line} imports {i.module}" for p, i in broken)
+def room_of(name: str) -> str:
+    return name.partition("/")[0]
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_room_imports_only_what_it_may_of_the_core(room: str) -> None:
-    broken = [
-        (path, i)
-        for path, i in all_imports(room)
-        if i.top == "embedbench" and not i.relative and i.second not in CORE_FOR[room]
-    ]
+def target(module: str) -> str | None:
+    """The file behind an imported name of the project, or None: a name from outside."""
+    while module.startswith("embedbench."):
+        if module in MODULES:
+            return MODULES[module]
+        if f"{module}.__init__" in MODULES:
+            return MODULES[f"{module}.__init__"]
+        module = module.rpartition(".")[0]
+    return "__init__" if module == "embedbench" else None
+
+
+def package_of(name: str) -> str:
+    """The package that the relative imports of a file start from."""
+    return ".".join(["embedbench", *name.split("/")[:-1]])
+
+
+def all_imports() -> Iterator[tuple[str, Import]]:
+    for name, path in FILES.items():
+        for imported in imports(path, package_of(name)):
+            yield name, imported
+
+
+ALL = list(all_imports())
+
+
+def report(broken: Iterable[tuple[str, Import]]) -> str:
+    return "\n".join(f"{name}.py:{i.line} imports {i.module}" for name, i in broken)
+
+
+def test_every_room_has_a_floor() -> None:
+    assert {room_of(name) for name in FILES} == set(FLOOR)
+
+
+def test_a_room_imports_from_lower_floors_only() -> None:
+    broken = []
+    for name, i in ALL:
+        to = target(i.module)
+        if to is None or room_of(to) == room_of(name):
+            continue
+        here, there = room_of(name), room_of(to)
+        allowed = FLOOR[there] < FLOOR[here]
+        if here in ONLY and there not in GROUND:
+            allowed = there in ONLY[here]
+        if there == "extract" or (there == "learning" and name == "cli/pretrain"):
+            allowed = allowed and (i.lazy or i.typing)
+        if not allowed:
+            broken.append((name, i))
     assert not broken, report(broken)
 
 
-@pytest.mark.parametrize("room", ROOMS)
+def test_no_circle() -> None:
+    """Neither at import time nor through lazy and typing imports."""
+    edges: dict[str, set[str]] = {name: set() for name in FILES}
+    for name, i in ALL:
+        to = target(i.module)
+        if to is not None and to != name:
+            edges[name].add(to)
+    while free := [name for name, to in edges.items() if not to & edges.keys()]:
+        for name in free:
+            del edges[name]
+    rest = {name: sorted(to & edges.keys()) for name, to in edges.items()}
+    assert not rest, f"these import each other, or what does: {rest}"
+
+
+@pytest.mark.parametrize("room", OUTSIDE)
 def test_a_room_imports_only_what_it_may_from_outside(room: str) -> None:
+    known = sys.stdlib_module_names | {"embedbench", *OUTSIDE[room]}
+    broken = [(name, i) for name, i in ALL if room_of(name) == room and i.top not in known]
+    assert not broken, report(broken)
+
+
+def test_inside_a_folder_imports_are_relative_and_across_they_are_absolute() -> None:
+    broken = []
+    for name, i in ALL:
+        to = target(i.module)
+        if to is not None and name not in GROUND:
+            folder = name.rpartition("/")[0]
+            same = bool(folder) and to.startswith(f"{folder}/")
+            if same != i.relative and "__init__" not in (name, to):
+                broken.append((name, i))
+    assert not broken, report(broken)
+
+
+def test_no_room_is_imported_by_its_bare_name() -> None:
+    broken = [(name, i) for name, i in ALL if not i.relative and i.top in FLAT]
+    assert not broken, report(broken)
+
+
+def test_nothing_slow_is_imported_before_it_is_needed() -> None:
     broken = [
-        (path, i)
-        for path, i in all_imports(room)
-        if (outside(i.top) and i.top not in OUTSIDE_FOR[room])
-        or (room == "models" and i.top == "timm" and path.stem != "_trunk")
+        (name, i)
+        for name, i in ALL
+        if i.top in SLOW and not (i.lazy or i.typing) and not {name, room_of(name)} & MAY_BE_SLOW
     ]
     assert not broken, report(broken)
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_inside_a_room_imports_are_relative_and_name_siblings(room: str) -> None:
-    own = f"embedbench.{room}"
-    broken = [
-        (path, i)
-        for path, i in all_imports(room)
-        if (not i.relative and i.module.startswith(own))
-        or (i.relative and not i.module.startswith(f"{own}."))
-    ]
-    assert not broken, report(broken)
-
-
-@pytest.mark.parametrize("room", ["embedbench", *ROOMS])
-def test_no_room_is_imported_by_its_bare_name(room: str) -> None:
-    broken = [(path, i) for path, i in all_imports(room) if not i.relative and i.top in ROOMS]
-    assert not broken, report(broken)
-
-
-def test_the_core_imports_no_room() -> None:
-    broken = [
-        (path, i)
-        for path, i in all_imports("embedbench")
-        if i.top == "embedbench"
-        and i.second in ROOMS
-        and not (ENTRY_POINTS.get(path.stem) == i.second and i.lazy)
-    ]
-    assert not broken, report(broken)
-
-
-def test_the_core_imports_nothing_slow_before_it_is_needed() -> None:
-    broken = [
-        (path, i)
-        for path, i in all_imports("embedbench")
-        if i.top in SLOW
-        and not (i.lazy or i.typing)
-        and path.stem not in MAY_BE_SLOW
-        and not path.stem.startswith(("check_", "_check_"))
-    ]
-    assert not broken, report(broken)
+def test_init_files_are_empty_but_for_the_faces() -> None:
+    inits = {name.rpartition("/")[0]: path for name, path in FILES.items() if "__init__" in name}
+    for folder, path in inits.items():
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        assert folder in FACES or all(isinstance(n, ast.Expr) for n in body), folder
 
 
 def test_no_learner_builds_on_another() -> None:
     """A public module of models/ takes functions from its siblings, no class to inherit from."""
     public = _public_classes("models")
-    for path in modules("models"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef) and not path.stem.startswith("_"):
-                bases = {ast.unparse(b) for b in node.bases}
-                learners = bases & public
+    for name, path in FILES.items():
+        if room_of(name) != "models" or "/_" in name:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                learners = {ast.unparse(b) for b in node.bases} & public
                 assert not learners, f"{path.name}: {node.name} inherits from {learners}"
 
 
 def _public_classes(room: str) -> set[str]:
     return {
         node.name
-        for path in modules(room)
-        if not path.stem.startswith("_")
+        for name, path in FILES.items()
+        if room_of(name) == room and "/_" not in name
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         if isinstance(node, ast.ClassDef)
     }
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("room", FLAT)
 def test_rooms_are_flat_and_linked_into_the_package(room: str) -> None:
     link = ROOT / "embedbench" / room
     assert link.is_symlink()
@@ -211,25 +258,25 @@ def test_this_test_sees_imports(tmp_path: Path) -> None:
     """The rules above hold because nothing breaks them, not because nothing is found."""
     path = tmp_path / "wrong.py"
     path.write_text(
-        "import models\nfrom embedbench import runner\nfrom .ewc import EWC\n"
-        "from . import _sgd\n"
+        "import models\nfrom embedbench.runs import runner\nfrom .ewc import EWC\n"
         "from typing import TYPE_CHECKING\n"
         "if TYPE_CHECKING:\n    import torch\n"
         "def f():\n    from embedbench.extract import extract\n"
     )
-    found = {i.module: i for i in imports(path, "embedbench.models")}
-    assert set(found) == {
+    result = {i.module: i for i in imports(path, "embedbench.models")}
+    assert set(result) == {
         "models",
         "embedbench.runs.runner",
-        "embedbench.models.ewc",
-        "embedbench.learning.fit",
-        "typing",
+        "embedbench.models.ewc.EWC",
+        "typing.TYPE_CHECKING",
         "torch",
-        "embedbench.extract",
+        "embedbench.extract.extract",
     }
-    assert found["torch"].typing
-    assert not found["torch"].lazy
-    assert found["embedbench.extract"].lazy
-    assert found["embedbench.models.ewc"].relative
-    assert not found["embedbench.runs.runner"].relative
-    assert sum(1 for _ in all_imports("models")) > 10
+    assert result["torch"].typing
+    assert not result["torch"].lazy
+    assert result["embedbench.extract.extract"].lazy
+    assert target("embedbench.models.ewc.EWC") == "models/ewc"
+    assert target("embedbench.runs.runner") == "runs/runner"
+    assert target("embedbench.extract.extract") == "extract/__init__"
+    assert target("numpy.typing") is None
+    assert len(ALL) > 800

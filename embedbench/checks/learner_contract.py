@@ -21,8 +21,8 @@ from embedbench.fields import make
 from embedbench.learning.learner import Learner
 from embedbench.runs.runner import run_stream
 
+from .demand import demand
 from .small_streams import blobs
-from .suite import demand
 from .tools import (
     SEEDS,
     ask,

@@ -11,8 +11,8 @@ import torch
 from embedbench.learning.learner import Learner
 from embedbench.runs.runner import run_stream
 
+from .demand import demand
 from .small_streams import EVERY_CLASS, as_images, blobs
-from .suite import demand
 from .tools import SEEDS, ask, goes_on_alike, learner_check, same, small, state_bytes, teach
 
 TINY = {"trunk": "resnet8", "epochs": 2}

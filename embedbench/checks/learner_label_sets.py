@@ -10,8 +10,8 @@ from embedbench.learning.learner import Learner, learns_sessions
 from embedbench.runs.runner import run_stream
 from embedbench.scores.label_sets import LabelSets, pw_js
 
+from .demand import demand
 from .small_streams import EVERY_CLASS, blobs, family_blobs, multilabel_blobs
-from .suite import demand
 from .tools import SEEDS, goes_on_alike, learner_check, same, settings_of, small, state_bytes, teach
 
 

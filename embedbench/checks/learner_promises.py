@@ -6,8 +6,8 @@ import numpy as np
 
 from embedbench.learning.learner import Learner
 
+from .demand import demand
 from .small_streams import SESSIONS, blobs
-from .suite import demand
 from .tools import (
     ask,
     held_bytes,

@@ -13,9 +13,9 @@ from embedbench.runs.checkpoint import Keeper
 from embedbench.runs.runner import run_stream
 from embedbench.streams.stream import Stream
 
+from .demand import demand
 from .learner_images import FEW, TINY
 from .small_streams import as_images, blobs
-from .suite import demand
 from .tools import SEEDS, ask, learner_check, same, small
 
 SHORT = {"epochs": 3, "min_steps": 1}  # few epochs, among which there is a best one

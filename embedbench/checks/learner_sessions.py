@@ -14,6 +14,7 @@ from embedbench.runs.runner import run_stream
 from embedbench.streams.stream import Stream
 from embedbench.streams.table import Table
 
+from .demand import CheckFailed, demand
 from .small_streams import (
     BATCH,
     EVERY_CLASS,
@@ -23,7 +24,6 @@ from .small_streams import (
     multilabel_blobs,
     permuted_blobs,
 )
-from .suite import CheckFailed, demand
 from .tools import SEEDS, learner_check, small, teach
 
 

@@ -11,11 +11,12 @@ from dataclasses import fields, replace
 
 import numpy as np
 
+from embedbench.scores.accuracy import SCORES, score_matrix
+from embedbench.scores.matrix import ScoreMatrix
 from embedbench.scores.metrics import Metric, Reference
 from embedbench.scores.predictions import Predictions
-from embedbench.scores.scoring import SCORES, ScoreMatrix, score_matrix
 
-from .suite import demand
+from .demand import demand
 
 MetricCheck = Callable[[Metric], None]
 METRIC_CHECKS: list[MetricCheck] = []

@@ -15,8 +15,8 @@ from embedbench.files.samples import TEST, TRAIN, VAL
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import EvalSet, Session, Stream
 
+from .demand import demand
 from .small_files import KINDS, SEEDS, Case, build, each_case
-from .suite import demand
 
 ProtocolCheck = Callable[[type[Protocol]], None]
 PROTOCOL_CHECKS: list[ProtocolCheck] = []

@@ -11,9 +11,9 @@ from embedbench.arrays import Bools
 from embedbench.files.samples import TEST
 from embedbench.streams.protocol import Protocol
 
+from .demand import demand
 from .protocol_contract import protocol_check
 from .small_files import KINDS, SEEDS, Case, build, each_case
-from .suite import demand
 
 
 def _cases(cls: type[Protocol]) -> Iterator[Case]:

@@ -20,17 +20,9 @@ from embedbench.learning.learner import Learner
 from embedbench.runs import registry
 from embedbench.streams.protocol import Protocol
 
+from .demand import CheckFailed
+
 T = TypeVar("T")
-
-
-class CheckFailed(Exception):  # noqa: N818  (a verdict, not an error)
-    """One sentence on what was expected and what came."""
-
-
-def demand(held: object, sentence: str) -> None:
-    """Raise `CheckFailed(sentence)` unless the condition held."""
-    if not held:
-        raise CheckFailed(sentence)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from embedbench.scores.predictions import Predictions
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Stream
 
-from .suite import demand
+from .demand import demand
 
 SEEDS = Seeds.of(0)
 # Hyperparameters of these names are set small, wherever they stand, so that a check takes no time.

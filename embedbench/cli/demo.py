@@ -9,8 +9,8 @@ from pathlib import Path
 
 from embedbench.machine import cores
 from embedbench.papers.data import shipped_layers
-from embedbench.reports.collect import print_report
 from embedbench.reports.html import write_html
+from embedbench.reports.text import print_report
 from embedbench.runs import grid
 from embedbench.runs.settings import parse_settings, plan, start_of_command
 

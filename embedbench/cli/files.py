@@ -212,7 +212,7 @@ def diff(
     as_json: Json = False,
 ) -> None:
     """Compare two embedding files. Samples, bits, directions, neighbours, scores."""
-    from embedbench.files.inspect import diff as diff_files
-    from embedbench.files.inspect import diff_text
+    from embedbench.files.diff import diff as diff_files
+    from embedbench.files.diff import diff_text
 
     show(diff_files(a, b), diff_text, as_json)

@@ -23,14 +23,13 @@ def score(
     as_json: Json = False,
 ) -> None:
     """Recompute every metric from the stored predictions."""
-    from embedbench.runs import grid
     from embedbench.scores import record
 
     if audit:
         _audit(runs, as_json)
         return
     found = [
-        {"run": str(place.relative_to(runs)), "changed": grid.rescore(place, runs)}
+        {"run": str(place.relative_to(runs)), "changed": record.rescore(place, runs)}
         for place in record.find(runs)
     ]
     changed = [f["run"] for f in found if f["changed"]]
@@ -93,7 +92,7 @@ def report(
     elif compare or by:
         _studies(runs[0], metric, None if compare else by, plot=plot, as_json=as_json)
     else:
-        from embedbench.reports.collect import print_report
+        from embedbench.reports.text import print_report
 
         print_report(runs[0], as_json=as_json)
     if html is not None:
@@ -113,7 +112,7 @@ def _check_by(by: str | None, bridge: bool, compare: bool) -> None:
 def _bridge(runs: list[Path], as_json: bool) -> dict[str, Any]:
     """Print the learners that ran on embeddings and on images; return what is printed."""
     from embedbench.reports.bridge import bridge
-    from embedbench.reports.study_text import bridge_text
+    from embedbench.reports.bridge_text import bridge_text
     from embedbench.scores.record import to_json
 
     found = bridge(runs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from . import disk, layout
 from .file import EmbeddingFile
 from .samples import TEST, TRAIN, Samples
+from .text import aligned
 
 QUERIES = 500  # rows whose nearest neighbour is looked up
 AMONG = 10_000  # rows among which it is looked for
@@ -212,3 +214,71 @@ def _unit(x: NDArray[Any]) -> NDArray[Any]:
 
 def _evenly(n: int, most: int) -> Rows:
     return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))
+
+
+def diff(a: str | Path, b: str | Path) -> dict[str, Any]:
+    """Compare two files, as plain JSON; memory stays flat in the number of rows.
+
+    Returns
+    -------
+    ``digests`` (which agree), ``reasons`` (why the others do not, in words), ``samples``,
+    ``cosine`` per shared row (None where the widths differ), ``neighbours`` and ``scores``.
+
+    Raises
+    ------
+    UserError
+        A file cannot be opened or is damaged.
+    """
+    one, two = EmbeddingFile.open(a), EmbeddingFile.open(b)
+    agree = {key: one.digests[key] == two.digests[key] for key in ("samples", "recipe", "content")}
+    score_a, score_b = probe_accuracy(one), probe_accuracy(two)
+    rows = shared_rows(one.samples, two.samples)
+    found = {
+        "a": str(one.path),
+        "b": str(two.path),
+        "digests": agree,
+        "samples": sample_differences(one.samples, two.samples, *rows),
+        "cosine": row_cosines(one, two, *rows),
+        "neighbours": neighbour_changes(one, two, *rows),
+        "scores": {
+            "what": "nearest class mean, test accuracy",
+            "a": score_a,
+            "b": score_b,
+            "moved": None if score_a is None or score_b is None else score_b - score_a,
+        },
+    }
+    return {**found, "reasons": reasons(one, two, found)}
+
+
+def diff_text(found: Mapping[str, Any]) -> str:
+    """Return what ``diff`` found as text."""
+    samples, cosine, near = found["samples"], found["cosine"], found["neighbours"]
+    scores = found["scores"]
+    lines = [("a", found["a"]), ("b", found["b"])]
+    lines += [(key, "agree" if same else "differ") for key, same in found["digests"].items()]
+    lines.append(("shared samples", f"{samples['shared']:,}"))
+    if cosine is None:
+        lines.append(("cosine per row", "not defined: no shared samples of equal width"))
+    else:
+        values = ", ".join(f"{k} {cosine[k]:.7f}" for k in ("min", "p1", "p5", "median", "mean"))
+        lines.append(("cosine per row", f"{values}; lowest: {cosine['lowest']}"))
+    if near is not None:
+        lines.append(
+            (
+                "neighbours",
+                f"{near['changed']} of {near['queries']} nearest neighbours changed "
+                f"(by cosine, among {near['among']:,} rows)",
+            )
+        )
+    if scores["moved"] is None:
+        lines.append(("scores", "a file has no train or no test samples"))
+    else:
+        lines.append(
+            (
+                "scores",
+                f"{scores['what']}: a {scores['a']:.4f}, b {scores['b']:.4f}, "
+                f"moved {scores['moved']:+.4f}",
+            )
+        )
+    lines += [("why" if number == 0 else "", text) for number, text in enumerate(found["reasons"])]
+    return aligned(lines)

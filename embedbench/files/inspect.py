@@ -11,10 +11,10 @@ import numpy as np
 
 from embedbench.errors import DamagedFileError
 
-from . import diff as _diff
 from . import disk, layout
 from .file import EmbeddingFile
 from .samples import SPLITS
+from .text import aligned
 
 NORM_ROWS = 1024  # rows that a card reads
 _RUNS = 4  # in this many runs, so that a big file answers at once
@@ -111,7 +111,7 @@ def card_text(found: Mapping[str, Any]) -> str:
         ("made", f"{made.get('date_utc', 'at an unknown date')} by {made_by or 'unknown'}")
     )
     lines += [(f"{key} digest", value) for key, value in sorted(found["digests"].items())]
-    return _table(lines + _redundancy_lines(found.get("redundancy")))
+    return aligned(lines + _redundancy_lines(found.get("redundancy")))
 
 
 def _redundancy_lines(found: Mapping[str, Any] | None) -> list[tuple[str, str]]:
@@ -176,78 +176,5 @@ def _damage_sentences(path: Path) -> list[str]:
     return sentences
 
 
-def diff(a: str | Path, b: str | Path) -> dict[str, Any]:
-    """Compare two files, as plain JSON; memory stays flat in the number of rows.
-
-    Returns
-    -------
-    ``digests`` (which agree), ``reasons`` (why the others do not, in words), ``samples``,
-    ``cosine`` per shared row (None where the widths differ), ``neighbours`` and ``scores``.
-
-    Raises
-    ------
-    UserError
-        A file cannot be opened or is damaged.
-    """
-    one, two = EmbeddingFile.open(a), EmbeddingFile.open(b)
-    agree = {key: one.digests[key] == two.digests[key] for key in ("samples", "recipe", "content")}
-    score_a, score_b = _diff.probe_accuracy(one), _diff.probe_accuracy(two)
-    rows = _diff.shared_rows(one.samples, two.samples)
-    found = {
-        "a": str(one.path),
-        "b": str(two.path),
-        "digests": agree,
-        "samples": _diff.sample_differences(one.samples, two.samples, *rows),
-        "cosine": _diff.row_cosines(one, two, *rows),
-        "neighbours": _diff.neighbour_changes(one, two, *rows),
-        "scores": {
-            "what": "nearest class mean, test accuracy",
-            "a": score_a,
-            "b": score_b,
-            "moved": None if score_a is None or score_b is None else score_b - score_a,
-        },
-    }
-    return {**found, "reasons": _diff.reasons(one, two, found)}
-
-
-def diff_text(found: Mapping[str, Any]) -> str:
-    """Return what ``diff`` found as text."""
-    samples, cosine, near = found["samples"], found["cosine"], found["neighbours"]
-    scores = found["scores"]
-    lines = [("a", found["a"]), ("b", found["b"])]
-    lines += [(key, "agree" if same else "differ") for key, same in found["digests"].items()]
-    lines.append(("shared samples", f"{samples['shared']:,}"))
-    if cosine is None:
-        lines.append(("cosine per row", "not defined: no shared samples of equal width"))
-    else:
-        values = ", ".join(f"{k} {cosine[k]:.7f}" for k in ("min", "p1", "p5", "median", "mean"))
-        lines.append(("cosine per row", f"{values}; lowest: {cosine['lowest']}"))
-    if near is not None:
-        lines.append(
-            (
-                "neighbours",
-                f"{near['changed']} of {near['queries']} nearest neighbours changed "
-                f"(by cosine, among {near['among']:,} rows)",
-            )
-        )
-    if scores["moved"] is None:
-        lines.append(("scores", "a file has no train or no test samples"))
-    else:
-        lines.append(
-            (
-                "scores",
-                f"{scores['what']}: a {scores['a']:.4f}, b {scores['b']:.4f}, "
-                f"moved {scores['moved']:+.4f}",
-            )
-        )
-    lines += [("why" if number == 0 else "", text) for number, text in enumerate(found["reasons"])]
-    return _table(lines)
-
-
 def _megabytes(size: int) -> str:
     return f"{size / 1e6:,.1f} MB"
-
-
-def _table(lines: list[tuple[str, str]]) -> str:
-    width = max(len(key) for key, _ in lines)
-    return "\n".join(f"{key:<{width}}  {value}" for key, value in lines)

@@ -11,8 +11,7 @@ from torch.nn.functional import normalize
 
 from embedbench.streams.stream import StreamSpec
 
-from .images import images_of
-from .net import Net, in_parts, mlp_net
+from .net import Net, images_of, in_parts, mlp_net
 from .trunk import FLAT, image_trunk
 
 

@@ -15,7 +15,8 @@ from embedbench.streams.stream import Session
 from .augment import Views
 from .learner import NO_CHECKPOINT, Checkpoint, Context
 from .loss import Objective, plain_loss, validation_value
-from .net import PLAIN, generator, optimiser_of, views_of
+from .net import PLAIN, generator, views_of
+from .optimisers import optimiser_of
 from .stop import Best, Stop
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 from embedbench.errors import UserError, unknown
-from embedbench.networks.weights import sha256_of
 
 from .augment import AUGMENTS
-from .trunk import FLAT, weights_file
 
 AMPS = ("none", "bf16")
 WHOLE = -1  # stages that stand still: all
@@ -68,31 +65,3 @@ class ImageTraining:
 
 
 PLAINLY = ImageTraining()
-
-
-def images_of(learner: Any) -> ImageTraining:
-    """How a learner's trunk is trained; plainly where it has no such setting."""
-    found = getattr(learner, "images", PLAINLY)
-    assert isinstance(found, ImageTraining)
-    return found
-
-
-def settle_images(name: str, learner: Any) -> None:
-    """Refuse what does not go with a learner's trunk, and fill in the digest of its weights."""
-    images = images_of(learner)
-    if images == PLAINLY:
-        return
-    if learner.trunk in FLAT:
-        raise UserError(
-            f"{name}.images is for trunks of images, and {name}.trunk is {learner.trunk!r}; leave "
-            "it out, or choose one with --trunk resnet32"
-        )
-    if not images.weights:
-        return
-    found = sha256_of(weights_file(learner.trunk, images.weights))
-    if images.sha256 not in ("", found):
-        raise UserError(
-            f"{images.weights} has the SHA-256 {found[:12]}…, and {name}.images.sha256 says "
-            f"{images.sha256[:12]}…; give the file it was, or leave sha256 out"
-        )
-    learner.images = replace(images, sha256=found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,21 +13,15 @@ import torch
 from torch import Tensor, nn
 
 from embedbench.errors import UserError, unknown
+from embedbench.networks.weights import sha256_of
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
 from .augment import Views
-from .images import images_of, settle_images
+from .images import PLAINLY, ImageTraining
 from .learner import Footprint, tensor_bytes
-from .nadam import NAdam
-from .trunk import FLAT, check_trunk, image_trunk
-
-OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
-    "nadam": NAdam,
-    "adam": lambda params, **kw: torch.optim.Adam(params, fused=True, **kw),
-    "sgd": lambda params, **kw: torch.optim.SGD(params, momentum=0.9, fused=True, **kw),
-}
-
+from .optimisers import OPTIMISERS, optimiser_bytes, optimiser_of
+from .trunk import FLAT, check_trunk, image_trunk, weights_file
 
 PART = 1024  # images that go through a net at once without a gradient
 VIEWS = 1  # of the uses of a seed in a session, the augmentation of images
@@ -123,23 +118,6 @@ def mlp_net(n_inputs: int, units: int, layers: int, n_outputs: int, seed: int) -
         return Net(*parts, nn.Linear(widths[-1], n_outputs))
 
 
-def make_optimiser(
-    name: str, net: nn.Module, *, lr: float, weight_decay: float
-) -> torch.optim.Optimizer:
-    """An optimiser by name: "nadam", "adam", "sgd" (momentum 0.9)."""
-    return OPTIMISERS[name](trained(net), lr=lr, weight_decay=weight_decay)
-
-
-def trained(net: nn.Module) -> list[nn.Parameter]:
-    """The parameters of a net that are trained, in its order."""
-    return [p for p in net.parameters() if p.requires_grad]
-
-
-def optimiser_of(learner: Any, net: nn.Module) -> torch.optim.Optimizer:
-    """A fresh optimiser for a net, by a learner's settings."""
-    return make_optimiser(learner.optimiser, net, lr=learner.lr, weight_decay=learner.weight_decay)
-
-
 def check_training(learner: Any) -> None:
     """Refuse values of the settings that gradient learners share which no training goes on with.
 
@@ -174,12 +152,6 @@ def check_training(learner: Any) -> None:
             raise UserError(f"{name}.{setting} must be {expected}, got {got}")
 
 
-def optimiser_bytes(optimiser: torch.optim.Optimizer) -> int:
-    """Bytes of an optimiser's moments, where it is kept from session to session."""
-    moments = (v for s in optimiser.state.values() for v in s.values() if isinstance(v, Tensor))
-    return tensor_bytes(*moments)
-
-
 def views_of(learner: Any, counter: int, draw: np.random.Generator | None = None) -> Views:
     """How a learner is shown its images in the `counter`-th session, or online step.
 
@@ -197,3 +169,31 @@ def generator(seed: int, *counters: int) -> torch.Generator:
     same."""
     state = np.random.SeedSequence([seed, *counters]).generate_state(1, dtype=np.uint64)
     return torch.Generator().manual_seed(int(state[0] >> np.uint64(1)))
+
+
+def images_of(learner: Any) -> ImageTraining:
+    """How a learner's trunk is trained; plainly where it has no such setting."""
+    found = getattr(learner, "images", PLAINLY)
+    assert isinstance(found, ImageTraining)
+    return found
+
+
+def settle_images(name: str, learner: Any) -> None:
+    """Refuse what does not go with a learner's trunk, and fill in the digest of its weights."""
+    images = images_of(learner)
+    if images == PLAINLY:
+        return
+    if learner.trunk in FLAT:
+        raise UserError(
+            f"{name}.images is for trunks of images, and {name}.trunk is {learner.trunk!r}; leave "
+            "it out, or choose one with --trunk resnet32"
+        )
+    if not images.weights:
+        return
+    found = sha256_of(weights_file(learner.trunk, images.weights))
+    if images.sha256 not in ("", found):
+        raise UserError(
+            f"{images.weights} has the SHA-256 {found[:12]}…, and {name}.images.sha256 says "
+            f"{images.sha256[:12]}…; give the file it was, or leave sha256 out"
+        )
+    learner.images = replace(images, sha256=found)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from .net import trained
+from .optimisers import trained
 
 
 def pull(net: nn.Module, weight: Sequence[Tensor], anchor: Sequence[Tensor], by: float) -> None:

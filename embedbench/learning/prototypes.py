@@ -15,7 +15,8 @@ from .cosine import CosineNet
 from .distill import only
 from .fit import fit
 from .learner import NO_CHECKPOINT, Checkpoint, tensor_bytes
-from .net import generator, make_optimiser
+from .net import generator
+from .optimisers import make_optimiser
 from .stop import Stop
 
 UNSEEN = -1e30  # score of a class without a prototype: finite, below every other

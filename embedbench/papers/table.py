@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-import io
-import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
-from embedbench.errors import unknown
-from embedbench.reports.text import NATURAL
 from embedbench.scores.stats import Stat, signed
-from embedbench.version import __version__
 
-# The papers that can be reproduced, and the module whose `reproduce` does it.
-PAPERS = {
-    "class-orderings": "embedbench.papers.class_orderings.paper",
-    "fscil": "embedbench.papers.fscil.paper",
-    "iirc": "embedbench.papers.iirc.paper",
-    "kemker2018": "embedbench.papers.kemker2018.paper",
-    "new-metrics": "embedbench.papers.new_metrics.paper",
-}
 PARTS = ("paper", "ours", "diff.")
 
 
@@ -181,78 +164,3 @@ def _values(values: dict[str, Value]) -> dict[str, Any]:
 
 def _number(value: float) -> float | None:
     return None if math.isnan(value) else value
-
-
-Reproduce = Callable[..., tuple[list[Table], list[str]]]
-
-
-def reproducer(paper: str) -> Reproduce:
-    """What runs a paper's experiments: `reproduce` of its module."""
-    if paper not in PAPERS:
-        raise unknown("paper", paper, PAPERS)
-    found: Reproduce = importlib.import_module(PAPERS[paper]).reproduce
-    return found
-
-
-@cache
-def published(paper: str) -> dict[str, Any]:
-    """The published values of a paper: tables by their names, and known misprints."""
-    asset = resources.files("embedbench") / "assets" / f"{paper}.json"
-    found: dict[str, Any] = json.loads(asset.read_text(encoding="utf-8"))
-    return found
-
-
-def table_text(table: Table) -> str:
-    """A table for the terminal, one line a row."""
-    from rich.console import Console
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    console = Console(file=io.StringIO(), width=NATURAL, highlight=False)
-    shown = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for head in table.heads:
-        shown.add_column(head)
-    for column in table.columns:
-        for k in table.parts:
-            title = column if k == table.parts[0] else PARTS[k]
-            shown.add_column(title, justify="right", no_wrap=True)
-    for line in table.lines():
-        shown.add_row(*(Text(part) for part in line))
-    with console.capture() as captured:
-        console.print(Text(table.heading))
-        if table.rows:
-            console.print(shown)
-        for remark in table.remarks:
-            console.print(Text(f"* {remark}"))
-        for note in table.notes:
-            console.print(Text(f"note: {note}"))
-    return "\n".join(line.rstrip() for line in captured.get().rstrip().split("\n"))
-
-
-def save(tables: Sequence[Table], paper: str, out: Path) -> Path:
-    """Write the tables as JSON and as one HTML page; returns the page."""
-    from jinja2 import Environment, StrictUndefined
-
-    from embedbench.reports.svg import COLOURS, DARK_COLOURS
-
-    assets = resources.files("embedbench") / "assets"
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string((assets / "reproduce.html.j2").read_text(encoding="utf-8"))
-    page = template.render(
-        paper=published(paper)["paper"],
-        tables=tables,
-        parts=PARTS,
-        version=__version__,
-        css=(assets / "report.css").read_text(encoding="utf-8"),
-        colours=COLOURS,
-        dark_colours=DARK_COLOURS,
-    )
-    (out / f"{paper}.json").write_text(
-        json.dumps([t.to_json() for t in tables], indent=1, ensure_ascii=False) + "\n",
-        encoding="utf-8",
-    )
-    path = out / f"{paper}.html"
-    path.write_text(page, encoding="utf-8")
-    return path

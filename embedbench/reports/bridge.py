@@ -20,8 +20,8 @@ from embedbench.files.layout import PIXELS
 from embedbench.scores.record import Record
 from embedbench.scores.stats import Stat, number
 
-from .collect import collect, stat_json
-from .rows import Group, Row
+from .collect import collect
+from .rows import Group, Row, stat_json
 
 SCHEMA = "embedbench-bridge/1.0"
 MAIN = "final_accuracy"

@@ -27,8 +27,8 @@ from embedbench.scores.record import Record
 from embedbench.scores.stats import number
 from embedbench.seeds import Seeds
 
-from .collect import collect, groups
-from .rows import LEFT_OUT, Row
+from .collect import collect
+from .rows import LEFT_OUT, Row, groups
 
 KINDS = tuple(f.name for f in dataclasses.fields(Seeds))
 COMMAND = "embedbench run … --vary order,init,batches,memory --seeds 0-4"

@@ -16,10 +16,9 @@ from typing import Any
 from embedbench.errors import UserError
 from embedbench.scores import record as records_module
 from embedbench.scores.record import Record
-from embedbench.scores.stats import Stat
 from embedbench.seeds import Seeds
 
-from .rows import LEFT_OUT, Group, Row
+from .rows import LEFT_OUT, Group, Row, groups, stat_json
 
 SCHEMA = "embedbench-report/1.0"
 
@@ -197,26 +196,6 @@ def _short(value: str) -> str:
     return value if len(value) <= 80 else value[:79] + "…"
 
 
-def print_report(
-    root: Path,
-    *,
-    as_json: bool,
-    places: Sequence[Path] | None = None,
-    extra: dict[str, Any] | None = None,
-) -> None:
-    """Print the tables of the runs under `root`, or of the cells at `places` only, to stdout.
-
-    `extra` joins the JSON.
-    """
-    rows = collect(root, places)
-    if as_json:
-        print(json.dumps({**to_json(rows), **(extra or {})}, indent=1, allow_nan=False))
-    elif rows:
-        from .text import print_tables
-
-        print_tables(rows)
-
-
 def to_json(rows: Sequence[Row]) -> dict[str, Any]:
     """Tables and their rows as plain JSON data; fractions, seconds, bytes; NaN is null."""
     tables = [
@@ -239,11 +218,6 @@ def to_json(rows: Sequence[Row]) -> dict[str, Any]:
     return plain
 
 
-def groups(rows: Sequence[Row]) -> list[Group]:
-    """The tables, in order."""
-    return list({id(r.group): r.group for r in rows}.values())
-
-
 def _row_json(row: Row) -> dict[str, Any]:
     return {
         "learner": row.learner,
@@ -258,8 +232,3 @@ def _row_json(row: Row) -> dict[str, Any]:
         "flags": row.flags,
         "commands": row.commands,
     }
-
-
-def stat_json(stat: Stat) -> dict[str, Any]:
-    """One number over runs as plain data."""
-    return {"mean": stat.mean, "half_95": stat.half, "sd": stat.sd, "values": stat.values}

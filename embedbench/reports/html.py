@@ -21,9 +21,9 @@ from embedbench.scores.stats import number, signed
 from embedbench.version import __version__
 
 from .answers import CURVES, by_answer, cell
-from .collect import collect, groups
+from .collect import collect
 from .moments import by_samples
-from .rows import FLAGS, Group, Row
+from .rows import FLAGS, Group, Row, groups
 from .text import COLUMNS, amount, megabytes
 
 HEADINGS = {name: heading.removesuffix(" %") for name, heading, _, _ in COLUMNS}
@@ -88,7 +88,7 @@ def render(rows: Sequence[Row], name: str, bridge: Data | None = None) -> str:
 
 def _bridge(found: Data) -> Data:
     """What the template shows of the pairs that `bridge` found."""
-    from . import study_text as texts
+    from . import bridge_text as texts
 
     tables = []
     for stream in found["streams"]:

@@ -246,3 +246,13 @@ def outliers(values: Sequence[float]) -> list[int]:
     scaled = 1.4826 * np.median(distance)
     bound = max(OUTLIER_MADS * scaled, OUTLIER_LEAST)
     return [int(i) for i in np.flatnonzero(distance > bound)]
+
+
+def groups(rows: Sequence[Row]) -> list[Group]:
+    """The tables, in order."""
+    return list({id(r.group): r.group for r in rows}.values())
+
+
+def stat_json(stat: Stat) -> dict[str, Any]:
+    """One number over runs as plain data."""
+    return {"mean": stat.mean, "half_95": stat.half, "sd": stat.sd, "values": stat.values}

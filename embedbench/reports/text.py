@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -14,8 +17,8 @@ from rich.text import Text
 from embedbench.scores.stats import Stat, signed
 
 from .answers import LABELS, has_labels, stats
-from .collect import groups
-from .rows import FLAGS, Group, Row
+from .collect import collect, to_json
+from .rows import FLAGS, Group, Row, groups
 
 # metric, heading, decimals, factor: percent for accuracies, Ω as it is
 COLUMNS = (
@@ -168,3 +171,21 @@ def _footer(rows: Sequence[Row]) -> list[str]:
     several = any(len(r.used) > 1 for r in rows)
     interval = "± half-width of the 95 % t-interval over n seeds · " if several else ""
     return [f"{interval}MB after the last session · formulas: embedbench list metrics"]
+
+
+def print_report(
+    root: Path,
+    *,
+    as_json: bool,
+    places: Sequence[Path] | None = None,
+    extra: dict[str, Any] | None = None,
+) -> None:
+    """Print the tables of the runs under `root`, or of the cells at `places` only, to stdout.
+
+    `extra` joins the JSON.
+    """
+    rows = collect(root, places)
+    if as_json:
+        print(json.dumps({**to_json(rows), **(extra or {})}, indent=1, allow_nan=False))
+    elif rows:
+        print_tables(rows)

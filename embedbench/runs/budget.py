@@ -10,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.scores import record
 from embedbench.arrays import Ints
-from .cell import Cell
 from embedbench.errors import UserError
 from embedbench.fields import make
 from embedbench.learning.learner import Footprint
-from .registry import learner_class
+from embedbench.scores import record
 from embedbench.streams.stream import Stream
 from embedbench.streams.table import View
+
+from .cell import Cell
+from .registry import learner_class
 
 MEMORY = "memory"  # the field of learners that keep exemplars
 PROBE = 4  # training samples of a class in the probe; the same ones again where it has fewer

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from embedbench.arrays import Bools
 from embedbench.errors import UserError
-from embedbench.scores.label_sets import Bytes, LabelSets, pack
 from embedbench.learning.learner import Learner
+from embedbench.scores.label_sets import Bytes, LabelSets, pack
 from embedbench.scores.predictions import Answers, Predictions
 from embedbench.streams.stream import Stream
 from embedbench.streams.table import View

@@ -1,9 +1,12 @@
-"""Cells that were cut off: what they depend on, and how they go on from their checkpoint."""
+"""Carrying a cell out: teach its stream, from its checkpoint if it was cut off, and keep it."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
+import platform
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,12 +14,16 @@ from typing import Any
 import torch
 
 from embedbench.arrays import digest
-from .cell import Cell
-from .checkpoint import Keeper, UnusableError
+from embedbench.learning.learner import Learner
+from embedbench.scores import record
 from embedbench.scores.label_sets import AnyPredictions
+from embedbench.streams.stream import Stream
+from embedbench.version import __version__
+
+from .cell import Cell, _open, partial_of
+from .checkpoint import Keeper, UnusableError
 from .registry import learner_class
 from .runner import SessionLog, run_stream
-from embedbench.version import __version__
 
 
 def keeper_of(cell: Cell, directory: Path, threads: int, tell: Callable[[str], None]) -> Keeper:
@@ -68,3 +75,78 @@ def taught(cell: Cell, keeper: Keeper) -> tuple[AnyPredictions, list[SessionLog]
     keeper.clear()
     keeper.threads = threads
     return teach()
+
+
+def run_cell(
+    cell: Cell, root: Path, threads: int, tell: Callable[[str], None] | None = None
+) -> Path:
+    """Run one cell and keep it in its place, over whatever lies there.
+
+    A cell that was cut off goes on from its checkpoint, with the threads that it was begun with.
+    `tell` takes a sentence.
+    """
+    place = cell.place(root)
+    stream = cell.shown()
+    keeper = keeper_of(cell, partial_of(place), threads, tell or (lambda _: None))
+    predictions, sessions = taught(cell, keeper)
+    if place.exists():
+        shutil.rmtree(place)  # what an interrupted run left
+    place.mkdir(parents=True)
+    predictions.save(place / "predictions.h5")
+    made = _describe(cell, stream, cell.make_learner(), root)
+    made["sessions"] = [dataclasses.asdict(s) for s in sessions]
+    made["seconds"] = {
+        "learn": sum(s.learn_seconds for s in sessions),
+        "evaluate": sum(s.evaluate_seconds for s in sessions),
+    }
+    made["joules"] = {
+        "learn": sum(s.learn_joules for s in sessions),
+        "evaluate": sum(s.evaluate_joules for s in sessions),
+    }
+    made["resumed"] = keeper.resumed
+    last = sessions[-1].footprint
+    made["footprint"] = {**last, "total": sum(last.values())}
+    made["environment"] |= {"torch": torch.__version__, "threads": keeper.threads}
+    record.save(record.evaluate(made, place, root), place)
+    keeper.clear()
+    return place
+
+
+def _describe(cell: Cell, stream: Stream, learner: Learner, root: Path) -> dict[str, Any]:
+    """The part of a record that is known before the run."""
+    files = [_open(f) for f in cell.shown_files]
+    return {
+        "schema": record.SCHEMA,
+        "protocol": cell.protocol,
+        "protocol_params": json.loads(cell.protocol_params),
+        "learner": cell.learner,
+        "learner_params": dataclasses.asdict(learner),
+        "learns": learner.tags.learns,
+        "session_id_at_test": learner.tags.needs_session_id or stream.spec.reveals_session_id,
+        "seed": cell.seed,
+        "seeds": dataclasses.asdict(cell.seeds),
+        "files": [{"name": f.path.name, "kind": f.kind, "digests": f.digests} for f in files],
+        "order": cell.make_protocol().order_record(),
+        "digests": stream.digests,
+        "validation": stream.validation,
+        "notes": list(stream.notes),
+        "n_train": [len(s.x) for s in stream.sessions],
+        "n_classes": [len(s.classes) for s in stream.sessions],
+        "n_candidates": [
+            None if e.candidates is None else int(e.candidates.sum()) for e in stream.eval_sets
+        ],
+        "classes": (
+            [list(stream.classes)]
+            if stream.classes
+            else [list(f.classes[: f.samples.n_leaves]) for f in files]
+        ),
+        "reference": cell.reference(root),
+        "environment": {
+            "embedbench": __version__,
+            "python": platform.python_version(),
+            "device": cell.device,
+            "machine": platform.machine(),
+        },
+        "command": cell.command,
+        **({"tuning": json.loads(cell.tuning)} if cell.tuning else {}),
+    }

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 
-from embedbench.scores import record
-from embedbench.machine import keep_freed_memory
-from .cell import Cell, partial_of, run_cell
-from embedbench.machine import cores
 from embedbench.errors import UserError
+from embedbench.machine import cores, keep_freed_memory
+from embedbench.scores import record
+
+from .cell import Cell, partial_of
+from .execute import run_cell
 from .registry import learner_class
 
 
@@ -112,15 +113,6 @@ def _refer(cell: Cell, place: Path, root: Path) -> None:
     same = all(kept["reference"][k] == v for k, v in wanted.items())
     if not same or kept["reference"]["source"] == "missing":
         record.save(record.evaluate({**kept, "reference": wanted}, place, root), place)
-
-
-def rescore(place: Path, root: Path) -> bool:
-    """Recompute a record's metrics from predictions; True if anything changed."""
-    before = record.load(place)
-    after = record.evaluate(before, place, root)
-    if after != before:
-        record.save(after, place)
-    return bool(after != before)
 
 
 def _run_here(

@@ -15,22 +15,23 @@ import torch
 from torch import Tensor
 
 from embedbench.arrays import Bools, Labels
-from .meter import Meter
 from embedbench.errors import UserError
-from .evaluators import Moment, evaluator_of
-from embedbench.scores.label_sets import AnyPredictions, pw_js
-from embedbench.streams.layers import without_layers
 from embedbench.learning.learner import (
+    NO_CHECKPOINT,
     Checkpoint,
     Context,
     Learner,
-    NO_CHECKPOINT,
     NoCheckpoint,
     learns_sessions,
 )
+from embedbench.scores.label_sets import AnyPredictions, pw_js
 from embedbench.seeds import Seeds
+from embedbench.streams.layers import without_layers
 from embedbench.streams.stream import Session, Stream, StreamSpec
 from embedbench.streams.table import View
+
+from .evaluators import Moment, evaluator_of
+from .meter import Meter
 
 if TYPE_CHECKING:
     from .checkpoint import Keeper

@@ -8,12 +8,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .cell import Cell
 from embedbench.errors import UserError, unknown
 from embedbench.fields import make
+from embedbench.seeds import Seeds
+
+from .cell import Cell
 from .presets import preset
 from .registry import alias_settings, learner_class, protocol_class
-from embedbench.seeds import Seeds
 
 OMEGAS = ("kemker_table", "kemker_eq")
 _REFERENCES = ("offline", "chance")

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.machine import keep_freed_memory
 from embedbench.arrays import digest
-from .cell import Cell
-from embedbench.machine import cores
 from embedbench.errors import UserError, unknown
 from embedbench.fields import make
-from .registry import learner_class
+from embedbench.machine import cores, keep_freed_memory
 from embedbench.streams.stream import EvalSet, Stream
+
+from .cell import Cell
+from .registry import learner_class
 
 Grid = Mapping[str, Sequence[str]]  # setting of a learner → values to try
 
@@ -102,8 +102,9 @@ def average_incremental_accuracy(cell: Cell, sessions: int, threads: int) -> flo
     """Average incremental accuracy (mean per class) on validation data over the first sessions."""
     import torch
 
-    from .runner import run_stream
     from embedbench.scores.scoring import main_matrix
+
+    from .runner import run_stream
 
     torch.set_num_threads(threads)
     stream = trial_stream(cell.stream(), sessions)

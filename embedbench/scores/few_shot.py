@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from embedbench.arrays import Floats, Ints
 from embedbench.errors import unknown
 
-from .scoring import ScoreMatrix
+from .matrix import ScoreMatrix
 
 MODES = ("official", "exact")
 BASE = 0.85  # accuracy of the corner cases on the base session

@@ -16,7 +16,7 @@ import numpy as np
 from embedbench.arrays import Bools, Floats, Ints
 
 from .label_sets import Bytes, LabelSets, pack
-from .scoring import ScoreMatrix
+from .matrix import ScoreMatrix
 
 SCORES = ("pw_js", "js", "exact_match")
 _CHUNK = 4096  # rows of label sets that a confusion unpacks at once

@@ -19,10 +19,11 @@ from embedbench.errors import UserError
 
 from . import few_shot, metrics, multilabel
 from .label_sets import AnyPredictions, LabelSets, load_any
+from .matrix import ScoreMatrix
 from .metrics import Reference
 from .predictions import Predictions
 from .rescaled import curves
-from .scoring import ScoreMatrix, score_matrices
+from .scoring import score_matrices
 
 SCHEMA = "embedbench-record/1.0"
 FEW_SHOT = "fscil"  # the protocol whose records have the curves of `generalised`
@@ -208,3 +209,12 @@ def _flags(record: Record, p: AnyPredictions, scores: ScoreMatrix) -> list[str]:
         if scores.pooled[-1] < 1.5 * np.average(chance[-1], weights=scores.n_classes):
             flags.append("chance-level")
     return flags
+
+
+def rescore(place: Path, root: Path) -> bool:
+    """Recompute a record's metrics from predictions; True if anything changed."""
+    before = load(place)
+    after = evaluate(before, place, root)
+    if after != before:
+        save(after, place)
+    return bool(after != before)

@@ -16,7 +16,7 @@ import numpy as np
 
 from embedbench.arrays import Floats
 
-from .scoring import ScoreMatrix
+from .matrix import ScoreMatrix
 
 Table = list[list[Fraction]]
 

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from embedbench.checks import metrics, suite
+from embedbench.checks.demand import CheckFailed
 from embedbench.checks.metrics import METRIC_CHECKS
-from embedbench.checks.suite import CheckFailed
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.iirc import IIRC
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.permutation import Permutation
+from embedbench.scores.matrix import ScoreMatrix
 from embedbench.scores.metrics import Reference, all_metrics
 from embedbench.scores.predictions import Predictions
-from embedbench.scores.scoring import ScoreMatrix
 from embedbench.streams.stream import Stream
 from embedbench.streams.table import Table
 

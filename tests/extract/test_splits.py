@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from embedbench.errors import UserError
-from embedbench.extract.sources import Source, open_source
+from embedbench.extract.source import Source
+from embedbench.extract.sources import open_source
 from embedbench.extract.splits import across, choose_split, groups, told
 from embedbench.files.samples import TEST, TRAIN
 

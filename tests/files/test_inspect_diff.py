@@ -13,8 +13,9 @@ import pytest
 from file_helpers import PROVENANCE, flip, foreign_write, make_features, make_samples, span
 
 from embedbench.errors import UserError
+from embedbench.files.diff import diff, diff_text
 from embedbench.files.file import EmbeddingFile
-from embedbench.files.inspect import card, card_text, diff, diff_text, verify
+from embedbench.files.inspect import card, card_text, verify
 from embedbench.files.samples import TEST, TRAIN, Samples
 from embedbench.files.writer import write_file
 

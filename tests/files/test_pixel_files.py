@@ -31,9 +31,10 @@ from torchvision.transforms import CenterCrop, InterpolationMode, Resize
 from embedbench.cli import app
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.extract.pipeline import extract
+from embedbench.files.diff import diff
 from embedbench.files.exchange import export_file, import_file
 from embedbench.files.file import EmbeddingFile
-from embedbench.files.inspect import card, diff, verify
+from embedbench.files.inspect import card, verify
 from embedbench.files.writer import Partial, write_file
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1.0-pixels.h5"

@@ -12,7 +12,7 @@ from honest_learners import Good, ManyLabels, Neighbours
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from embedbench.checks.suite import CheckFailed
+from embedbench.checks.demand import CheckFailed
 from embedbench.learning.fit import train
 from embedbench.learning.learner import Context, Footprint, Tags, tensor_bytes
 from embedbench.models.mlp import MLP

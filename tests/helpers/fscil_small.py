@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from embedbench.arrays import Floats
-from embedbench.papers.fscil.runs import (
-    Runs,
-)
+from embedbench.papers.fscil.runs import Runs
 from embedbench.papers.table import Table
 from embedbench.scores.few_shot import curves_of
 from embedbench.scores.record import Record, to_json

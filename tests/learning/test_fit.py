@@ -17,7 +17,8 @@ from embedbench.errors import UserError
 from embedbench.learning import fit as _sgd
 from embedbench.learning.fit import fit
 from embedbench.learning.nadam import NAdam
-from embedbench.learning.net import generator, make_optimiser, mlp_net
+from embedbench.learning.net import generator, mlp_net
+from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.stop import Stop
 from embedbench.models.mlp import MLP
 from embedbench.seeds import Seeds

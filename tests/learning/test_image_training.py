@@ -27,10 +27,12 @@ from embedbench.learning import augment
 from embedbench.learning import trunk as _trunk
 from embedbench.learning.images import ImageTraining
 from embedbench.learning.learner import Learner, Tags
-from embedbench.learning.net import features_of, trained, trunk_and_head
+from embedbench.learning.net import features_of, trunk_and_head
+from embedbench.learning.optimisers import trained
 from embedbench.learning.stop import Stop
-from embedbench.learning.trunk import ResNet, Trunk, freeze, image_trunk, stages_of
+from embedbench.learning.trunk import Trunk, freeze, image_trunk, stages_of
 from embedbench.models.mlp import MLP
+from embedbench.networks.resnet import ResNet
 from embedbench.runs.registry import learner_class, learner_names
 from embedbench.runs.runner import run_stream
 from embedbench.runs.settings import parse_settings, plan, trunk_items

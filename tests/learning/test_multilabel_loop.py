@@ -16,7 +16,8 @@ from toy import class_stream, context
 from embedbench.errors import UserError
 from embedbench.learning.fit import fit
 from embedbench.learning.loss import pw_js, set_loss
-from embedbench.learning.net import generator, make_optimiser, mlp_net
+from embedbench.learning.net import generator, mlp_net
+from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.stop import Stop
 from embedbench.models.chance import Chance
 from embedbench.models.joint import Joint

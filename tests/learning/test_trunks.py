@@ -30,10 +30,11 @@ from embedbench.learning.net import (
 )
 from embedbench.learning.per_sample import gradients, is_mlp
 from embedbench.learning.stop import Stop
-from embedbench.learning.trunk import STAGES, ResNet, Trunk
+from embedbench.learning.trunk import Trunk
 from embedbench.models._fisher import fisher_diagonal
 from embedbench.models.mas import sensitivity
 from embedbench.models.mlp import MLP
+from embedbench.networks.resnet import STAGES, ResNet
 from embedbench.runs.registry import learner_class
 from embedbench.runs.runner import run_stream
 from embedbench.seeds import Seeds

@@ -13,7 +13,8 @@ from plain_som import PlainSom
 from toy import Array, class_stream, context
 
 from embedbench.errors import UserError
-from embedbench.learning.store import Rehearsal, Samples
+from embedbench.learning.store import Samples
+from embedbench.models._rehearsal import Rehearsal
 from embedbench.models._som import Som
 from embedbench.models.geppnet import GeppNet
 from embedbench.models.geppnet_stm import GeppNetSTM

@@ -19,7 +19,7 @@ from embedbench.models.mlp import MLP
 from embedbench.models.offline import Offline
 from embedbench.runs import registry
 from embedbench.runs.runner import run_stream
-from embedbench.scores.scoring import score_matrix
+from embedbench.scores.accuracy import score_matrix
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Stream
 

@@ -10,7 +10,8 @@ from torch import Tensor
 from toy import class_stream, context
 
 from embedbench.errors import UserError
-from embedbench.learning.net import generator, make_optimiser, mlp_net
+from embedbench.learning.net import generator, mlp_net
+from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.stop import Stop
 from embedbench.models.mlp import MLP
 from embedbench.models.si import SI

@@ -24,7 +24,8 @@ from embedbench.papers.class_orderings.tables import (
     accuracy,
     printed,
 )
-from embedbench.papers.table import Table, published
+from embedbench.papers.published import published
+from embedbench.papers.table import Table
 from embedbench.streams.orders import CONFUSION, make_order
 
 ROWS = published("class-orderings")["tables"]["1"]

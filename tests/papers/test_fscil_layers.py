@@ -17,7 +17,8 @@ from embedbench.papers.fscil.layers import LABELS, layers
 from embedbench.papers.fscil.paper import COSTLY, planned, reproduce
 from embedbench.papers.fscil.runs import LOSSES, SWEEPS, VARIANTS, Data, Runs, of_layers
 from embedbench.papers.fscil.tsne import COLUMNS, features, neighbours, shown, silhouette, tsne
-from embedbench.papers.table import Table, save, table_text
+from embedbench.papers.page import save, table_text
+from embedbench.papers.table import Table
 from embedbench.reports.collect import collect
 from embedbench.runs.runner import run_stream
 from embedbench.scores.few_shot import curves_of, summary

@@ -27,7 +27,9 @@ from embedbench.papers.fscil.runs import (
     find_data,
     shape,
 )
-from embedbench.papers.table import Table, published, table_text
+from embedbench.papers.page import table_text
+from embedbench.papers.published import published
+from embedbench.papers.table import Table
 from embedbench.scores.few_shot import CORNER_CASES, aacc, curves_of
 
 MISPRINTS = published("fscil")["misprints"]

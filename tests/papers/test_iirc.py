@@ -17,7 +17,9 @@ from embedbench.errors import UserError
 from embedbench.papers.iirc.paper import TABLES, planned
 from embedbench.papers.iirc.runs import BUFFERS, LEARNERS, OFFICIAL, VARIANTS, Data, Runs, find_data
 from embedbench.papers.iirc.tables import statements, table5, table6
-from embedbench.papers.table import Table, published, save, table_text
+from embedbench.papers.page import save, table_text
+from embedbench.papers.published import published
+from embedbench.papers.table import Table
 from embedbench.reports.plots import Curve, _draw_curve, curve_plot
 from embedbench.scores.label_sets import LabelSets, pack
 from embedbench.scores.record import Record

@@ -20,7 +20,9 @@ from embedbench.papers.kemker2018.s1 import CHOICES, s1_cells, table_s1
 from embedbench.papers.kemker2018.s7 import Source, drifting
 from embedbench.papers.kemker2018.sizes import FEL_UNITS, Capacity, megabytes, summary
 from embedbench.papers.kemker2018.tables import table1, table2, table2_sizes, table5
-from embedbench.papers.table import Table, Value, published, save, table_text
+from embedbench.papers.page import save, table_text
+from embedbench.papers.published import published
+from embedbench.papers.table import Table, Value
 from embedbench.scores.stats import Stat
 
 PAPER = published("kemker2018")

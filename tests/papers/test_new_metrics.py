@@ -25,7 +25,8 @@ from embedbench.papers.new_metrics.tables import (
     table1,
     table2,
 )
-from embedbench.papers.table import Table, published
+from embedbench.papers.published import published
+from embedbench.papers.table import Table
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 

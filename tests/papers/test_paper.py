@@ -9,9 +9,12 @@ import pytest
 from reproduce_files import blob_file
 
 from embedbench.errors import UserError
+from embedbench.papers.catalogue import PAPERS, reproducer
 from embedbench.papers.data import find_files
+from embedbench.papers.page import save, table_text
+from embedbench.papers.published import published
 from embedbench.papers.runs import Runs, wanted
-from embedbench.papers.table import PAPERS, Table, Value, published, reproducer, save, table_text
+from embedbench.papers.table import Table, Value
 from embedbench.scores.stats import Stat
 
 

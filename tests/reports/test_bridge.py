@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.reports.bridge import bridge
-from embedbench.reports.study_text import bridge_text
+from embedbench.reports.bridge_text import bridge_text
 
 
 def two_sides(root: Path) -> None:

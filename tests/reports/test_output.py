@@ -16,9 +16,9 @@ import pytest
 from report_records import keep, make
 
 from embedbench.errors import UserError
-from embedbench.reports.collect import collect, print_report, to_json
+from embedbench.reports.collect import collect, to_json
 from embedbench.reports.html import render, write_html
-from embedbench.reports.text import amount, table_text
+from embedbench.reports.text import amount, print_report, table_text
 from embedbench.scores import record
 from embedbench.scores.stats import signed
 

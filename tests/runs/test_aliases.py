@@ -9,9 +9,9 @@ import pytest
 
 from embedbench import api
 from embedbench.cli import listing
-from embedbench.runs import registry
 from embedbench.models.er import ER
 from embedbench.models.icarl import ICaRL
+from embedbench.runs import registry
 from embedbench.runs.presets import PRESETS
 from embedbench.runs.settings import parse_settings, plan
 

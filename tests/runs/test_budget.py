@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from protocol_files import make_file
 
+from embedbench.errors import UserError
 from embedbench.runs.budget import budget_items, exemplars_within, few
 from embedbench.runs.cell import Cell
-from embedbench.errors import UserError
 from embedbench.runs.runner import run_stream
 from embedbench.runs.settings import parse_settings, plan
 

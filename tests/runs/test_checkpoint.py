@@ -19,24 +19,26 @@ from image_files import embedding_file, pixel_file
 from torch import Tensor, nn
 from toy import class_stream
 
-from embedbench.runs import checkpoint, execute
-from embedbench.scores import record
-from embedbench.checks.tools import SEEDS, same
-from embedbench.runs.cell import Cell, partial_of, run_cell
 from embedbench.checks.learner_resume import CutOffError, Saboteur
-from embedbench.runs.checkpoint import Keeper, UnusableError
-from embedbench.runs.grid import run_grid
-from embedbench.learning.learner import Context, Learner, NO_CHECKPOINT, NoCheckpoint
-from embedbench.learning.net import generator, make_optimiser
-from embedbench.learning.prototypes import Classifier
+from embedbench.checks.tools import SEEDS, same
 from embedbench.learning.fit import fit
+from embedbench.learning.learner import NO_CHECKPOINT, Context, Learner, NoCheckpoint
+from embedbench.learning.net import generator
+from embedbench.learning.optimisers import make_optimiser
+from embedbench.learning.prototypes import Classifier
 from embedbench.learning.stop import Stop
 from embedbench.models.er import ER
 from embedbench.models.ewc import EWC
 from embedbench.models.mlp import MLP
 from embedbench.models.prototype import Prototype
+from embedbench.runs import checkpoint, execute
+from embedbench.runs.cell import Cell, partial_of
+from embedbench.runs.checkpoint import Keeper, UnusableError
+from embedbench.runs.execute import run_cell
+from embedbench.runs.grid import run_grid
 from embedbench.runs.runner import run_stream
 from embedbench.runs.settings import parse_settings, plan
+from embedbench.scores import record
 from embedbench.streams.stream import Session, Stream
 
 Make = Callable[[], Learner]

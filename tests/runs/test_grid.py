@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from commands import start, stored
 
-from embedbench.scores import record
-from embedbench.runs.grid import rescore, run_grid
-from embedbench.files.samples import Samples, TEST, TRAIN
-from embedbench.runs.settings import parse_seeds, parse_settings, plan
+from embedbench.files.samples import TEST, TRAIN, Samples
 from embedbench.files.writer import write_file
+from embedbench.runs.grid import run_grid
+from embedbench.scores.record import rescore
+from embedbench.runs.settings import parse_seeds, parse_settings, plan
+from embedbench.scores import record
 
 FAST = ["stop.rule=epochs", "stop.epochs=2", "units=8", "offline.mlp.units=8"]
 

@@ -13,17 +13,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from report_records import keep, make
 from bridge_records import shown
+from report_records import keep, make
 from toy import class_stream
 
-from embedbench.runs import meter as energy, runner
 from embedbench.reports.bridge import bridge
+from embedbench.reports.bridge_text import bridge_text
+from embedbench.runs import meter as energy
+from embedbench.runs import runner
 from embedbench.runs.meter import Meter
-from embedbench.scores.record import to_json
 from embedbench.runs.registry import learner_class
-from embedbench.reports.study_text import bridge_text
 from embedbench.runs.runner import run_stream
+from embedbench.scores.record import to_json
 from embedbench.seeds import Seeds
 
 

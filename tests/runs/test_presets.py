@@ -13,16 +13,15 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from embedbench.scores import record
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.runs.presets import PRESETS, preset
-from embedbench.runs.presets import IMAGES
-from embedbench.runs.registry import learner_class, learner_names
-from embedbench.files.samples import Samples, TEST, TRAIN
-from embedbench.runs.settings import parse_settings, plan
-from embedbench.networks.timm_models import timm
+from embedbench.files.samples import TEST, TRAIN, Samples
 from embedbench.files.writer import write_file
+from embedbench.networks.timm_models import timm
+from embedbench.runs.presets import IMAGES, PRESETS, preset
+from embedbench.runs.registry import learner_class, learner_names
+from embedbench.runs.settings import parse_settings, plan
+from embedbench.scores import record
 
 CLASSES, TRAINED, TESTED = 6, 10, 2
 

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import pytest
 
-from embedbench.runs import registry
 from embedbench.errors import UserError, unknown
 from embedbench.fields import make
 from embedbench.learning.learner import Learner
@@ -20,6 +19,7 @@ from embedbench.models.ewc import EWC
 from embedbench.models.mlp import MLP
 from embedbench.models.offline import Offline
 from embedbench.protocols.incremental_class import IncrementalClass
+from embedbench.runs import registry
 from embedbench.runs.registry import learner_class, learner_names, protocol_class, protocol_names
 
 # --- names ---

@@ -11,9 +11,9 @@ import torch
 from toy import class_stream
 
 from embedbench.learning.learner import Footprint, Learner, Tags
-from embedbench.scores.metrics import Reference, compute
 from embedbench.runs.runner import run_stream
-from embedbench.scores.scoring import score_matrix
+from embedbench.scores.accuracy import score_matrix
+from embedbench.scores.metrics import Reference, compute
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 

@@ -12,11 +12,9 @@ import pytest
 from protocol_files import make_file
 from toy import class_stream
 
-from embedbench.runs.cell import Cell
 from embedbench.errors import UserError
+from embedbench.runs.cell import Cell
 from embedbench.runs.runner import run_stream
-from embedbench.scores.scoring import score_matrix
-from embedbench.seeds import Seeds
 from embedbench.runs.settings import parse_settings, plan
 from embedbench.runs.tune import (
     average_incremental_accuracy,
@@ -25,6 +23,8 @@ from embedbench.runs.tune import (
     trial_stream,
     tune,
 )
+from embedbench.scores.accuracy import score_matrix
+from embedbench.seeds import Seeds
 
 ITEMS = ["protocol.val_fraction=0.3", "mlp.stop.rule=epochs", "mlp.stop.epochs=20"]
 

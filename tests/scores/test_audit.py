@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.scores import metrics, record
+from embedbench.scores.accuracy import score_matrix
 from embedbench.scores.audit import DEFINITIONS, GROUPS, audit, audit_text
 from embedbench.scores.metrics import Reference
 from embedbench.scores.predictions import Predictions
-from embedbench.scores.scoring import score_matrix
 
 Lists = list[list[float]]
 

@@ -14,8 +14,9 @@ from scipy.integrate import quad
 from embedbench.arrays import Floats
 from embedbench.cli.listing import entries
 from embedbench.errors import UserError
-from embedbench.papers.table import published
+from embedbench.papers.published import published
 from embedbench.scores import metrics, record
+from embedbench.scores.accuracy import score_matrix
 from embedbench.scores.few_shot import (
     CORNER_CASES,
     aacc,
@@ -35,7 +36,6 @@ from embedbench.scores.few_shot import (
 )
 from embedbench.scores.metrics import Reference
 from embedbench.scores.predictions import Predictions
-from embedbench.scores.scoring import score_matrix
 
 NAN = float("nan")
 HAND = np.array([[0.9, NAN, NAN], [0.8, 0.5, NAN], [0.6, 0.3, 0.7]])

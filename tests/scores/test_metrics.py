@@ -10,8 +10,9 @@ import pytest
 from toy import predictions, random_predictions
 
 from embedbench.scores import metrics
+from embedbench.scores.accuracy import SCORES, score_matrix
+from embedbench.scores.matrix import ScoreMatrix
 from embedbench.scores.metrics import Reference, all_metrics, compute
-from embedbench.scores.scoring import SCORES, ScoreMatrix, score_matrix
 
 NAN = math.nan
 

@@ -13,6 +13,8 @@ from toy import random_predictions
 from embedbench.arrays import Floats
 from embedbench.cli.listing import entries
 from embedbench.scores import metrics, rescaled
+from embedbench.scores.accuracy import score_matrix
+from embedbench.scores.matrix import ScoreMatrix
 from embedbench.scores.metrics import Reference
 from embedbench.scores.rescaled import (
     beta,
@@ -22,7 +24,6 @@ from embedbench.scores.rescaled import (
     random_forgetting,
     random_tables,
 )
-from embedbench.scores.scoring import ScoreMatrix, score_matrix
 
 UNEQUAL = {
     "5+1×5": [5, 6, 7, 8, 9, 10],

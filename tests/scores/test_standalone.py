@@ -19,9 +19,9 @@ from embedbench.files.writer import write_file
 from embedbench.runs.cell import Cell
 from embedbench.runs.grid import run_grid
 from embedbench.scores import record
+from embedbench.scores.accuracy import SCORES
 from embedbench.scores.metrics import all_metrics
 from embedbench.scores.predictions import Predictions
-from embedbench.scores.scoring import SCORES
 
 SCRIPT = Path(__file__).parents[1] / "helpers" / "standalone_score.py"
 

@@ -21,8 +21,8 @@ from embedbench.learning.store import Samples as Stored
 from embedbench.protocols.fscil import FSCIL
 from embedbench.runs.runner import run_stream
 from embedbench.seeds import Seeds
+from embedbench.streams.building import load_table
 from embedbench.streams.layers import layer_columns, layer_names, without_layers
-from embedbench.streams.protocol import load_table
 from embedbench.streams.stream import Stream, StreamSpec
 from embedbench.streams.table import Table, View
 

@@ -15,7 +15,7 @@ from embedbench.files.samples import TEST, TRAIN, VAL
 from embedbench.files.writer import write_file
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.permutation import Permutation
-from embedbench.streams.protocol import split_rows
+from embedbench.streams.building import split_rows
 
 
 @pytest.mark.parametrize(

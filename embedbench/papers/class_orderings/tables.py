@@ -14,7 +14,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from embedbench.arrays import Floats
-from embedbench.papers.table import Table, Value, published
+from embedbench.papers.published import published
+from embedbench.papers.table import Table, Value
 from embedbench.scores.ranking import kendall_tau
 from embedbench.scores.record import Record
 from embedbench.scores.stats import Stat, number

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from embedbench.arrays import Floats
-from embedbench.papers.table import Table, Value, published
+from embedbench.papers.published import published
+from embedbench.papers.table import Table, Value
 from embedbench.scores.few_shot import BASE, CORNER_CASES, aacc, gacc_area
 from embedbench.scores.stats import Stat
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from embedbench.arrays import Floats
-from embedbench.papers.table import Table, Value, published
+from embedbench.papers.published import published
+from embedbench.papers.table import Table, Value
 from embedbench.scores.stats import Stat
 
 from .runs import LEARNERS, VARIANTS, Runs, curve, matrix, score

@@ -13,7 +13,7 @@ from embedbench.errors import UserError, unknown
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.samples import TEST, TRAIN
 from embedbench.papers.data import emoji
-from embedbench.papers.table import published
+from embedbench.papers.published import published
 
 NAMES = {"mnist": "MNIST", "cub": "CUB-200", "audioset": "AudioSet"}
 STAND_IN = "-stand-in"

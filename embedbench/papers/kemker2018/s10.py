@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from embedbench.papers.published import published
 from embedbench.papers.runs import metric, over
-from embedbench.papers.table import Table, Value, published
+from embedbench.papers.table import Table, Value
 from embedbench.runs.cell import Cell
 from embedbench.runs.tune import chosen_items, tune
 from embedbench.scores.stats import Stat

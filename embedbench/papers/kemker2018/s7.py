@@ -10,13 +10,14 @@ from embedbench.arrays import Ints
 from embedbench.fields import make
 from embedbench.files.file import EmbeddingFile
 from embedbench.learning.learner import Learner
-from embedbench.papers.table import Table, Value, published
+from embedbench.papers.published import published
+from embedbench.papers.table import Table, Value
 from embedbench.runs.registry import learner_class
 from embedbench.runs.settings import parse_settings
 from embedbench.scores.scoring import score_matrices
 from embedbench.scores.stats import Stat
 from embedbench.seeds import Seeds
-from embedbench.streams.protocol import Split, load_table, split_rows
+from embedbench.streams.building import Split, load_table, split_rows
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.table import Table as Features
 from embedbench.streams.table import View

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from embedbench.papers.published import published
 from embedbench.papers.runs import metric, over
-from embedbench.papers.table import Table, Value, published
+from embedbench.papers.table import Table, Value
 from embedbench.scores.record import Record
 from embedbench.scores.stats import Stat
 

@@ -20,8 +20,9 @@ from embedbench.arrays import Floats
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.samples import TRAIN
 from embedbench.papers import runs as reproduce_runs
+from embedbench.papers.published import published
 from embedbench.papers.runs import Variant
-from embedbench.papers.table import Table, Value, published
+from embedbench.papers.table import Table, Value
 from embedbench.runs.cell import Cell
 from embedbench.scores.rescaled import beta, gamma, random_tables
 from embedbench.scores.stats import Stat

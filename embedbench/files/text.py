@@ -1,0 +1,9 @@
+"""Lines of a printed card or difference."""
+
+from __future__ import annotations
+
+
+def aligned(lines: list[tuple[str, str]]) -> str:
+    """Keys and values, a line each; the values begin in one column."""
+    width = max(len(key) for key, _ in lines)
+    return "\n".join(f"{key:<{width}}  {value}" for key, value in lines)

@@ -1,0 +1,41 @@
+"""Optimisers by name, and the bytes that they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .learner import tensor_bytes
+from .nadam import NAdam
+
+OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "nadam": NAdam,
+    "adam": lambda params, **kw: torch.optim.Adam(params, fused=True, **kw),
+    "sgd": lambda params, **kw: torch.optim.SGD(params, momentum=0.9, fused=True, **kw),
+}
+
+
+def make_optimiser(
+    name: str, net: nn.Module, *, lr: float, weight_decay: float
+) -> torch.optim.Optimizer:
+    """An optimiser by name: "nadam", "adam", "sgd" (momentum 0.9)."""
+    return OPTIMISERS[name](trained(net), lr=lr, weight_decay=weight_decay)
+
+
+def trained(net: nn.Module) -> list[nn.Parameter]:
+    """The parameters of a net that are trained, in its order."""
+    return [p for p in net.parameters() if p.requires_grad]
+
+
+def optimiser_of(learner: Any, net: nn.Module) -> torch.optim.Optimizer:
+    """A fresh optimiser for a net, by a learner's settings."""
+    return make_optimiser(learner.optimiser, net, lr=learner.lr, weight_decay=learner.weight_decay)
+
+
+def optimiser_bytes(optimiser: torch.optim.Optimizer) -> int:
+    """Bytes of an optimiser's moments, where it is kept from session to session."""
+    moments = (v for s in optimiser.state.values() for v in s.values() if isinstance(v, Tensor))
+    return tensor_bytes(*moments)

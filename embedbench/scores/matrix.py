@@ -1,0 +1,61 @@
+"""The score matrix: one base score of every eval set at every evaluation moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from embedbench.arrays import Floats, Ints
+
+
+@dataclass(frozen=True)
+class ScoreMatrix:
+    """One base score of one run. M moments, E eval sets; fractions; NaN where undefined.
+
+    Parameters
+    ----------
+    name : one of `SCORES`
+    values : (M, E) score of eval set e at moment m
+    pooled : (M,) score over the test samples of all sessions learned so far, together
+    session, samples_seen, classes_seen : (M,) as in `Predictions`
+    n_samples, n_classes, learned : (E,) size, classes, and the session that teaches each eval set
+    """
+
+    name: str
+    values: Floats
+    pooled: Floats
+    session: Ints
+    samples_seen: Ints
+    classes_seen: Ints
+    n_samples: Ints
+    n_classes: Ints
+    learned: Ints
+
+    @property
+    def ends(self) -> Ints:
+        """The last moment of each session, (T,)."""
+        return np.flatnonzero(np.append(np.diff(self.session) > 0, True))
+
+    @property
+    def R(self) -> Floats:  # noqa: N802  (the field's name)
+        """R[i, j]: score on eval set j after session i, (T, E)."""
+        return self.values[self.ends]
+
+    def until(self, session: int) -> ScoreMatrix:
+        """What was known after `session`: its moments and the eval sets taught so far.
+
+        Any metric of it is that metric after `session` instead of after the last one.
+        """
+        m, e = self.session <= session, self.learned <= session
+        return ScoreMatrix(
+            name=self.name,
+            values=self.values[m][:, e],
+            pooled=self.pooled[m],
+            session=self.session[m],
+            samples_seen=self.samples_seen[m],
+            classes_seen=self.classes_seen[m],
+            n_samples=self.n_samples[e],
+            n_classes=self.n_classes[e],
+            learned=self.learned[e],
+        )

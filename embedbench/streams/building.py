@@ -1,0 +1,153 @@
+"""What protocols build streams from: rows of a split, tables, views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.arrays import Ints, digest
+from embedbench.errors import UserError
+from embedbench.files.file import FINAL, EmbeddingFile
+from embedbench.files.layout import PIXELS
+from embedbench.files.samples import TEST, TRAIN, VAL
+
+from .layers import layer_columns
+from .stream import EvalSet, Session, StreamSpec
+from .table import Images, Table, View, standardised
+
+
+@dataclass(frozen=True)
+class Split:
+    """Row numbers of one file by role, (n,) each, ascending."""
+
+    train: Ints
+    val: Ints
+    test: Ints
+
+
+def one_file(files: Sequence[EmbeddingFile], name: str) -> EmbeddingFile:
+    """The only file; an error where a protocol is given several."""
+    if len(files) != 1:
+        raise UserError(f"protocol {name!r} takes one embedding file, got {len(files)}")
+    return files[0]
+
+
+def split_rows(file: EmbeddingFile, validation: str, val_fraction: float) -> Split:
+    """Roles of the rows. Validation is carved per class, the same for every seed and class order.
+
+    Each class keeps at least one training sample; a class of two to five samples gives one.
+    """
+    train, val, test = (np.flatnonzero(file.split == s) for s in (TRAIN, VAL, TEST))
+    for rows, role in ((train, "training"), (test, "test")):
+        if len(rows) == 0:
+            raise UserError(
+                f"{file.path.name} has no {role} samples; give it a split (--split) when it is made"
+            )
+    if validation == "test":
+        return Split(np.sort(np.concatenate([train, val])), test, test)
+    if len(val) == 0:
+        rng = np.random.default_rng(0)
+        held = []
+        for c in np.unique(file.labels[train]):
+            rows = rng.permutation(train[file.labels[train] == c])
+            held.append(rows[: min(max(1, round(val_fraction * len(rows))), len(rows) - 1)])
+        val = np.sort(np.concatenate(held))
+        train = np.setdiff1d(train, val)
+    return Split(train, val, test)
+
+
+def load_table(
+    file: EmbeddingFile,
+    scale: str,
+    base_rows: Ints,
+    layers: Sequence[str] = (),
+    embedding: str = FINAL,
+) -> tuple[Table, str, str]:
+    """Read a file's embeddings once, followed by the named layers, each part scaled in place; or
+    its images, scaled as they are shown.
+
+    `base_rows`, (n,): training rows of session 0, the only data that "standard" may look at.
+    A layer given as `embedding` takes the place of the final one, in the digest too.
+    Returns the table, its features digest, and the digest of the rows the scaling was fitted to.
+    """
+    file.tables(layers, embedding)  # refuses unknown ones
+    if scale == "auto":
+        pixels = file.provenance.get("backbone", {}).get("name") == "pixels"
+        scale = "none" if pixels else "standard"
+    fitted = digest("fitted", base_rows) if scale == "standard" else ""
+    shown = [*([] if embedding == FINAL else [f"{embedding} is the embedding"]), *layers]
+    features = digest("features", file.digests["content"], scale, *shown)
+    if file.kind == PIXELS:
+        return _load_images(file, scale, base_rows), features, fitted
+    x = file.read(layers, embedding)
+    columns = layer_columns(file, layers, embedding).values()
+    for first, end in ((0, file.width(embedding)), *columns):
+        _scale(x[:, first:end], scale, base_rows)
+    return Table(x), features, fitted
+
+
+def _load_images(file: EmbeddingFile, scale: str, base_rows: Ints) -> Images:
+    if scale not in ("none", "standard"):
+        raise UserError(
+            f"scale {scale!r} is for vectors, and {file.path.name} holds images; use --set "
+            "protocol.scale=standard or none"
+        )
+    return standardised(file.images(), base_rows) if scale == "standard" else Images(file.images())
+
+
+def _scale(x: NDArray[np.float32], scale: str, base_rows: Ints) -> None:
+    """Scale one embedding (N, D) in place."""
+    if scale in ("l2", "rms"):
+        x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.float32(1e-12))
+        if scale == "rms":
+            x *= np.float32(np.sqrt(x.shape[1]))
+    elif scale == "standard":
+        base = x[base_rows]
+        x -= base.mean(axis=0, dtype=np.float64).astype(np.float32)
+        x /= np.maximum(base.std(axis=0, dtype=np.float64), 1e-6).astype(np.float32)
+        np.clip(x, -5, 5, out=x)
+
+
+def view_session(
+    table: Table,
+    file: EmbeddingFile,
+    split: Split,
+    *,
+    classes: Ints,
+    introduces: Ints | None = None,
+    columns: Ints | None = None,
+) -> tuple[Session, EvalSet]:
+    """The session and eval set of `classes`, seen through a permutation of columns or pixels."""
+    width = table.width
+    mask = np.zeros(file.samples.n_leaves, dtype=np.bool_)
+    mask[classes] = True
+
+    def take(rows: Ints) -> tuple[View, Ints]:
+        rows = rows[mask[file.labels[rows]]]
+        return View(table, rows, width, columns), file.labels[rows].astype(np.int64)
+
+    (x, y), (val_x, val_y), (test_x, test_y) = take(split.train), take(split.val), take(split.test)
+    session = Session(
+        x=x,
+        y=y,
+        val_x=val_x,
+        val_y=val_y,
+        ids=x.rows,
+        classes=classes if introduces is None else introduces,
+    )
+    return session, EvalSet(x=test_x, y=test_y, ids=test_x.rows, classes=mask)
+
+
+def flat_spec(
+    table: Table, file: EmbeddingFile, layers: Sequence[str] = (), embedding: str = FINAL
+) -> StreamSpec:
+    """The spec of a single-label stream over one file's leaf classes."""
+    return StreamSpec(
+        input_shape=table.shape_of(table.width),
+        n_classes=file.samples.n_leaves,
+        layers=layer_columns(file, layers, embedding),
+        scaling=table.scaling,
+    )

@@ -1,0 +1,86 @@
+"""The order of the classes in a stream: natural, drawn, or from an order file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedbench.arrays import Ints
+from embedbench.errors import UserError
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.samples import TEST
+
+ORDERS = ("natural", "random", "size")
+
+
+def class_order(order: str, file: EmbeddingFile, seed: int) -> Ints:
+    """Resolve an order to class indices, (C,): "natural", "random" (seeded), "size" (classes with
+    the most training and validation samples first, equal ones as in the file), or an order file.
+
+    An order file is a JSON list (or an object with key "order") of class names or indices, or a
+    text file with one a line; it must hold every leaf class once.
+    """
+    n = file.samples.n_leaves
+    if order == "natural":
+        return np.arange(n)
+    if order == "random":
+        return np.random.default_rng(seed).permutation(n)
+    if order == "size":
+        return np.argsort(-np.bincount(file.labels[file.split != TEST], minlength=n), kind="stable")
+    path, items = Path(order), _order_file(order)[0]
+    index = {c: i for i, c in enumerate(file.classes[:n])}
+    found = [i if isinstance(i, int) else index.get(str(i), _as_int(str(i))) for i in items]
+    bad = [str(i) for i, f in zip(items, found, strict=True) if not 0 <= f < n]
+    if bad:
+        raise UserError(f"{path} names {bad[0]!r}, which is not one of the file's {n} classes")
+    if sorted(found) != list(range(n)):
+        raise UserError(
+            f"{path} must hold each of the {n} classes once; it holds {len(set(found))} of them "
+            f"in {len(found)} entries"
+        )
+    return np.array(found, dtype=np.int64)
+
+
+def _order_file(order: str) -> tuple[list[Any], dict[str, Any]]:
+    """The entries of an order file, and what a JSON object says beside them."""
+    path = Path(order)
+    if not path.is_file():
+        raise UserError(
+            f"order is 'natural', 'random', 'size' or a file; there is no file {order!r}"
+        )
+    text = path.read_text(encoding="utf-8")
+    try:
+        loaded = json.loads(text)
+        told = loaded if isinstance(loaded, dict) else {}
+        items = loaded["order"] if told else loaded
+    except (json.JSONDecodeError, KeyError):
+        return [line.strip() for line in text.splitlines() if line.strip()], {}
+    if not isinstance(items, list):
+        raise UserError(f"{path} must hold a JSON list of classes, or one class a line")
+    return items, told
+
+
+def order_notes(order: str, file: EmbeddingFile, sizes: Sequence[int]) -> tuple[str, ...]:
+    """What a reader must know where an order file was made for other samples or sessions.
+
+    Parameters
+    ----------
+    sizes : classes of each session of the stream
+    """
+    if order in ORDERS:
+        return ()
+    told, notes = _order_file(order)[1], []
+    made_for = told.get("file", {}).get("digests", {}).get("samples")
+    if made_for not in (None, file.digests["samples"]):
+        notes.append("the class order was made from other samples than this file's")
+    if "-task-" in told.get("kind", "") and told.get("sizes") != list(sizes):
+        notes.append("the class order was made for sessions of other sizes than this stream's")
+    return tuple(notes)
+
+
+def _as_int(text: str) -> int:
+    return int(text) if text.lstrip("-").isdigit() else -1

@@ -1,0 +1,46 @@
+"""The contract of a backbone: images or sounds in, embeddings out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+
+from .source import Content
+
+# Backbones that are no models, and why weights, layers and half precision do not go with them.
+OURS = {
+    "pixels": "pixels are raw values",
+    "none": "none keeps the images as they are",
+    "log-mel": "log-mel is a formula",
+}
+
+
+class Backbone(ABC):
+    """From images or sounds to rows of tables.
+
+    ``prepare`` runs in many threads, one sample a call; ``forward`` runs in one, a batch a call.
+    ``backbone`` and ``preprocessing`` are parts of the provenance.
+    """
+
+    backbone: dict[str, Any]
+    preprocessing: dict[str, Any]
+    device = torch.device("cpu")
+    dtype = "float32"
+
+    @abstractmethod
+    def prepare(self, content: Content) -> NDArray[Any]:
+        """Return what ``forward`` needs of one sample, an image as (H, W, C) bytes.
+
+        The shape is the same for every sample; damaged content raises an error of its reader.
+        """
+
+    @abstractmethod
+    def forward(self, batch: NDArray[Any]) -> dict[str, torch.Tensor]:
+        """Return ``features`` and ``layers/NAME``, each (n, D), of n prepared samples."""
+
+    def precision(self, batch: NDArray[Any]) -> float | None:
+        """Return the smallest cosine to float32 over rows and tables; None for float32 itself."""
+        return None

@@ -1,0 +1,156 @@
+"""Backbones from timm's registry."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from timm.data.config import resolve_data_config
+from timm.data.transforms_factory import create_transform
+from torch import nn
+
+from embedbench.errors import UserError
+from embedbench.networks.timm_models import timm
+from embedbench.networks.weights import hub_weights, load_weights, told_of
+
+from .backbone import OURS, Backbone
+from .fold import folded
+from .layers import Layers
+from .source import Content, open_image
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+class TimmBackbone(Backbone):
+    """A timm model without its classifier.
+
+    Parameters
+    ----------
+    name
+        timm's name of the model.
+    weights
+        File of weights, or None for those that timm publishes.
+    layers
+        Intermediate embeddings: names as ``block-8`` or ``stage-3``, their numbers, ``last4`` or
+        ``all``.
+    dtype
+        ``float32``, or ``bfloat16`` or ``float16`` for autocast.
+    size
+        Input height and width, or None for the model's own, or those that its weights were
+        pretrained at.
+    device
+        Where the forward pass runs.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        weights: Path | None,
+        layers: Sequence[str],
+        dtype: str,
+        size: int | None,
+        device: torch.device,
+    ) -> None:
+        self.dtype, self.device = dtype, device
+        shown = told_of(weights).get("shown", {}) if weights else {}  # weights of ours tell
+        size = size or shown.get("input_size", [None])[-1]
+        model = create_model(name, size)
+        cfg = dict(model.pretrained_cfg)
+        path, weights_id = (weights, weights.name) if weights else hub_weights(name, cfg)
+        digest = load_weights(model, path, cfg)
+        args = {"input_size": (3, size, size)} if size else {}
+        resolve: Callable[..., dict[str, Any]] = resolve_data_config
+        config = resolve(args, pretrained_cfg={**cfg, **shown})
+        self.transform = create_transform(**config, use_prefetcher=True)  # bytes, no arithmetic
+        example = torch.randn(2, *config["input_size"], generator=torch.Generator().manual_seed(0))
+        self.taken = Layers(model, layers)
+        self.model = folded(model, example).to(device).to(memory_format=torch.channels_last)
+        mean = torch.tensor(config["mean"], device=device)
+        std = torch.tensor(config["std"], device=device)
+        self.scale = (1 / (255 * std)).view(1, 3, 1, 1)
+        self.shift = (-mean / std).view(1, 3, 1, 1)
+        self.backbone = {
+            "name": cfg.get("architecture") or name,
+            "library": "timm",
+            "library_version": timm.__version__,
+            "weights_id": weights_id,
+            "weights_sha256": digest,
+            "layer": "final embedding, before the classifier",
+            "pooling": _pooling(model),
+            "layers": self.taken.described(),
+        }
+        self.preprocessing = {
+            "library": "timm.data.create_transform",
+            "color": "Pillow convert('RGB'): alpha is dropped",
+            **{key: list(v) if isinstance(v, tuple) else v for key, v in config.items()},
+        }
+
+    def prepare(self, content: Content) -> NDArray[np.uint8]:
+        """Return the image resized and cropped as the model's configuration says."""
+        pixels: torch.Tensor = self.transform(open_image(content).convert("RGB"))  # (3, H, W)
+        return pixels.permute(1, 2, 0).numpy()
+
+    def forward(self, batch: NDArray[np.uint8]) -> dict[str, torch.Tensor]:
+        """Return the embeddings of a batch, on the device, in their stored type."""
+        tables = self._tables(batch, self.dtype)
+        stored = torch.float32 if self.dtype == "float32" else torch.float16
+        return {name: rows.to(stored) for name, rows in tables.items()}
+
+    def precision(self, batch: NDArray[np.uint8]) -> float | None:
+        """Return the smallest cosine of half precision to float32 over rows and tables."""
+        if self.dtype == "float32":
+            return None
+        exact = self._tables(batch, "float32")
+        cosines = [
+            nn.functional.cosine_similarity(rows.float(), exact[name]).min().item()
+            for name, rows in self.forward(batch).items()
+        ]
+        return min(cosines)
+
+    def _tables(self, images: NDArray[np.uint8], dtype: str) -> dict[str, torch.Tensor]:
+        batch = torch.from_numpy(images)
+        if self.device.type == "cuda":
+            batch = batch.pin_memory()
+        batch = batch.permute(0, 3, 1, 2)  # channels_last in memory already
+        with torch.inference_mode(), self._arithmetic(dtype):
+            x = batch.to(self.device, non_blocking=True).float() * self.scale + self.shift
+            return self.taken.tables(self.model, x)
+
+    def _arithmetic(self, dtype: str) -> AbstractContextManager[object]:
+        if dtype == "float32":
+            return nullcontext()
+        return torch.autocast(self.device.type, DTYPES[dtype])
+
+
+def create_model(name: str, size: int | None) -> Any:
+    """Return a timm model without classifier, in eval mode, its weights not yet loaded."""
+    known = timm.list_models() + timm.list_pretrained()
+    if name not in known and not name.startswith(("hf-hub:", "hf_hub:", "local-dir:")):
+        near = difflib.get_close_matches(name, [*OURS, *known], n=1, cutoff=0.5)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise UserError(
+            f"unknown backbone {name!r}.{hint} 'embedbench list backbones' names all of them."
+        )
+    build: Callable[..., Any] = timm.create_model
+    options: Mapping[str, Any] = {"num_classes": 0, "pretrained": False}
+    try:
+        model = build(name, **options)
+        if size and model.pretrained_cfg.get("fixed_input_size"):
+            model = build(name, **options, img_size=size)
+    except Exception as error:  # whatever a model's constructor asserts
+        at = f" at --size {size}" if size else ""
+        raise UserError(f"{name} cannot be built{at} ({type(error).__name__}: {error}).") from error
+    return model.eval()
+
+
+def _pooling(model: Any) -> str:
+    """timm's short name of a model's pooling (avg, token, …), whatever module does it."""
+    pool = getattr(model, "global_pool", None)
+    return str(getattr(pool, "pool_type", pool) or "the model's own")
