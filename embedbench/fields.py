@@ -1,8 +1,9 @@
-"""Dataclasses made from settings."""
+"""Dataclasses made from settings, and the ranges that their values must lie in."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 import typing
 from typing import Any, cast
@@ -10,6 +11,84 @@ from typing import Any, cast
 from embedbench.errors import UserError, unknown
 
 _UNIONS = (typing.Union, types.UnionType)
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """The finite numbers between two bounds.
+
+    Parameters
+    ----------
+    low, high : float
+        The bounds.
+    with_low, with_high : bool
+        Whether a bound itself lies in the range.
+    text : str
+        The range in words, as an error says it: "at least 1", "in (0, 1]".
+    """
+
+    low: float
+    high: float
+    with_low: bool
+    with_high: bool
+    text: str
+
+    def holds(self, value: float) -> bool:
+        """Whether a number lies in the range; NaN and infinite values never do."""
+        above = value >= self.low if self.with_low else value > self.low
+        below = value <= self.high if self.with_high else value < self.high
+        return above and below and math.isfinite(value)
+
+
+def at_least(low: float) -> Range:
+    """The range [low, ∞)."""
+    return Range(low, math.inf, True, False, f"at least {low:g}")
+
+
+def above(low: float) -> Range:
+    """The range (low, ∞)."""
+    return Range(low, math.inf, False, False, f"above {low:g}")
+
+
+def within(interval: str) -> Range:
+    """The range of an interval in mathematical notation.
+
+    >>> [within("(0, 1]").holds(v) for v in (0, 0.5, 1)]
+    [False, True, True]
+    """
+    low, high = (float(bound) for bound in interval[1:-1].split(","))
+    return Range(low, high, interval[0] == "[", interval[-1] == "]", f"in {interval}")
+
+
+def require(settings: Any, name: str, /, **ranges: Range) -> None:
+    """Refuse settings that lie outside their ranges; None, where it is given, lies in every one.
+
+    Parameters
+    ----------
+    settings : object
+        Has an attribute for each of `ranges`.
+    name : str
+        What the settings belong to, as errors say it: `ewc` of `ewc.lam`; "" for nothing.
+    **ranges : Range
+        The range of each attribute.
+
+    Raises
+    ------
+    UserError
+        For the first attribute that lies outside.
+
+    Examples
+    --------
+    >>> require(types.SimpleNamespace(lam=-1.0), "ewc", lam=at_least(0))
+    Traceback (most recent call last):
+    embedbench.errors.UserError: ewc.lam must be at least 0, got -1.0
+    """
+    for field, allowed in ranges.items():
+        value = getattr(settings, field)
+        if value is not None and not allowed.holds(value):
+            finite = "" if math.isfinite(value) else "finite and "
+            dotted = f"{name}.{field}" if name else field
+            raise UserError(f"{dotted} must be {finite}{allowed.text}, got {value}")
 
 
 def make(cls: type, settings: dict[str, Any], *, name: str, start: Any = None) -> Any:

@@ -18,6 +18,7 @@ from faults import MUTANTS
 from honest_learners import HONEST, Good, NeedsId
 
 from embedbench.checks import suite
+from embedbench.checks.demand import demand
 from embedbench.checks.learner_contract import same_seed_same_predictions
 from embedbench.checks.metrics import METRIC_CHECKS, MetricCheck
 from embedbench.checks.protocol_contract import ProtocolCheck
@@ -42,19 +43,19 @@ def _name(value: Any) -> str:
 @pytest.mark.parametrize("check", LEARNER_CHECKS, ids=_name)
 @pytest.mark.parametrize("name", [n for n in registry.learner_names() if n not in ALIASES])
 def test_learner(name: str, check: LearnerCheck) -> None:
-    suite(registry.learner_class(name))
+    check(registry.learner_class(name))
 
 
 @pytest.mark.parametrize("check", suite.protocol_checks(), ids=_name)
 @pytest.mark.parametrize("name", registry.protocol_names())
 def test_protocol(name: str, check: ProtocolCheck) -> None:
-    suite(registry.protocol_class(name))
+    check(registry.protocol_class(name))
 
 
 @pytest.mark.parametrize("check", METRIC_CHECKS, ids=_name)
 @pytest.mark.parametrize("metric", all_metrics().values(), ids=_name)
 def test_metric(metric: Callable[..., float], check: MetricCheck) -> None:
-    suite(metric)
+    check(metric)
 
 
 def _failures(results: list[suite.Result]) -> dict[str, str]:
@@ -146,7 +147,7 @@ def test_check_finds_learners_protocols_and_metrics_by_name() -> None:
 def test_a_result_says_what_was_demanded_and_what_came() -> None:
     def sums_to_two(n: int) -> None:
         """One and one make two."""
-        suite.demand(n == 2, f"expected 2, got {n}")
+        demand(n == 2, f"expected 2, got {n}")
 
     good, bad = (suite.run_checks([sums_to_two], n)[0] for n in (2, 3))
     assert good.passed

@@ -250,7 +250,7 @@ WORKER = textwrap.dedent(
     import sys, time
     from pathlib import Path
     from file_helpers import JOB, PROVENANCE, blocks, make_samples
-    from embedbench.writer import Partial
+    from embedbench.files.writer import Partial
 
     work = Partial(Path(sys.argv[1]), JOB)
     done = work.done()

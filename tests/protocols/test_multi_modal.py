@@ -24,13 +24,13 @@ from embedbench.protocols.permutation import Permutation
 from embedbench.reports.rows import Group
 from embedbench.runs.cell import reference_key
 from embedbench.runs.grid import run_grid
-from embedbench.scores.record import rescore
 from embedbench.runs.runner import run_stream
 from embedbench.runs.settings import parse_settings, plan
 from embedbench.scores import record
 from embedbench.scores.accuracy import score_matrix
 from embedbench.scores.matrix import ScoreMatrix
 from embedbench.scores.metrics import Reference, compute
+from embedbench.scores.record import rescore
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, Stream
 

@@ -225,10 +225,10 @@ def test_tables_need_neither_torch_nor_matplotlib(tmp_path: Path) -> None:
     keep(tmp_path, make(seed=0), make(seed=1))
     code = (
         "import sys; from pathlib import Path\n"
-        "from embedbench.report import print_report\n"
+        "from embedbench.reports.text import print_report\n"
         "print_report(Path(sys.argv[1]), as_json=False)\n"
         "assert not {'torch', 'matplotlib', 'jinja2'} & set(sys.modules)\n"
-        "from embedbench.report_html import write_html\n"
+        "from embedbench.reports.html import write_html\n"
         "write_html(Path(sys.argv[1]), Path(sys.argv[1]) / 'page.html')\n"
         "assert not {'torch', 'matplotlib.pyplot'} & set(sys.modules)\n"
     )

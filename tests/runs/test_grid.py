@@ -15,9 +15,9 @@ from commands import start, stored
 from embedbench.files.samples import TEST, TRAIN, Samples
 from embedbench.files.writer import write_file
 from embedbench.runs.grid import run_grid
-from embedbench.scores.record import rescore
 from embedbench.runs.settings import parse_seeds, parse_settings, plan
 from embedbench.scores import record
+from embedbench.scores.record import rescore
 
 FAST = ["stop.rule=epochs", "stop.epochs=2", "units=8", "offline.mlp.units=8"]
 
@@ -75,7 +75,7 @@ def test_a_cell_that_fails_does_not_stop_the_others(blobs, tmp_path):
     (tmp_path / "broken.py").write_text(
         "from dataclasses import dataclass\n"
         "from embedbench.models.ncm import NCM\n"
-        "from embedbench.learner import Learner\n"
+        "from embedbench.learning.learner import Learner\n"
         "@dataclass\n"
         "class Broken(NCM):\n"
         "    def observe(self, x, y):\n"

@@ -48,12 +48,12 @@ def test_every_listed_name_resolves() -> None:
 def test_listing_imports_no_room_and_no_torch() -> None:
     code = """
 import sys
-from embedbench.registry import learner_names, protocol_names
+from embedbench.runs.registry import learner_names, protocol_names
 assert learner_names() and protocol_names()
 print([m for m in sys.modules if m.startswith(("embedbench.models", "embedbench.proto", "torch"))])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['embedbench.streams.protocol']"
+    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_unknown_lists_what_is_known_even_without_a_near_name() -> None:
 
 OUTSIDE = '''
 from dataclasses import dataclass
-from embedbench.learner import Footprint, Learner
+from embedbench.learning.learner import Footprint, Learner
 
 
 @dataclass
