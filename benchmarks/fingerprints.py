@@ -42,9 +42,10 @@ Row = dict[str, Any]
 # Settings that make a run short, by learner; "" is for every learner that has the setting.
 SOM = "som.side=5 som.iterations=300 som.som_iterations=100 som.hold=20 rehearsal.iterations=100"
 SMALL = {
-    "": "units=32 batch_size=32 memory.per_class=4",
+    "": "units=32 batch_size=32",
     "offline": "mlp.units=32 mlp.batch_size=32 mlp.stop.rule=epochs mlp.stop.epochs=2",
     "agem": "memory.total=40",
+    "bic": "memory.per_class=4",
     "c-fscil": "nudge_steps=5 retrain_steps=3",
     "derpp": "memory.total=40",
     "er": "memory.total=40",
@@ -54,6 +55,12 @@ SMALL = {
     "gdumb": "memory.total=40",
     "geppnet": SOM,
     "geppnet-stm": f"{SOM} memory=20 period=50 sleep=20",
+    "icarl": "memory.per_class=4",
+    "icarl-cnn": "memory.per_class=4",
+    "icarl-norm": "memory.per_class=4",
+    "il2m": "memory.per_class=4",
+    "lucir": "memory.per_class=4",
+    "nc-fscil": "outputs=16",
     "pathnet": "units=8 modules=4 active=2 population=4 batches=3 patience=2 cap=6 val_samples=20",
     "ranpac": "projections=50",
 }
@@ -80,8 +87,8 @@ trunk-iirc | iirc | pixels | trunk | --trunk resnet8 | epochs
 kemker | incremental-class | a | mlp,ewc,fel | --preset kemker | big fel.fel_units=100 protocol.sessions=3
 league | incremental-class | a | mlp,joint,ewc,si,mas,lwf,icarl,bic,lucir,il2m | --preset league | big stop.epochs=3 protocol.sessions=3
 iirc-preset | iirc | tree | mlp,joint,er,er-infinite,agem,icarl,icarl-norm,bic,lucir | --preset iirc | big stop.epochs=3 stop.first_epochs=4
-fr-preset | fscil | layers | fr | --preset fr-short | fr.epochs=2
-variants | incremental-class | a | ewc,lwf,icarl,joint,ncm,slda,ranpac,il2m,prototype,fecam,mlp,er | --seed 2 | epochs protocol.sessions=4 optimiser_state=kept ewc.fisher=empirical ewc.merge=online ewc.lam=10 lwf.memory.per_class=3 icarl.memory.select=random joint.weights=kept ncm.metric=cosine slda.freeze=true ranpac.lam=1 il2m.rectified=logits prototype.classifier.base=trained fecam.covariance=base
+fr-preset | fscil | layers | fr | --preset fr-short | big fr.epochs=2
+variants | incremental-class | a | ewc,lwf,icarl,joint,ncm,slda,ranpac,il2m,prototype,fecam,mlp,er | --seed 2 | epochs protocol.sessions=4 optimiser_state=kept ewc.fisher=empirical ewc.merge=online ewc.lam=10 lwf.memory.per_class=3 icarl.memory.select=random joint.weights=kept ncm.metric=cosine slda.freeze=true slda.base_samples=60 ranpac.lam=1 il2m.rectified=logits prototype.classifier.base=trained fecam.covariance=base
 optimiser | incremental-class | a | mlp,si,gdumb | --seed 0 | epochs optimiser=adam
 tune | incremental-class | a | mlp,lwf | --tune mlp.lr=0.01,0.001 --tune lwf.lam=1,3 --tune-sessions 2 | epochs protocol.sessions=4
 budget | incremental-class | a | er,icarl | --budget-mb 0.02 | epochs
@@ -169,12 +176,8 @@ def write_files(folder: Path) -> dict[str, Row]:
     return {f"file {path.stem}": file_row(path) for path in sorted(folder.glob("*.h5"))}
 
 
-def refusals(case: Case, folder: Path, learners: list[str]) -> dict[tuple[str, Any], str]:
-    """Run a case; the reason of every (learner, seed) that failed.
-
-    A command that is refused as a whole is halved until the learner is alone that it is refused
-    for.
-    """
+def refusals(case: Case, folder: Path, learners: list[str]) -> dict[str, str]:
+    """Run a case; the reason of each run that failed, or of the command that was refused."""
     out = ["--out", case.name, "--jobs", "1", "--device", "cpu", "--json", "--quiet"]
     items = [word for item in case.items(learners) for word in ("--set", item)]
     what = ["--protocol", case.protocol, "--learner", ",".join(learners)]
@@ -182,12 +185,8 @@ def refusals(case: Case, folder: Path, learners: list[str]) -> dict[tuple[str, A
     try:
         failed = json.loads(done.stdout)["failed"]
     except (ValueError, KeyError):
-        if len(learners) > 1:
-            half = len(learners) // 2
-            first, second = learners[:half], learners[half:]
-            return refusals(case, folder, first) | refusals(case, folder, second)
-        return {(learners[0], "all"): (done.stderr.strip() or "no answer").splitlines()[-1]}
-    return {(f["learner"], f["seed"]): f["reason"] for f in failed}
+        return {"command": (done.stderr.strip() or "no answer").splitlines()[-1]}
+    return {f"{f['learner']} seed {f['seed']}": f["reason"] for f in failed}
 
 
 def run_row(place: Path, root: Path) -> Row:
@@ -239,8 +238,8 @@ def fingerprints(folder: Path, only: Sequence[str]) -> dict[str, Row]:
             record = json.loads(path.read_text())
             trunks |= {record["learner"]} if "trunk" in record["learner_params"] else set()
         rows |= found
-        for (learner, seed), reason in failed.items():
-            rows[f"{case.name}: {learner} seed {seed} refused"] = {"refused": reason}
+        for what, reason in failed.items():
+            rows[f"{case.name}: {what} refused"] = {"refused": reason}
         seconds = time.perf_counter() - start
         print(f"{case.name}: {len(found)} runs, {len(failed)} refused, {seconds:.0f} s", flush=True)
     return dict(sorted(rows.items()))

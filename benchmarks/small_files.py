@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,12 +53,12 @@ def _npz(
     for c in range(n_classes):
         split[np.flatnonzero(labels == c)[TRAIN:]] = 2
     classes = [f"{letter}{c}" for c in range(n_classes)]
+    arrays: dict[str, Any] = {"labels": labels, "split": split}
     if images:
         x = blobs(rng, labels, width * width * 3, spread=1.0).reshape(-1, width, width, 3)
-        features = np.clip(128 + 30 * x, 0, 255).astype(np.uint8)
+        arrays["features"] = np.clip(128 + 30 * x, 0, 255).astype(np.uint8)
     else:
-        features = blobs(rng, labels, width)
-    arrays = {"features": features, "labels": labels, "split": split}
+        arrays["features"] = blobs(rng, labels, width)
     arrays |= {f"layer/block{k}": blobs(rng, labels, width) for k in range(layers)}
     if parents:
         inner = max(parents) + 1
