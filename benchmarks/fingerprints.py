@@ -284,7 +284,9 @@ def main() -> None:
         before = json.loads(options.against.read_text())
         if before["versions"] != versions:
             print(f"versions differ: {before['versions']} and {versions}")
-        sys.exit(compare(before["rows"], rows) > 0)
+        cases = ["file ", *(f"{case}: " for case in options.case)]
+        old = {k: v for k, v in before["rows"].items() if k.startswith(tuple(cases))}
+        sys.exit(compare(old if options.case else before["rows"], rows) > 0)
 
 
 if __name__ == "__main__":
