@@ -42,14 +42,14 @@ Row = dict[str, Any]
 # Settings that make a run short, by learner; "" is for every learner that has the setting.
 SOM = "som.side=5 som.iterations=300 som.som_iterations=100 som.hold=20 rehearsal.iterations=100"
 SMALL = {
-    "": "units=32 batch_size=32",
-    "offline": "mlp.units=32 mlp.batch_size=32 mlp.stop.rule=epochs mlp.stop.epochs=2",
+    "": "units=32 batch_size=8",
+    "offline": "mlp.units=32 mlp.batch_size=8 mlp.stop.rule=epochs mlp.stop.epochs=2",
     "agem": "memory.total=40",
     "bic": "memory.per_class=4",
     "c-fscil": "nudge_steps=5 retrain_steps=3",
     "derpp": "memory.total=40",
     "er": "memory.total=40",
-    "ewc": "fisher_samples=50",
+    "ewc": "fisher_samples=50 lam_start=1000",
     "fel": "fel_units=100",
     "fr": "epochs=2 epoch_samples=4 batch_classes=3 batch_samples=4 hidden=16",
     "gdumb": "memory.total=40",
@@ -60,9 +60,11 @@ SMALL = {
     "icarl-norm": "memory.per_class=4",
     "il2m": "memory.per_class=4",
     "lucir": "memory.per_class=4",
+    "mas": "lam=30",
     "nc-fscil": "outputs=16",
     "pathnet": "units=8 modules=4 active=2 population=4 batches=3 patience=2 cap=6 val_samples=20",
     "ranpac": "projections=50",
+    "si": "c=300",
 }
 RULES = {
     "epochs": "stop.rule=epochs stop.epochs=2",
