@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from embedbench._check_tools import (
-    SEEDS,
     ask,
     goes_on_alike,
     learner_check,
+    run,
     same,
     small,
     state_bytes,
@@ -21,7 +21,6 @@ from embedbench._check_tools import (
 from embedbench.check import demand
 from embedbench.check_streams import EVERY_CLASS, as_images, blobs
 from embedbench.learner import Learner
-from embedbench.runner import run_stream
 
 TINY = {"trunk": "resnet8", "epochs": 2}
 FULL = {**TINY, "augment": "crop-flip", "frozen": 1}  # where a fault of a learner would show
@@ -78,7 +77,7 @@ def images_go_on_from_a_state(cls: type[Learner]) -> None:
     stream = as_images(blobs(cls.tags, FEW, 17, n_val=4))
     first, rest = (replace(stream, sessions=s) for s in (stream.sessions[:1], stream.sessions[1:]))
     old, new = small(cls, **FULL), small(cls, **FULL)
-    run_stream(first, old, SEEDS)
+    run(first, old)
     state = old.state_dict()
     held, total = state_bytes(state), old.footprint().total
     kept = old.footprint().get("optimiser", 0)

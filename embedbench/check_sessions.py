@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from embedbench._check_tools import SEEDS, learner_check, small, teach
+from embedbench._check_tools import learner_check, run, small, teach
 from embedbench.check import CheckFailed, demand
 from embedbench.check_streams import (
     BATCH,
@@ -21,7 +21,6 @@ from embedbench.check_streams import (
 )
 from embedbench.errors import UserError
 from embedbench.learner import Learner
-from embedbench.runner import run_stream
 from embedbench.stream import Stream, Table
 
 
@@ -93,7 +92,7 @@ def bad_input_is_refused(cls: type[Learner]) -> None:
         bad["a stream of images"] = as_images(good)
     for what, stream in bad.items():
         try:
-            run_stream(stream, small(cls), SEEDS)
+            run(stream, small(cls))
         except UserError:
             continue
         raise CheckFailed(f"expected a UserError for {what}, but it ran")

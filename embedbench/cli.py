@@ -183,13 +183,14 @@ def check(
     name: Annotated[
         str, typer.Argument(help="Learner, protocol, 'metrics', or package.mod:Class.")
     ],
+    device: Annotated[str, typer.Option(help="Where a learner learns: cpu, cuda, …")] = "cpu",
     as_json: Json = False,
 ) -> None:
     """Hold a learner, a protocol or the metrics to the contract. Exit 1 if a check fails."""
     from embedbench.check import check as run_checks
     from embedbench.check import check_text
 
-    results = run_checks(name)
+    results = run_checks(name, chosen_device(device))
     show([r.to_json() for r in results], lambda _: check_text(results), as_json)
     if not all(r.passed for r in results):
         raise typer.Exit(1)

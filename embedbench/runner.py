@@ -20,6 +20,7 @@ from embedbench.evaluators import Moment, evaluator_of
 from embedbench.label_sets import AnyPredictions, pw_js
 from embedbench.layers import without_layers
 from embedbench.learner import Context, Learner, Seeds, learns_sessions
+from embedbench.repeatable import repeatable
 from embedbench.stream import Bools, Labels, Session, Stream, StreamSpec, View
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def run_stream(
 
     With a `keeper` checkpoints are taken at the ends of sessions, and within them by `fit`; a run
     that was cut off goes on from the last one. Batches of online learners have none of their own.
+    On a card the arithmetic is `repeatable`.
     """
     if learner.tags.offline:
         stream = stream.merged()
@@ -65,6 +67,19 @@ def run_stream(
     if learner.tags.needs_session_id and stream.can_reveal:
         stream = stream.revealed()
     _check(stream, learner)
+    with repeatable(device):
+        return _through(stream, learner, seeds, device, progress, keeper)
+
+
+def _through(
+    stream: Stream,
+    learner: Learner,
+    seeds: Seeds,
+    device: str,
+    progress: Callable[[str], None],
+    keeper: Keeper | None,
+) -> tuple[AnyPredictions, list[SessionLog]]:
+    """`run_stream` of a stream as the learner may see it."""
     learner.start(stream.spec, seeds, device)
     evaluator = evaluator_of(stream, device)
     seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)
@@ -228,4 +243,4 @@ def _validation_score(
 
 def _synchronise(device: str) -> None:
     if device.startswith("cuda"):
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(device)
