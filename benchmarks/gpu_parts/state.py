@@ -23,7 +23,9 @@ class State:
         self.path = out / "gpu.json"
         kind = {"device": device.partition(":")[0], "toy": toy}
         self.data: dict[str, Any] = {
-            **{"schema": SCHEMA, **kind, "calls": []},
+            "schema": SCHEMA,
+            **kind,
+            "calls": [],
             **{name: {} for name in ("steps", "cut", "missing", "kept")},
         }
         if self.path.exists():
