@@ -11,6 +11,7 @@ its process is a line of the table; the others go on. `benchmarks/README.md` say
 from __future__ import annotations
 
 import argparse
+import contextlib
 import signal
 import sys
 import tempfile
@@ -178,7 +179,9 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # stops as Ctrl-C does: all is saved
     with tempfile.TemporaryDirectory(prefix="embedbench-gpu-") as scratch:
-        drive(plan, state, call["card"], began + 60 * args.minutes, start, save, toy=args.toy)
+        end = began + 60 * args.minutes
+        with contextlib.suppress(KeyboardInterrupt):
+            drive(plan, state, call["card"], end, start, save, toy=args.toy)
     waiting = [name for name in names if name not in state.steps]
     print(f"{len(names) - len(waiting)} of {len(names)} steps are done: {args.out / 'gpu.md'}")
     for name in waiting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -99,5 +100,5 @@ def there(module: str) -> bool:
 
 
 def joules_text(joules: float) -> str:
-    """Joules for a note; what to know where they are unknown."""
-    return f"{joules:,.0f} J" if joules == joules else "joules unknown (no NVML counter)"
+    """Joules for a note; NaN where they are unknown."""
+    return "joules unknown" if math.isnan(joules) else f"{joules:,.0f} J"

@@ -29,7 +29,9 @@ def markdown(data: Mapping[str, Any], names: Sequence[str], parts: Mapping[str, 
             continue
         lines += [f"## {title}", "", HEAD]
         for name in mine:
-            lines += _rows(name, data)
+            if name in data["steps"]:
+                lines += _rows(name, data["steps"][name])
+        lines += _waiting(mine, data)
         lines.append("")
     return "\n".join(lines)
 
@@ -68,11 +70,18 @@ def _summary(data: Mapping[str, Any], names: Sequence[str]) -> list[str]:
     return [text]
 
 
-def _rows(name: str, data: Mapping[str, Any]) -> list[str]:
-    step = data["steps"].get(name)
-    if step is None:
-        why = data["missing"].get(name, "not chosen by --parts")
-        return [_row(name, "", "", "", "not run", why, "", "")]
+def _waiting(names: Sequence[str], data: Mapping[str, Any]) -> list[str]:
+    """The steps that were not run, those of one reason together."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        if name not in data["steps"]:
+            found.setdefault(data["missing"].get(name, "not chosen by --parts"), []).append(name)
+    return [
+        _row(", ".join(mine), "", "", "", "not run", why, "", "") for why, mine in found.items()
+    ]
+
+
+def _rows(name: str, step: Mapping[str, Any]) -> list[str]:
     end = (f"{step['seconds']:.1f}", step["call"])
     if "error" in step:
         return [_row(name, "", "", "", "**broke**", step["error"], *end)]
