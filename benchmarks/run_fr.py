@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from run_kemker import rate
 
 from embedbench.api import build_stream
 from embedbench.file import TEST, TRAIN, Samples
@@ -85,6 +84,8 @@ def main() -> None:
     print(f"{len(logs)} sessions, {steps:,.0f} steps of {drawn} draws: {sum(each) / 60:.1f} min")
     print(f"seconds a session: {each}")
     if args.device == "cpu":
+        from run_kemker import rate  # needs rich, which a machine with a card may lack
+
         floor = 6.0 * LAYERS * 10 * WIDTH**2 * drawn * steps / rate()
         print(f"floor of the products: {floor / 60:.1f} min")
 
