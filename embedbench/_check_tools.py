@@ -20,6 +20,7 @@ from embedbench.check import demand
 from embedbench.label_sets import AnyPredictions
 from embedbench.learner import Learner, Seeds
 from embedbench.predictions import Predictions
+from embedbench.repeatable import repeatable
 from embedbench.runner import SessionLog, run_stream
 from embedbench.stream import Stream
 
@@ -53,10 +54,11 @@ def learner_check(check: LearnerCheck) -> LearnerCheck:
 
 @contextmanager
 def on_device(name: str) -> Iterator[None]:
-    """While open, the checks teach and ask on this device."""
+    """While open, the checks teach and ask on this device, in arithmetic that it repeats."""
     token = _DEVICE.set(name)
     try:
-        yield
+        with repeatable(name):
+            yield
     finally:
         _DEVICE.reset(token)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 
 @contextmanager
@@ -19,8 +20,8 @@ def repeatable(device: str) -> Iterator[None]:
         yield
         return
     import torch
-    from torch.utils import deterministic
 
+    deterministic: Any = torch.utils.deterministic  # its settings are no attributes to mypy
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS asks for
     before = torch.get_deterministic_debug_mode(), deterministic.fill_uninitialized_memory
     exact = {"enabled": True, "benchmark": False, "deterministic": True, "allow_tf32": False}

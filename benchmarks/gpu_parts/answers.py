@@ -16,6 +16,7 @@ from embedbench import registry
 from embedbench._check_tools import SEEDS, small
 from embedbench.check_streams import EVERY_CLASS, SESSIONS, as_images, blobs, family_blobs
 from embedbench.learner import Tags
+from embedbench.repeatable import repeatable
 from embedbench.runner import run_stream
 from embedbench.stream import Stream, View
 from gpu_parts.step import Bench, Figure, Step
@@ -90,7 +91,7 @@ def scores_of(name: str, kind: str, device: str, toy: bool, scale: float = 1.0) 
     x = View(table, np.arange(len(table.values)), stream.sessions[0].x.width).tensor(device)
     reveals = stream.spec.reveals_session_id or cls.tags.needs_session_id
     ids = torch.arange(len(x), device=device) % len(stream.sessions) if reveals else None
-    with torch.inference_mode():
+    with torch.inference_mode(), repeatable(device):
         scores = torch.as_tensor(learner.scores(x, session_id=ids))
     found: NDArray[Any] = scores.cpu().double().numpy()
     return found

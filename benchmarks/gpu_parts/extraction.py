@@ -24,6 +24,7 @@ from embedbench.extract.decode import decode
 from embedbench.extract.pipeline import CPU_BATCH, CUDA_BATCH, CUDA_LANES
 from embedbench.extract.sources import Source, open_source
 from embedbench.extract.weights import demo_weights
+from embedbench.repeatable import repeatable
 from embedbench.timm_models import timm
 from gpu_parts.bits import bits
 from gpu_parts.step import Bench, Figure, Step, joules_text
@@ -84,7 +85,7 @@ def rate(name: str, dtype: str, bench: Bench) -> list[Figure]:
         f"{lanes()} threads; {peak(bench)}; {joules_text(joules)}"
     )
     values = {"rate": ours, "forward": forward, "decoding": decoding, "ratio": ratio}
-    what = f"{name}, {dtype}, {len(file.labels):,} JPEGs of {WIDE} x {HIGH}"
+    what = f"{name}, {dtype}, {len(file.labels):,} JPEGs"
     return [
         Figure(
             f"{what}: against the slower, the {slower}",
@@ -118,7 +119,8 @@ def moves(name: str, bench: Bench) -> list[Figure]:
 
     usual = batch_of(bench)
     sizes = (2, 8) if bench.toy else (32, 64, 256)
-    return bits(name, rows, usual, sizes, bench)
+    with repeatable(bench.device):  # as `extract` sets it
+        return bits(name, rows, usual, sizes, bench)
 
 
 def killed(bench: Bench) -> list[Figure]:
@@ -215,8 +217,7 @@ def forward_rate(model: Backbone, bench: Bench) -> float:
     x = torch.zeros(n, *size, device=model.device).contiguous(memory_format=torch.channels_last)
     half = torch.autocast(model.device.type, torch.bfloat16, enabled=model.dtype == "bfloat16")
     done, seconds = 0, 0.0 if bench.toy else 2.0
-    exact = {"enabled": True, "benchmark": False, "deterministic": True, "allow_tf32": False}
-    with torch.inference_mode(), half, torch.backends.cudnn.flags(**exact):
+    with torch.inference_mode(), half, repeatable(bench.device):
         for _ in range(1 if bench.toy else 5):
             held.taken.tables(held.model, x)
         bench.wait()
