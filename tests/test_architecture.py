@@ -19,7 +19,7 @@ CORE_FOR = {
         *{"cores", "errors", "exchange", "file", "idx", "samples", "split", "timm_models"},
         *{"weights", "writer"},
     },
-    "models": {"errors", "learner", "scoring", "stream", "timm_models", "weights"},
+    "models": {"errors", "learner", "repeatable", "scoring", "stream", "timm_models", "weights"},
     "protocols": {
         *{"class_sessions", "errors", "file", "fscil_lists", "hierarchy", "layers", "on_demand"},
         *{"protocol", "samples", "shares", "stream"},
