@@ -15,32 +15,32 @@ from __future__ import annotations
 import argparse
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from run_kemker import rate
 
 from embedbench.api import build_stream
 from embedbench.fields import make
 from embedbench.files.samples import TEST, TRAIN, Samples
 from embedbench.files.writer import write_file
 from embedbench.runs.registry import learner_class
-from embedbench.runs.runner import run_stream
+from embedbench.runs.runner import SessionLog, run_stream
 from embedbench.runs.settings import parse_settings
 from embedbench.seeds import Seeds
 
 WIDTH, LAYERS, EPOCHS = 256, 3, 100
 
 
-def cifar_like(path: Path) -> Path:
+def cifar_like(path: Path, train: int = 500, test: int = 100) -> Path:
     """100 classes of 500 training and 100 test samples around class means, in every table."""
     draw = np.random.default_rng(0)
-    labels = np.concatenate([np.repeat(np.arange(100), n) for n in (500, 100)])
+    labels = np.concatenate([np.repeat(np.arange(100), n) for n in (train, test)])
     n = len(labels)
     samples = Samples(
         ids=np.array([str(i) for i in range(n)]),
         labels=labels.astype(np.int64),
-        split=np.repeat([TRAIN, TEST], [50_000, 10_000]).astype(np.uint8),
+        split=np.repeat([TRAIN, TEST], [100 * train, 100 * test]).astype(np.uint8),
         classes=tuple(f"c{i}" for i in range(100)),
         parents=np.full(100, -1),
     )
@@ -53,6 +53,14 @@ def cifar_like(path: Path) -> Path:
     return write_file(
         path, samples, tables[0], {"backbone": {"name": "random"}}, layers=layers
     ).path
+
+
+def taught(file: Path, settings: dict[str, Any], device: str) -> tuple[Any, list[SessionLog]]:
+    """FR with these settings through nine sessions; the learner, and what each session took."""
+    stream = build_stream(file, "fscil", base=60, way=5)
+    learner = make(learner_class("fr"), settings, name="fr")
+    _, logs = run_stream(stream, learner, Seeds.of(0), device=device)
+    return learner, logs
 
 
 def main() -> None:
@@ -68,9 +76,7 @@ def main() -> None:
         chosen["epochs"] = args.epochs
     with tempfile.TemporaryDirectory() as folder:
         file = cifar_like(Path(folder) / "cifar.h5")
-        stream = build_stream(file, "fscil", base=60, way=5)
-        learner = make(learner_class("fr"), chosen, name="fr")
-        _, logs = run_stream(stream, learner, Seeds.of(0), device=args.device)
+        learner, logs = taught(file, chosen, args.device)
     times = EPOCHS / args.epochs if args.paper else 1
     steps = sum(log.log["steps"] for log in logs) * times
     each = [round(log.learn_seconds * times, 1) for log in logs]
@@ -79,6 +85,8 @@ def main() -> None:
     print(f"{len(logs)} sessions, {steps:,.0f} steps of {drawn} draws: {sum(each) / 60:.1f} min")
     print(f"seconds a session: {each}")
     if args.device == "cpu":
+        from run_kemker import rate  # needs rich, which a machine with a card may lack
+
         floor = 6.0 * LAYERS * 10 * WIDTH**2 * drawn * steps / rate()
         print(f"floor of the products: {floor / 60:.1f} min")
 

@@ -78,20 +78,28 @@ class Data:
     permutations: list[Tensor | None]
 
     @classmethod
-    def of(cls, stream: Stream, table: Tensor) -> Data:
-        """Cut the table into copies, as the protocol's split says."""
+    def of(cls, stream: Stream, table: Tensor, device: str = "cpu") -> Data:
+        """Cut the table into copies on a device, as the protocol's split says."""
         first, test = stream.sessions[0], stream.eval_sets[0]
         parts = ((first.x, first.y), (first.val_x, first.val_y), (test.x, test.y))
         columns = [s.x.columns for s in stream.sessions]
-        train, val, held = ((table[x.rows], torch.from_numpy(y)) for x, y in parts)
-        return cls(train, val, held, [None if c is None else torch.from_numpy(c) for c in columns])
+        train, val, held = (
+            (table[x.rows].to(device), torch.from_numpy(y).to(device)) for x, y in parts
+        )
+        return cls(
+            train,
+            val,
+            held,
+            [None if c is None else torch.from_numpy(c).to(device) for c in columns],
+        )
 
 
 def bare(
     data: Data, plan: Plan, nadam: Callable[..., torch.optim.Optimizer] = torch.optim.NAdam
 ) -> Tensor:
     """The bare loop; returns the answers after every session, (T, T · n_test)."""
-    net = mlp_net(data.train[0].shape[1], 400, 2, 10, Seeds.of(SEED).init)
+    device = data.train[0].device
+    net = mlp_net(data.train[0].shape[1], 400, 2, 10, Seeds.of(SEED).init).to(device)
     (x_train, y), (x_val, y_val), (x_test, _) = data.train, data.val, data.test
     tests = [x_test if p is None else x_test[:, p] for p in data.permutations]
     answers = []
@@ -103,7 +111,7 @@ def bare(
         best, kept = float("inf"), None
         for _ in range(plan.epochs):
             net.train()
-            for i in torch.split(torch.randperm(len(x), generator=draw), BATCH):
+            for i in torch.split(torch.randperm(len(x), generator=draw).to(device), BATCH):
                 optimiser.zero_grad()
                 loss = cross_entropy(net(x[i]), y[i])
                 loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -121,15 +129,21 @@ def bare(
             answers.append(
                 torch.cat([net(b).argmax(1) for x in tests for b in torch.split(x, 1024)])
             )
-    return torch.stack(answers)
+    return torch.stack(answers).cpu()
 
 
-def loops(path: Path, plan: Plan) -> tuple[Callable[[], Any], Callable[..., Tensor]]:
-    """Data in memory to answers in memory: ours, the bare loop's."""
+def loops(
+    path: Path, plan: Plan, device: str = "cpu"
+) -> tuple[Callable[[], Any], Callable[..., Tensor]]:
+    """Data in memory to answers in memory, on a device: ours, the bare loop's."""
     stream = build_stream(path, "permutation", seed=SEED, sessions=plan.sessions)
-    data = Data.of(stream, stream.sessions[0].x.table.tensor("cpu"))
+    data = Data.of(stream, stream.sessions[0].x.table.tensor("cpu"), device)
     learner = make_learner("mlp", stop=asdict(plan.stop))
-    return lambda: run_stream(stream, learner, Seeds.of(SEED))[0], partial(bare, data, plan)
+
+    def ours() -> Any:
+        return run_stream(stream, learner, Seeds.of(SEED), device)[0]
+
+    return ours, partial(bare, data, plan)
 
 
 def cells(path: Path, plan: Plan, out: Path) -> tuple[Callable[[], Any], Callable[[], None]]:

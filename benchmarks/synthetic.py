@@ -12,13 +12,13 @@ from embedbench.files.samples import TEST, TRAIN, Samples
 from embedbench.files.writer import write_file
 
 
-def mnist_like(path: Path) -> Path:
+def mnist_like(path: Path, train: int = 60_000, test: int = 10_000) -> Path:
     """MNIST's shape: ten noisy prototypes of 784 values, 60,000 training, 10,000 test samples."""
     rng = np.random.default_rng(0)
-    labels = rng.integers(0, 10, 70_000)
-    x = rng.random((70_000, 784), dtype=np.float32) - 0.5
+    labels = rng.integers(0, 10, train + test)
+    x = rng.random((train + test, 784), dtype=np.float32) - 0.5
     x += rng.random((10, 784), dtype=np.float32)[labels]
-    split = np.repeat([TRAIN, TEST], [60_000, 10_000])
+    split = np.repeat([TRAIN, TEST], [train, test])
     return _write(path, np.clip(x, 0, 1), labels, split, "pixels")
 
 

@@ -19,17 +19,18 @@ import torch
 
 from embedbench.fields import make
 from embedbench.learning.learner import Learner
-from embedbench.runs.runner import run_stream
 
 from .demand import demand
 from .small_streams import blobs
 from .tools import (
     SEEDS,
     ask,
+    device,
     going_on,
     learner_check,
     probe,
     reachable,
+    run,
     same,
     settings_of,
     small,
@@ -53,7 +54,7 @@ def hyperparameters_survive_json(cls: type[Learner]) -> None:
 @learner_check
 def logs_survive_json(cls: type[Learner]) -> None:
     """What `learn` returns is a dict that JSON can hold, and `footprint` whole bytes by kind."""
-    _, logs = run_stream(blobs(cls.tags), small(cls), SEEDS)
+    _, logs = run(blobs(cls.tags), small(cls))
     for log in logs:
         demand(isinstance(log.log, dict), f"expected a dict from learn, got {log.log!r}")
         json.dumps(log.log)
@@ -197,7 +198,7 @@ def state_round_trips(cls: type[Learner]) -> None:
     # our own bytes of a moment ago; NumPy arrays in a state need the full unpickler
     saved = torch.load(file, weights_only=False)
     with going_on(new, saved):
-        new.start(stream.spec, SEEDS, "cpu")
+        new.start(stream.spec, SEEDS, device())
         new.prepare()
         demand(
             same(ask(old, stream), ask(new, stream)),

@@ -9,11 +9,10 @@ import numpy as np
 import torch
 
 from embedbench.learning.learner import Learner
-from embedbench.runs.runner import run_stream
 
 from .demand import demand
 from .small_streams import EVERY_CLASS, as_images, blobs
-from .tools import SEEDS, ask, goes_on_alike, learner_check, same, small, state_bytes, teach
+from .tools import ask, goes_on_alike, learner_check, run, same, small, state_bytes, teach
 
 TINY = {"trunk": "resnet8", "epochs": 2}
 FULL = {**TINY, "augment": "crop-flip", "frozen": 1}  # where a fault of a learner would show
@@ -70,7 +69,7 @@ def images_go_on_from_a_state(cls: type[Learner]) -> None:
     stream = as_images(blobs(cls.tags, FEW, 17, n_val=4))
     first, rest = (replace(stream, sessions=s) for s in (stream.sessions[:1], stream.sessions[1:]))
     old, new = small(cls, **FULL), small(cls, **FULL)
-    run_stream(first, old, SEEDS)
+    run(first, old)
     state = old.state_dict()
     held, total = state_bytes(state), old.footprint().total
     kept = old.footprint().get("optimiser", 0)

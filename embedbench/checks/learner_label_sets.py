@@ -7,12 +7,20 @@ from dataclasses import replace
 import numpy as np
 
 from embedbench.learning.learner import Learner, learns_sessions
-from embedbench.runs.runner import run_stream
 from embedbench.scores.label_sets import LabelSets, pw_js
 
 from .demand import demand
 from .small_streams import EVERY_CLASS, blobs, family_blobs, multilabel_blobs
-from .tools import SEEDS, goes_on_alike, learner_check, same, settings_of, small, state_bytes, teach
+from .tools import (
+    goes_on_alike,
+    learner_check,
+    run,
+    same,
+    settings_of,
+    small,
+    state_bytes,
+    teach,
+)
 
 
 @learner_check
@@ -20,7 +28,7 @@ def label_sets_are_learned(cls: type[Learner]) -> None:
     """Sums of one or two blobs get their label sets: scores above 0 for these, below for others."""
     if not (cls.tags.multilabel and cls.tags.learns):
         return
-    answers, _ = run_stream(multilabel_blobs(cls.tags), cls(), SEEDS)
+    answers, _ = run(multilabel_blobs(cls.tags), cls())
     assert isinstance(answers, LabelSets)
     value = float(pw_js(answers.true(), answers.answered(-1)).mean())
     demand(value >= 0.9, f"expected a pw-JS of at least 0.9 on sums of blobs, got {value:.2f}")
@@ -33,7 +41,7 @@ def label_sets_follow_the_seeds(cls: type[Learner]) -> None:
         return
     stream = family_blobs(cls.tags)
     before = [s.y.copy() for s in stream.sessions]
-    runs = [run_stream(stream, small(cls), SEEDS)[0].answer for _ in range(2)]
+    runs = [run(stream, small(cls))[0].answer for _ in range(2)]
     demand(same(*runs), "expected the same label sets from the same seeds, got others")
     demand(same(before, [s.y for s in stream.sessions]), "expected the labels to be left alone")
 
@@ -50,7 +58,7 @@ def label_sets_go_on_from_a_state(cls: type[Learner]) -> None:
     first, rest = (replace(stream, sessions=s) for s in (stream.sessions[:2], stream.sessions[2:]))
     old, new = small(cls), small(cls)
     before = settings_of(old)
-    run_stream(first, old, SEEDS)
+    run(first, old)
     held, total = state_bytes(old.state_dict()), old.footprint().total
     if getattr(cls, "optimiser_state", "kept") == "fresh":  # moments nobody keeps are not counted
         demand(total <= held, f"footprint of {total} bytes, more than the {held} of the state")

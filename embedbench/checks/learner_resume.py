@@ -10,13 +10,12 @@ from typing import Any
 
 from embedbench.learning.learner import Learner, learns_sessions
 from embedbench.runs.checkpoint import Keeper
-from embedbench.runs.runner import run_stream
 from embedbench.streams.stream import Stream
 
 from .demand import demand
 from .learner_images import FEW, TINY
 from .small_streams import as_images, blobs
-from .tools import SEEDS, ask, learner_check, same, small
+from .tools import ask, device, learner_check, run, same, small
 
 SHORT = {"epochs": 3, "min_steps": 1}  # few epochs, among which there is a best one
 
@@ -29,7 +28,7 @@ class Saboteur(Keeper):
     """Keeps every checkpoint, and cuts the run off after so many of them; 0: never."""
 
     def __init__(self, directory: Path, after: int = 0, **more: Any) -> None:
-        super().__init__(directory, **{"decided": {}, "seconds": 0, **more})
+        super().__init__(directory, **{"decided": {}, "seconds": 0, "device": device(), **more})
         self.after, self.saves, self.inside = after, 0, False
 
     def _save(self, files: dict[str, bytes]) -> None:
@@ -58,14 +57,14 @@ def _check(make: Callable[[], Learner], stream: Stream, after: int) -> None:
     with tempfile.TemporaryDirectory() as place:
         whole = Saboteur(Path(place) / "whole")
         one, other, saves = make(), make(), 0
-        expected, _ = run_stream(stream, one, SEEDS, keeper=whole)
+        expected, _ = run(stream, one, keeper=whole)
         if not whole.inside:
             return  # "state round trips" has the ends of sessions
         while saves <= whole.saves:
             keeper = Saboteur(Path(place) / "cut", after)
             keeper.open()
             try:
-                answers, _ = run_stream(stream, other, SEEDS, keeper=keeper)
+                answers, _ = run(stream, other, keeper=keeper)
                 break
             except CutOffError:
                 other, saves = make(), saves + keeper.saves

@@ -10,7 +10,6 @@ import numpy as np
 
 from embedbench.errors import UserError
 from embedbench.learning.learner import Learner
-from embedbench.runs.runner import run_stream
 from embedbench.streams.stream import Stream
 from embedbench.streams.table import Table
 
@@ -24,7 +23,7 @@ from .small_streams import (
     multilabel_blobs,
     permuted_blobs,
 )
-from .tools import SEEDS, learner_check, small, teach
+from .tools import learner_check, run, small, teach
 
 
 @learner_check
@@ -95,7 +94,7 @@ def bad_input_is_refused(cls: type[Learner]) -> None:
         bad["a stream of images"] = as_images(good)
     for what, stream in bad.items():
         try:
-            run_stream(stream, small(cls), SEEDS)
+            run(stream, small(cls))
         except UserError:
             continue
         raise CheckFailed(f"expected a UserError for {what}, but it ran")

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from embedbench.errors import unknown
+from embedbench.errors import UserError, unknown
 from embedbench.learning.learner import Learner
 from embedbench.runs import registry
 from embedbench.streams.protocol import Protocol
@@ -60,24 +60,35 @@ def check_text(results: Sequence[Result]) -> str:
     return "\n".join([*lines, f"{passed} of {len(results)} checks passed"])
 
 
-def check(name: str) -> list[Result]:
-    """Check the learner or protocol `name`, a learner `package.module:Class`, or "metrics"."""
+def check(name: str, device: str = "cpu") -> list[Result]:
+    """Check the learner or protocol `name`, a learner `package.module:Class`, or "metrics".
+
+    Parameters
+    ----------
+    device : where a learner learns and answers; protocols and metrics have none
+    """
+    protocol = name.replace("_", "-") in registry.protocol_names()
+    if device != "cpu" and (protocol or name == "metrics"):
+        raise UserError(f"{name} computes nothing on a device; leave out --device {device}")
     if name == "metrics":
         return check_metrics()
-    if name.replace("_", "-") in registry.protocol_names():
+    if protocol:
         return check_protocol(name)
     learners = registry.learner_names()
     if ":" not in name and name.replace("_", "-") not in learners and name not in learners:
         raise unknown(
             "learner or protocol", name, [*learners, *registry.protocol_names(), "metrics"]
         )
-    return check_learner(name)
+    return check_learner(name, device)
 
 
-def check_learner(learner: str | type[Learner]) -> list[Result]:
-    """Hold a learner, by name or class, to every check for learners."""
+def check_learner(learner: str | type[Learner], device: str = "cpu") -> list[Result]:
+    """Hold a learner, by name or class, to every check for learners, on a device."""
+    from .tools import on_device
+
     cls = registry.learner_class(learner) if isinstance(learner, str) else learner
-    return run_checks(learner_checks(), cls)
+    with on_device(device):
+        return run_checks(learner_checks(), cls)
 
 
 def learner_checks() -> list[Callable[[type[Learner]], None]]:

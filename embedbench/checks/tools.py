@@ -6,7 +6,8 @@ import dataclasses
 import functools
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from typing import Any
 from unittest import mock
 
@@ -16,7 +17,9 @@ from numpy.typing import NDArray
 
 from embedbench.fields import make
 from embedbench.learning.learner import Learner
-from embedbench.runs.runner import run_stream
+from embedbench.repeatable import repeatable
+from embedbench.runs.runner import SessionLog, run_stream
+from embedbench.scores.label_sets import AnyPredictions
 from embedbench.scores.predictions import Predictions
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Stream
@@ -26,6 +29,10 @@ from .demand import demand
 SEEDS = Seeds.of(0)
 # Hyperparameters of these names are set small, wherever they stand, so that a check takes no time.
 SMALL: dict[str, Any] = {"units": 32, "projections": 64, "batch_size": 16, "epochs": 3}
+
+# What a table or a view keeps of its values on a device; on the CPU it is the same memory.
+COPIES = ("_tensors", "_indices")
+_DEVICE: ContextVar[str] = ContextVar("device", default="cpu")
 
 LearnerCheck = Callable[[type[Learner]], None]
 LEARNER_CHECKS: list[LearnerCheck] = []
@@ -45,6 +52,29 @@ def learner_check(check: LearnerCheck) -> LearnerCheck:
 
     LEARNER_CHECKS.append(on_one_thread)
     return on_one_thread
+
+
+@contextmanager
+def on_device(name: str) -> Iterator[None]:
+    """While open, the checks teach and ask on this device, in arithmetic that it repeats."""
+    token = _DEVICE.set(name)
+    try:
+        with repeatable(name):
+            yield
+    finally:
+        _DEVICE.reset(token)
+
+
+def device() -> str:
+    """Where the checks teach and ask."""
+    return _DEVICE.get()
+
+
+def run(
+    stream: Stream, learner: Learner, seeds: Seeds = SEEDS, **more: Any
+) -> tuple[AnyPredictions, list[SessionLog]]:
+    """`run_stream` on the device of the checks."""
+    return run_stream(stream, learner, seeds, device(), **more)
 
 
 def small(cls: type[Learner], **more: Any) -> Learner:
@@ -76,7 +106,7 @@ def settings_of(learner: Any) -> dict[str, Any]:
 
 def teach(learner: Learner, stream: Stream, seeds: Seeds = SEEDS) -> Predictions:
     """Run the learner through the stream; its answers must not be NaN."""
-    predictions, _ = run_stream(stream, learner, seeds)
+    predictions, _ = run(stream, learner, seeds)
     assert isinstance(predictions, Predictions)
     missing = int((predictions.answer < 0).sum())
     demand(not missing, f"expected an answer to every sample, got NaN scores for {missing}")
@@ -100,9 +130,9 @@ def goes_on_alike(
 ) -> None:
     """Teach `rest` of a stream to `old`, and to `new` from `state` on: they must answer alike."""
     with going_on(new, state):
-        run_stream(rest, new, SEEDS)
+        run(rest, new)
     with going_on(old):
-        run_stream(rest, old, SEEDS)
+        run(rest, old)
     if old.tags.deterministic:
         demand(
             same(ask(old, stream), ask(new, stream)),
@@ -129,8 +159,9 @@ def ask(
     out = []
     with torch.inference_mode():
         for batch, numbers in zip(torch.split(x, cut), torch.split(ids, cut), strict=True):
-            told = numbers if stream.spec.reveals_session_id else None
-            out.append(torch.as_tensor(learner.scores(batch, session_id=told)))
+            told = numbers.to(device()) if stream.spec.reveals_session_id else None
+            scores = torch.as_tensor(learner.scores(batch.to(device()), session_id=told))
+            out.append(scores.cpu())
     for scores, batch in zip(out, torch.split(x, cut), strict=True):
         shape = (len(batch), stream.spec.n_classes)
         demand(
@@ -179,7 +210,8 @@ def reachable(root: Any) -> Iterator[Any]:
             stack += [*value]
         elif callable(value) and getattr(value, "__closure__", None):
             stack += [cell.cell_contents for cell in value.__closure__]
-        stack += [*getattr(value, "__dict__", {}).values()]
+        held = getattr(value, "__dict__", {})
+        stack += [v for name, v in held.items() if name not in COPIES or device() == "cpu"]
 
 
 def held_bytes(root: Any) -> int:

@@ -12,7 +12,7 @@ from embedbench.errors import UserError
 from embedbench.machine import keep_freed_memory
 
 from . import files, pretrain, report, reproduce, run
-from .options import Json, Quiet, note, show
+from .options import Json, Quiet, chosen_device, note, show
 
 app = typer.Typer(
     name="embedbench",
@@ -71,13 +71,14 @@ def check(
     name: Annotated[
         str, typer.Argument(help="Learner, protocol, 'metrics', or package.mod:Class.")
     ],
+    device: Annotated[str, typer.Option(help="Where a learner learns: cpu, cuda, …")] = "cpu",
     as_json: Json = False,
 ) -> None:
     """Hold a learner, a protocol or the metrics to the contract. Exit 1 if a check fails."""
     from embedbench.checks.suite import check as run_checks
     from embedbench.checks.suite import check_text
 
-    results = run_checks(name)
+    results = run_checks(name, chosen_device(device))
     show([r.to_json() for r in results], lambda _: check_text(results), as_json)
     if not all(r.passed for r in results):
         raise typer.Exit(1)

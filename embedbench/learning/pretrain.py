@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from embedbench.errors import UserError, unknown
+from embedbench.repeatable import repeatable
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, Stream
 
@@ -121,26 +122,29 @@ def pretrain(
     found = _take_up(checkpoint, work, net, optimiser, overwrite)
     steps_an_epoch = math.ceil(len(session.x) / settings.batch_size)
     kept = time.monotonic()
-    for epoch in range(len(found) + 1, settings.epochs + 1):
-        progress(epoch - 1, settings.epochs)
-        set_rate = _schedule(settings, optimiser, (epoch - 1) * steps_an_epoch, steps_an_epoch)
-        log = fit(
-            net,
-            optimiser,
-            session,
-            batch_size=settings.batch_size,
-            stop=ONE,
-            generator=generator(seeds.batches, epoch),
-            device=device,
-            regularise=set_rate,
-            views=Views(settings.augment, generator(seeds.batches, epoch, VIEWS)),
-        )
-        if log["stopped"] == "diverged":
-            raise UserError(f"training diverged in epoch {epoch}; lower --lr {settings.lr:g}")
-        found.append({"train_loss": log["train_loss"], "accuracy": _accuracy(net, session, device)})
-        if time.monotonic() - kept >= EVERY:
-            _keep(checkpoint, work, net, optimiser, found)
-            kept = time.monotonic()
+    with repeatable(device):
+        for epoch in range(len(found) + 1, settings.epochs + 1):
+            progress(epoch - 1, settings.epochs)
+            set_rate = _schedule(settings, optimiser, (epoch - 1) * steps_an_epoch, steps_an_epoch)
+            log = fit(
+                net,
+                optimiser,
+                session,
+                batch_size=settings.batch_size,
+                stop=ONE,
+                generator=generator(seeds.batches, epoch),
+                device=device,
+                regularise=set_rate,
+                views=Views(settings.augment, generator(seeds.batches, epoch, VIEWS)),
+            )
+            if log["stopped"] == "diverged":
+                raise UserError(f"training diverged in epoch {epoch}; lower --lr {settings.lr:g}")
+            found.append(
+                {"train_loss": log["train_loss"], "accuracy": _accuracy(net, session, device)}
+            )
+            if time.monotonic() - kept >= EVERY:
+                _keep(checkpoint, work, net, optimiser, found)
+                kept = time.monotonic()
     progress(settings.epochs, settings.epochs)
     trunk = net[0]
     assert isinstance(trunk, Trunk)

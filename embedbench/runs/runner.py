@@ -24,6 +24,7 @@ from embedbench.learning.learner import (
     NoCheckpoint,
     learns_sessions,
 )
+from embedbench.repeatable import repeatable
 from embedbench.scores.label_sets import AnyPredictions, pw_js
 from embedbench.seeds import Seeds
 from embedbench.streams.layers import without_layers
@@ -68,6 +69,7 @@ def run_stream(
 
     With a `keeper` checkpoints are taken at the ends of sessions, and within them by `fit`; a run
     that was cut off goes on from the last one. Batches of online learners have none of their own.
+    On a card the arithmetic is `repeatable`.
     """
     if learner.tags.offline:
         stream = stream.merged()
@@ -76,6 +78,19 @@ def run_stream(
     if learner.tags.needs_session_id and stream.can_reveal:
         stream = stream.revealed()
     _check(stream, learner)
+    with repeatable(device):
+        return _through(stream, learner, seeds, device, progress, keeper)
+
+
+def _through(
+    stream: Stream,
+    learner: Learner,
+    seeds: Seeds,
+    device: str,
+    progress: Callable[[str], None],
+    keeper: Keeper | NoCheckpoint,
+) -> tuple[AnyPredictions, list[SessionLog]]:
+    """`run_stream` of a stream as the learner may see it."""
     learner.start(stream.spec, seeds, device)
     evaluator = evaluator_of(stream, device)
     seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)
@@ -242,4 +257,4 @@ def _validation_score(
 
 def _synchronise(device: str) -> None:
     if device.startswith("cuda"):
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(device)

@@ -1,0 +1,208 @@
+"""All that waits for a graphics card, in one command that stops in time and goes on later.
+
+    python benchmarks/gpu.py [--out DIR] [--parts answers extraction …] [--minutes 9]
+
+It needs the clone, torch, torchvision, timm, h5py, NumPy, safetensors and Pillow; it makes its own
+data and fetches nothing. What else is missing it says, and leaves out what needs it. Results lie in
+DIR/gpu.json, from which the next call goes on, and DIR/gpu.md. A step that breaks, hangs or kills
+its process is a line of the table; the others go on. `benchmarks/README.md` says how to read it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(ROOT)]
+
+from gpu_parts.machine import REQUIRED, describe, without  # noqa: E402  (the path is set above)
+from gpu_parts.state import State  # noqa: E402
+from gpu_parts.step import Bench, Step, there  # noqa: E402
+from gpu_parts.table import markdown  # noqa: E402
+from gpu_parts.worker import Worker, serve  # noqa: E402
+
+PARTS = {
+    "answers": "Answers on the card against the CPU, and twice on the card",
+    "extraction": "Extraction",
+    "runs": "`run`: the emoji league, permuted MNIST, several cells on one card",
+    "images": "Training on images: ResNet-32, and FR's paper schedule",
+    "conformance": "The conformance suite on the card",
+}
+STARTING = 15.0  # seconds until a part's process is ready, on the card
+LONGER = 3.0  # times the seconds expected: then a step hangs
+
+
+def steps_of(part: str) -> list[Step]:
+    """The steps of a part, in their order."""
+    if part == "answers":
+        from gpu_parts.answers import steps
+    elif part == "extraction":
+        from gpu_parts.extraction import steps
+    elif part == "runs":
+        from gpu_parts.runs import steps
+    elif part == "images":
+        from gpu_parts.images import steps
+    else:
+        from gpu_parts.conformance import steps
+    return steps()
+
+
+def drive(
+    plan: Sequence[Step],
+    state: State,
+    card: str,
+    deadline: float,
+    start: Callable[[str], Worker],
+    save: Callable[[], None],
+    *,
+    toy: bool = False,
+) -> None:
+    """Run the steps that are not done yet until the deadline; a process a part.
+
+    Parameters
+    ----------
+    plan : the steps, part by part
+    deadline : of `time.monotonic`
+    start : takes a part; starts its process
+    save : is called after every step
+    """
+    worker: tuple[str, Worker] | None = None
+    try:
+        for step in plan:
+            if step.name in state.steps:
+                continue
+            if lacks := step.missing():
+                state.data["missing"][step.name] = f"needs {', '.join(lacks)}, which is missing"
+                continue
+            if worker and (worker[0] != step.part or not worker[1].alive):
+                worker[1].end()
+                worker = None
+            expected = 0.1 if toy else step.seconds + (0 if worker else STARTING)
+            expected = max(expected, 1.25 * state.data["cut"].get(step.name, 0.0))
+            left = deadline - time.monotonic()
+            if left < expected:
+                why = f"time is up: about {expected:.0f} s are needed, {max(left, 0):.0f} were left"
+                state.data["missing"][step.name] = why
+                continue
+            worker = worker or (step.part, start(step.part))
+            limit = max(60.0, LONGER * step.seconds) + STARTING
+            answer = worker[1].ask(step.name, state.data["kept"], min(left, limit))
+            _keep(state, step.name, answer, card, hung=left > limit)
+            save()
+    finally:
+        if worker:
+            worker[1].end()
+        save()
+
+
+def _keep(state: State, name: str, answer: dict[str, Any], card: str, *, hung: bool) -> None:
+    state.data["missing"].pop(name, None)
+    if not answer.get("late"):
+        state.done(name, answer, card)
+        word = answer.get("error", "done")
+    elif hung:
+        word = f"hung: killed after {answer['seconds']:.0f} s"
+        state.done(name, {"error": word, "seconds": answer["seconds"]}, card)
+    else:
+        state.cut(name, answer["seconds"])
+        word = f"time is up: cut off after {answer['seconds']:.0f} s"
+        state.data["missing"][name] = word
+    print(f"{name}: {word} ({answer['seconds']:.1f} s)", file=sys.stderr, flush=True)
+
+
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """What was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("gpu"), help="of gpu.json and gpu.md")
+    parser.add_argument(
+        "--parts", nargs="+", default=list(PARTS), metavar="PART",
+        help=f"{', '.join(PARTS)}, or the beginning of a step's name, as images/fr",
+    )  # fmt: skip
+    parser.add_argument("--minutes", type=float, default=9.0, help="then it stops")
+    parser.add_argument("--again", choices=("broke", "all"), help="do such steps once more")
+    parser.add_argument("--list", action="store_true", help="name the steps and end")
+    parser.add_argument("--device", default="cuda", help="cpu: to try the script itself")
+    parser.add_argument("--toy", action="store_true", help="everything small: no figure counts")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--scratch", type=Path, help=argparse.SUPPRESS)
+    return parser.parse_args(words)
+
+
+def main() -> None:
+    """Run what is missing, until the time is up."""
+    began = time.monotonic()
+    args = arguments()
+    if args.worker:
+        bench = Bench(args.device, args.toy, args.scratch)
+        serve({step.name: step for step in steps_of(args.worker)}, bench)
+        return
+    if lacks := [name for name in REQUIRED if not there(name)]:
+        raise SystemExit(f"nothing can be measured without {', '.join(lacks)}")
+    every = [step for part in PARTS for step in steps_of(part)]
+    plan = [s for s in every if any(_under(s.name, part) for part in args.parts)]
+    if not plan:
+        raise SystemExit(f"no step is called {' or '.join(args.parts)}; --list names all")
+    if args.list:
+        for step in plan:
+            print(f"{step.seconds:4.0f} s  {step.name}", *(f"(needs {n})" for n in step.missing()))
+        return
+    _check_device(args.device)
+    state = State(args.out, args.device, args.toy)
+    if args.again:
+        broke = {name for name, step in state.steps.items() if "error" in step}
+        state.forget({s.name for s in plan if args.again == "all" or s.name in broke})
+    call = {**describe(args.device), "without": without()}
+    for name, lost in call["without"].items():
+        print(f"{name} is missing; left out: {lost}", file=sys.stderr)
+    state.begin(call)
+    state.data["missing"] = {}
+    names = [step.name for step in every]
+
+    def save() -> None:
+        state.save(time.monotonic() - began)
+        page = markdown(state.data, names, PARTS)
+        (args.out / "gpu.md").write_text(page, encoding="utf-8")
+
+    def start(part: str) -> Worker:
+        folder = Path(scratch) / part
+        folder.mkdir(exist_ok=True)
+        words = ["--worker", part, "--scratch", str(folder), "--device", args.device]
+        return Worker([sys.executable, __file__, *words, *(["--toy"] if args.toy else [])])
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # stops as Ctrl-C does: all is saved
+    with tempfile.TemporaryDirectory(prefix="embedbench-gpu-") as scratch:
+        end = began + 60 * args.minutes
+        with contextlib.suppress(KeyboardInterrupt):
+            drive(plan, state, call["card"], end, start, save, toy=args.toy)
+    waiting = [name for name in names if name not in state.steps]
+    print(f"{len(names) - len(waiting)} of {len(names)} steps are done: {args.out / 'gpu.md'}")
+    for name in waiting:
+        if name in state.data["missing"]:
+            print(f"missing  {name}: {state.data['missing'][name]}")
+
+
+def _under(name: str, part: str) -> bool:
+    return name == part or name.startswith(part.rstrip("/") + "/")
+
+
+def _check_device(device: str) -> None:
+    import torch
+
+    try:
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise SystemExit(f"there is no device {device!r} here ({reason}); --device cpu --toy tries "
+                         "the script itself") from error  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

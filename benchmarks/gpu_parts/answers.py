@@ -1,0 +1,132 @@
+"""Does a learner answer on the card as it does on the CPU, and the same twice?
+
+Every learner on overlapping blobs: embeddings, label sets, layers and images, as far as its tags
+say that it takes them. The same scores are asked of all samples after the last session.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.checks.small_streams import EVERY_CLASS, SESSIONS, as_images, blobs, family_blobs
+from embedbench.checks.tools import SEEDS, small
+from embedbench.learning.learner import Tags
+from embedbench.repeatable import repeatable
+from embedbench.runs import registry
+from embedbench.runs.runner import run_stream
+from embedbench.streams.stream import Stream
+from embedbench.streams.table import View
+from gpu_parts.step import Bench, Figure, Step
+
+OVERLAP = 1.0  # deviation that is added, so that answers are not all right
+UNIT = 1.0 + 2.0**-23  # one in the last place
+NEAR = 1000  # times what a unit in the last place of the inputs moves: still rounding
+MOST = 1e-2  # beyond, it is not
+AIM = "all answers, but for rounding; twice the same bits"
+OWN_DRAWS = {"fr": "it draws its features with the card's own generator, on purpose: other draws"}
+
+
+def steps() -> list[Step]:
+    """One for each learner and each kind of stream that it takes."""
+    found = []
+    for name in registry.learner_names():
+        if name in registry.ALIASES:
+            continue
+        try:
+            tags = registry.learner_class(name).tags
+        except ImportError as error:  # a module that only this learner needs
+            lacks = (error.name or "numba",)
+            found.append(Step(f"answers/embeddings/{name}", 4, partial(compare, name), lacks))
+            continue
+        found += [
+            Step(f"answers/{kind}/{name}", seconds, partial(compare, name, kind))
+            for kind, seconds in kinds(tags).items()
+        ]
+    return sorted(found, key=lambda step: step.name.split("/")[1] != "embeddings")
+
+
+def kinds(tags: Tags) -> dict[str, float]:
+    """The kinds of stream that a learner of these tags takes, and seconds expected."""
+    found = {"layers" if tags.needs_layers else "embeddings": 3.0}
+    if tags.multilabel:
+        found["label-sets"] = 3.0
+    if tags.images:
+        found["images"] = 6.0
+    return found
+
+
+def stream_of(kind: str, tags: Tags, toy: bool) -> Stream:
+    """A new stream: blobs that overlap."""
+    if kind == "label-sets":
+        stream = family_blobs(tags)
+    elif kind == "images":
+        stream = blobs(tags, EVERY_CLASS if tags.offline else SESSIONS, 12 if toy else 60)
+    else:
+        stream = blobs(tags, sizes=30 if toy else 240, n_val=12)
+    values = table_of(stream).values
+    values += np.random.default_rng(3).normal(0, OVERLAP, values.shape).astype(np.float32)
+    return as_images(stream) if kind == "images" else stream
+
+
+def table_of(stream: Stream) -> Any:
+    """The one table behind a stream of blobs."""
+    return stream.sessions[0].x.table
+
+
+def scores_of(name: str, kind: str, device: str, toy: bool, scale: float = 1.0) -> NDArray[Any]:
+    """Scores of every sample of the table after the last session, (n, C) on the CPU."""
+    import torch
+
+    cls = registry.learner_class(name)
+    stream = stream_of(kind, cls.tags, toy)
+    table = table_of(stream)
+    if kind != "images":
+        table.values *= np.float32(scale)
+    more = {"trunk": "resnet8", "epochs": 2, "augment": "crop-flip"} if kind == "images" else {}
+    learner = small(cls, **more)
+    run_stream(stream, learner, SEEDS, device)
+    x = View(table, np.arange(len(table.values)), stream.sessions[0].x.width).tensor(device)
+    reveals = stream.spec.reveals_session_id or cls.tags.needs_session_id
+    ids = torch.arange(len(x), device=device) % len(stream.sessions) if reveals else None
+    with torch.inference_mode(), repeatable(device):
+        scores = torch.as_tensor(learner.scores(x, session_id=ids))
+    found: NDArray[Any] = scores.cpu().double().numpy()
+    return found
+
+
+def compare(name: str, kind: str, bench: Bench) -> list[Figure]:
+    """CPU against card, card against card, and how far rounding alone goes on the CPU."""
+    cpu = scores_of(name, kind, "cpu", bench.toy)
+    card, again = (scores_of(name, kind, bench.device, bench.toy) for _ in range(2))
+    equal = float((answers(cpu, kind) == answers(card, kind)).all(axis=1).mean())
+    off, twice = apart(cpu, card), apart(card, again)
+    repeats = card.tobytes() == again.tobytes()
+    figure = f"{100 * equal:.2f} % of {len(cpu)} answers equal, scores {off:.1e} apart; twice: "
+    figure += "same bits" if repeats else f"scores {twice:.1e} apart"
+    rounding, note = np.nan, ""
+    if kind != "images":  # bytes have no unit in the last place
+        rounding = apart(cpu, scores_of(name, kind, "cpu", bench.toy, UNIT))
+        note = f"a unit in the last place of the inputs moves the CPU's scores by {rounding:.1e}"
+    same: bool | None = equal == 1 or off <= min(NEAR * rounding, MOST)
+    if equal < 1 and same:
+        note += "; the answers differ by rounding alone"
+    elif not same and name in OWN_DRAWS:
+        same, note = None, f"{note}; {OWN_DRAWS[name]}"
+    holds = False if not repeats else same
+    values = {"equal": equal, "off": off, "rounding": rounding, "repeats": repeats, "twice": twice}
+    return [Figure(f"{name}, {kind}: card and CPU", figure, AIM, holds, note, values)]
+
+
+def answers(scores: NDArray[Any], kind: str) -> NDArray[Any]:
+    """What scores (n, C) say: sets of labels (n, C), or one class (n, 1)."""
+    return scores > 0 if kind == "label-sets" else scores.argmax(axis=1, keepdims=True)
+
+
+def apart(a: NDArray[Any], b: NDArray[Any]) -> float:
+    """The largest difference of two tables of scores, each row relative to its largest."""
+    size = np.maximum(np.abs(a).max(axis=1, keepdims=True), 1e-30)
+    return float((np.abs(a - b) / size).max())

@@ -1,0 +1,48 @@
+"""The conformance suite, as `embedbench check NAME --device cuda` runs it: a learner a step."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from embedbench.checks.suite import check_learner, learner_checks, run_checks
+from embedbench.checks.tools import on_device
+from embedbench.runs import registry
+from gpu_parts.step import Bench, Figure, Step
+
+TOY = 3  # checks of a learner
+
+
+def steps() -> list[Step]:
+    """One a learner."""
+    found = []
+    for name in registry.learner_names():
+        if name in registry.ALIASES:
+            continue
+        needs: tuple[str, ...] = ()
+        try:
+            images = registry.learner_class(name).tags.images
+        except ImportError as error:
+            images, needs = False, (error.name or "numba",)
+        found.append(Step(f"conformance/{name}", 30 if images else 12, partial(hold, name), needs))
+    return found
+
+
+def hold(name: str, bench: Bench) -> list[Figure]:
+    """Hold one learner to all checks."""
+    cls = registry.learner_class(name)
+    if bench.toy:
+        with on_device(bench.device):
+            results = run_checks(learner_checks()[:TOY], cls)
+    else:
+        results = check_learner(cls, bench.device)
+    failed = [r for r in results if not r.passed]
+    return [
+        Figure(
+            f"{name}: checks of the conformance suite",
+            f"{len(results) - len(failed)} of {len(results)} passed",
+            "all",
+            not failed,
+            "; ".join(f"{r.name}: {r.message}" for r in failed),
+            {"failed": [r.name for r in failed]},
+        )
+    ]

@@ -1,0 +1,267 @@
+"""Extraction on the card: how near to the slower of decoding and the forward pass, and the bits."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from extract_kill import kills
+from numpy.typing import NDArray
+from PIL import Image
+
+from embedbench.extract import extract
+from embedbench.extract.backbone import Backbone
+from embedbench.extract.backbones import choose_device, open_backbone
+from embedbench.extract.decode import decode
+from embedbench.extract.pipeline import CPU_BATCH, CUDA_BATCH, CUDA_LANES
+from embedbench.extract.shipped import demo_weights
+from embedbench.extract.source import Source
+from embedbench.extract.sources import open_source
+from embedbench.machine import cores
+from embedbench.networks.timm_models import timm
+from embedbench.repeatable import repeatable
+from embedbench.runs.meter import Meter
+from gpu_parts.bits import bits
+from gpu_parts.step import Bench, Figure, Step, joules_text
+
+MODELS = ("tf_efficientnet_lite0", "resnet50", "vit_base_patch16_224")
+SMALL = {"resnet50": "resnet10t", "vit_base_patch16_224": "vit_tiny_patch16_224"}  # in a test
+SHIPPED = "tf_efficientnet_lite0"
+AIM = 0.85  # of the slower of the forward pass and the decoding
+COSINE = {"float32": 0.9999, "bfloat16": 0.99}  # to the CPU's rows, the least
+COMPARED = 32  # rows
+IMAGES, WIDE, HIGH = 4096, 500, 375  # as photographs in ImageNet
+
+
+def steps() -> list[Step]:
+    """The rates first, then what moves the bits, then the kill."""
+    rates = [
+        Step(f"extraction/{name}/{dtype}", 45, partial(rate, name, dtype))
+        for name in MODELS
+        for dtype in COSINE
+    ]
+    moved = [Step(f"extraction/{name}/bits", 20, partial(moves, name)) for name in MODELS]
+    return [*rates, *moved, Step("extraction/kill", 120, killed)]
+
+
+def rate(name: str, dtype: str, bench: Bench) -> list[Figure]:
+    """Images a second of `extract`, of the forward pass alone and of the decoding alone."""
+    folder, weights = images(bench.scratch, bench.toy), weights_of(name, bench.scratch, bench.toy)
+    source, model = open_source(str(folder)), backbone(name, weights, dtype, bench)
+    forward = forward_rate(model, bench)
+    decoding = decode_rate(source, model)
+    if bench.on_card:
+        torch.cuda.reset_peak_memory_stats()
+    seen: list[tuple[float, int]] = []
+    meter = Meter(bench.device)
+    before = meter.read()
+    file = extract(
+        str(folder),
+        bench.scratch / f"{name}-{dtype}.h5",
+        backbone=real(name, bench.toy),
+        weights=weights,
+        dtype=dtype,
+        size=32 if bench.toy else None,
+        device=bench.device,
+        overwrite=True,
+        notify=lambda sentence: None,
+        progress=lambda done, total: seen.append((time.perf_counter(), done)),
+    )
+    joules = float((meter.read() - before)[1])
+    warm = next(i for i, (_, done) in enumerate(seen) if done >= seen[-1][1] / 4)
+    ours = (seen[-1][1] - seen[warm][1]) / (seen[-1][0] - seen[warm][0])
+    rows = file.read()[:COMPARED].astype(np.float64)
+    cpu = on_cpu(name, weights, source, bench)
+    cosine = float(cosines(rows, cpu).min())
+    ratio = ours / min(forward, decoding)
+    slower = "forward pass" if forward < decoding else "decoding"
+    note = (
+        f"forward pass alone {forward:,.0f}/s, decoding alone {decoding:,.0f}/s on "
+        f"{lanes()} threads; {peak(bench)}; {joules_text(joules)}"
+    )
+    values = {"rate": ours, "forward": forward, "decoding": decoding, "ratio": ratio}
+    what = f"{name}, {dtype}, {len(file.labels):,} JPEGs"
+    return [
+        Figure(
+            f"{what}: against the slower, the {slower}",
+            f"{ours:,.0f} images/s, {ratio:.2f} of it",
+            f"{AIM} of it",
+            ratio >= AIM,
+            note,
+            {**values, "joules": joules},
+        ),
+        Figure(
+            f"{name}, {dtype}: smallest cosine to the CPU's float32 rows, of {len(cpu)}",
+            f"{cosine:.7f}",
+            f"{COSINE[dtype]}",
+            cosine >= COSINE[dtype],
+            values={"cosine": cosine},
+        ),
+    ]
+
+
+def moves(name: str, bench: Bench) -> list[Figure]:
+    """By how far another batch size, another call and another card move the rows."""
+    weights = weights_of(name, bench.scratch, bench.toy)
+    model = backbone(name, weights, "float32", bench)
+    side = 32 if bench.toy else 224
+    shape = (16 if bench.toy else 256, side, side, 3)
+    pixels = np.random.default_rng(1).integers(0, 256, shape, dtype=np.uint8)
+
+    def rows(batch: int) -> NDArray[np.float32]:
+        parts = [model.forward(pixels[i : i + batch]) for i in range(0, len(pixels), batch)]
+        return torch.cat([part["features"] for part in parts]).cpu().numpy()
+
+    usual = batch_of(bench)
+    sizes = (2, 8) if bench.toy else (32, 64, 256)
+    with repeatable(bench.device):  # as `extract` sets it
+        return bits(name, rows, usual, sizes, bench)
+
+
+def killed(bench: Bench) -> list[Figure]:
+    """Kill -9 in the middle of an extraction of the emoji, and resume it."""
+    n = 1 if bench.toy else 3
+    source = str(images(bench.scratch, True)) if bench.toy else "demo"
+    found = list(kills(source, n, size=96, device=bench.device, earliest=0.6))
+    same = sum(kill.same for kill in found)
+    at = ", ".join(str(kill.resumed_at) for kill in found)
+    return [
+        Figure(
+            "extraction killed with -9 and resumed: the same file as uninterrupted",
+            f"{same} of {n}",
+            "all",
+            same == n,
+            f"resumed at image {at}",
+        )
+    ]
+
+
+def real(name: str, toy: bool) -> str:
+    """The model behind a name; in a test a small one."""
+    return SMALL.get(name, name) if toy else name
+
+
+def batch_of(bench: Bench) -> int:
+    """Images in a forward pass of `extract`."""
+    return CUDA_BATCH if bench.on_card else CPU_BATCH
+
+
+def lanes() -> int:
+    """Threads that decode beside a card."""
+    return min(cores(), CUDA_LANES)
+
+
+@cache
+def images(scratch: Path, toy: bool) -> Path:
+    """A folder of JPEGs of two classes; every picture is there twice, under two names."""
+    folder = scratch / "images"
+    wide, high, n = (48, 36, 12) if toy else (WIDE, HIGH, IMAGES // 2)
+    draw = np.random.default_rng(0)
+    grains = draw.normal(0, 8, (4, high, wide, 3)).astype(np.float32)
+    coarse = draw.integers(0, 256, (n, high // 12, wide // 12, 3), dtype=np.uint8)
+    for c in ("a", "b"):
+        (folder / c).mkdir(parents=True, exist_ok=True)
+
+    def write(i: int) -> None:
+        big = Image.fromarray(coarse[i]).resize((wide, high), Image.Resampling.BICUBIC)
+        picture = np.roll(grains[i % 4], i, axis=1) + np.asarray(big, np.float32)
+        path = folder / "a" / f"{i:05d}.jpg"
+        Image.fromarray(np.clip(picture, 0, 255).astype(np.uint8)).save(path, quality=90)
+        (folder / "b" / path.name).hardlink_to(path)
+
+    with ThreadPoolExecutor(cores()) as pool:
+        list(pool.map(write, range(n)))
+    return folder
+
+
+@cache
+def weights_of(name: str, scratch: Path, toy: bool) -> Path:
+    """The shipped weights, or a file of random ones, the same each time."""
+    if name == SHIPPED:
+        return demo_weights()
+    from safetensors.torch import save_file
+
+    path = scratch / f"{name}.safetensors"
+    build: Callable[..., torch.nn.Module] = timm.create_model
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        save_file(build(real(name, toy)).state_dict(), path)
+    return path
+
+
+def backbone(
+    name: str, weights: Path, dtype: str, bench: Bench, device: str | None = None
+) -> Backbone:
+    """The model as `extract` opens it."""
+    return open_backbone(
+        real(name, bench.toy),
+        lambda: Image.new("RGB", (WIDE, HIGH)),
+        weights=weights,
+        layers=(),
+        dtype=dtype,
+        size=32 if bench.toy else None,
+        device=choose_device(device or bench.device),
+    )
+
+
+def forward_rate(model: Backbone, bench: Bench) -> float:
+    """Images a second of batches that lie on the card already, as bytes are shown to the model."""
+    held: Any = model
+    n = batch_of(bench)
+    size = model.preprocessing["input_size"]
+    x = torch.zeros(n, *size, device=model.device).contiguous(memory_format=torch.channels_last)
+    half = torch.autocast(model.device.type, torch.bfloat16, enabled=model.dtype == "bfloat16")
+    done, seconds = 0, 0.0 if bench.toy else 2.0
+    with torch.inference_mode(), half, repeatable(bench.device):
+        for _ in range(1 if bench.toy else 5):
+            held.taken.tables(held.model, x)
+        bench.wait()
+        began = time.perf_counter()
+        while not done or time.perf_counter() - began < seconds:
+            for _ in range(1 if bench.toy else 10):
+                held.taken.tables(held.model, x)
+            bench.wait()
+            done += n * (1 if bench.toy else 10)
+    return done / (time.perf_counter() - began)
+
+
+def decode_rate(source: Source, model: Backbone) -> float:
+    """Images a second that are read, hashed, resized and cropped."""
+    numbers = range(len(source.ids))
+    with ThreadPoolExecutor(lanes()) as pool:
+        list(pool.map(lambda i: decode(source, i, model), numbers[: lanes()]))
+        began = time.perf_counter()
+        list(pool.map(lambda i: decode(source, i, model).digest, numbers))
+        return len(numbers) / (time.perf_counter() - began)
+
+
+def on_cpu(name: str, weights: Path, source: Source, bench: Bench) -> NDArray[np.float64]:
+    """The first rows by the CPU in float32, (n, D)."""
+    model = backbone(name, weights, "float32", bench, "cpu")
+    n = min(COMPARED, len(source.ids))
+    ready = [decode(source, i, model).ready for i in range(n)]
+    batch = np.stack([sample for sample in ready if sample is not None])
+    return model.forward(batch)["features"].double().numpy()
+
+
+def cosines(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """Cosine of each row of one table to that of the other, (n,)."""
+    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    found: NDArray[Any] = (a * b).sum(1) / np.maximum(norms, 1e-30)
+    return found
+
+
+def peak(bench: Bench) -> str:
+    """Most memory so far, of this process and on the card."""
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    text = f"most memory {own:,.0f} MB"
+    if bench.on_card:
+        text += f", on the card {torch.cuda.max_memory_allocated() / 2**20:,.0f} MB"
+    return text

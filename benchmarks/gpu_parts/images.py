@@ -1,0 +1,228 @@
+"""Training on images: an epoch of ResNet-32 against a bare loop, and FR's paper schedule."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from run_fr import EPOCHS, cifar_like, taught
+from torch.nn.functional import cross_entropy
+
+from embedbench.api import build_stream, make_learner
+from embedbench.files.samples import TEST, TRAIN, Samples
+from embedbench.files.writer import write_file
+from embedbench.learning.augment import augment
+from embedbench.learning.fit import train
+from embedbench.learning.learner import Context
+from embedbench.learning.net import generator, trunk_and_head
+from embedbench.learning.optimisers import make_optimiser
+from embedbench.repeatable import repeatable
+from embedbench.runs.meter import Meter
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import Stream
+from gpu_parts.step import Bench, Figure, Step, joules_text
+
+AIM = 1.15  # times the bare loop's seconds
+VARIANTS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "bf16": {"amp": "bf16"},
+    "channels-last": {"channels_last": True},
+    "bf16-channels-last": {"amp": "bf16", "channels_last": True},
+    "compile": {"compile": True},
+    "all": {"amp": "bf16", "channels_last": True, "compile": True},
+}
+SEED, BATCH, LR, DECAY = 0, 128, 0.1, 2e-4
+FEW = {"epoch_samples": 2, "batch_classes": 4, "batch_samples": 4, "hidden": 8, "epochs": 1}
+
+
+def steps() -> list[Step]:
+    """Plainly first, FR, then what could be faster; what compiles last."""
+    made = {
+        name: Step(f"images/resnet32/{name}", 150 if "compile" in chosen else 60,
+                   partial(epoch, name))
+        for name, chosen in VARIANTS.items()
+    }  # fmt: skip
+    plain = made.pop("plain")
+    return [plain, Step("images/fr", 60, paper_schedule), *made.values()]
+
+
+def epoch(variant: str, bench: Bench) -> list[Figure]:
+    """Seconds an epoch, ours and the bare loop's, under the same arithmetic; and the latter's with
+    PyTorch's defaults, which do not repeat their bits."""
+    stream = stream_of(bench.scratch, bench.toy)
+    epochs = 2 if bench.toy else 3
+    images = {"augment": "crop-flip", **VARIANTS[variant]}
+    sides: dict[str, Callable[[Clock], float]] = {
+        "ours": partial(ours, stream, images, epochs, bench.device, bench.toy),
+        "bare": partial(bare, stream, images, epochs, bench.device, bench.toy),
+    }
+    plainly = {**sides, "defaults": sides["bare"]}
+    found: dict[str, tuple[Clock, float, float]] = {}
+    for name, side in plainly.items():
+        arithmetic: AbstractContextManager[object] = repeatable(bench.device)
+        meter, clock = Meter(bench.device), Clock(bench)
+        before = meter.read()
+        with nullcontext() if name == "defaults" else arithmetic:
+            loss = side(clock)
+        found[name] = clock, loss, float((meter.read() - before)[1])
+    seconds = {name: clock.epoch for name, (clock, _, _) in found.items()}
+    ratio = seconds["ours"] / seconds["bare"]
+    n = len(stream.sessions[0].x)
+    note = (
+        f"bare {seconds['bare']:.2f} s, with PyTorch's defaults (TF32, any algorithm) "
+        f"{seconds['defaults']:.2f} s; first epoch {found['ours'][0].first:.1f} s, bare "
+        f"{found['bare'][0].first:.1f} s; last loss {found['ours'][1]:.4f}, bare "
+        f"{found['bare'][1]:.4f}; {joules_text(found['ours'][2])} for {epochs} epochs, bare "
+        f"{joules_text(found['bare'][2])}"
+    )
+    return [
+        Figure(
+            f"ResNet-32, {variant}: an epoch of {n:,} images of 32 x 32, batches of {BATCH}, "
+            "crop and flip, against a bare loop",
+            f"{seconds['ours']:.2f} s, {ratio:.2f} times",
+            f"{AIM} times",
+            ratio <= AIM,
+            note,
+            {**seconds, "ratio": ratio, "joules": {k: v[2] for k, v in found.items()}},
+        )
+    ]
+
+
+class Clock:
+    """Seconds of every epoch, the card waited for at its end."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench, self.ends = bench, [time.perf_counter()]
+
+    def tick(self) -> None:
+        """An epoch has ended."""
+        self.bench.wait()
+        self.ends.append(time.perf_counter())
+
+    @property
+    def first(self) -> float:
+        """Seconds of the first epoch: it warms up, or compiles."""
+        return self.ends[1] - self.ends[0]
+
+    @property
+    def epoch(self) -> float:
+        """Median seconds of the epochs after the first."""
+        each = [b - a for a, b in zip(self.ends[1:], self.ends[2:], strict=False)]
+        return statistics.median(each)
+
+
+def learner_of(images: dict[str, Any], epochs: int, toy: bool) -> Any:
+    """A learner that trains for so many epochs."""
+    return make_learner(
+        "mlp",
+        trunk="resnet8" if toy else "resnet32",
+        batch_size=BATCH,
+        lr=LR,
+        weight_decay=DECAY,
+        optimiser="sgd",
+        stop={"rule": "epochs", "epochs": epochs},
+        images=images,
+    )
+
+
+def ours(
+    stream: Stream, images: dict[str, Any], epochs: int, device: str, toy: bool, clock: Clock
+) -> float:
+    """The one training loop; returns the last epoch's mean loss."""
+    learner, session = learner_of(images, epochs, toy), stream.sessions[0]
+    learner.start(stream.spec, Seeds.of(SEED), device)
+    an_epoch, done = -(-len(session.x) // BATCH), 0
+
+    def stepped() -> None:
+        nonlocal done
+        done += 1
+        if done % an_epoch == 0:
+            clock.tick()
+
+    session.x.table.tensor(device)  # moved there once, before the clock starts
+    context = Context(validate=lambda _: math.nan)
+    clock.ends = [time.perf_counter()]
+    return float(train(learner, session, context, stepped=stepped)["train_loss"])
+
+
+def bare(
+    stream: Stream, images: dict[str, Any], epochs: int, device: str, toy: bool, clock: Clock
+) -> float:
+    """What one would write: bytes on the card, the same net, augmentation, batches, optimiser."""
+    learner, session, seeds = learner_of(images, epochs, toy), stream.sessions[0], Seeds.of(SEED)
+    net = trunk_and_head(learner, stream.spec, seeds.init).to(device)
+    optimiser = make_optimiser("sgd", net, lr=LR, weight_decay=DECAY)
+    assert stream.spec.scaling is not None
+    factor, offset = (torch.tensor(v, device=device)[:, None, None] for v in stream.spec.scaling)
+    pixels = torch.from_numpy(session.x.table.values[session.x.rows]).to(device)
+    y = torch.from_numpy(session.y).to(device)
+    draw, views = (generator(seeds.batches, *counters) for counters in ((0,), (0, 1)))
+    net.train()
+    clock.ends = [time.perf_counter()]
+    for _ in range(epochs):
+        total = torch.zeros((), device=device)
+        order = torch.randperm(len(pixels), generator=draw).to(device)
+        for index in torch.split(order, BATCH):
+            x = pixels[index].permute(0, 3, 1, 2).float().contiguous() * factor + offset
+            loss = cross_entropy(net(augment("crop-flip", x, views)), y[index])
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            optimiser.step()
+            total += loss.detach() * len(index)
+        clock.tick()
+    return float(total) / len(pixels)
+
+
+@cache
+def stream_of(scratch: Path, toy: bool) -> Stream:
+    """CIFAR-100's shape: noise, tinted by class; all classes in one session."""
+    classes, each, test = (4, 40, 4) if toy else (100, 500, 100)
+    draw = np.random.default_rng(0)
+    labels = np.concatenate([np.repeat(np.arange(classes), n) for n in (each, test)])
+    values = draw.integers(0, 192, (len(labels), 32, 32, 3), dtype=np.uint8)
+    values += draw.integers(0, 64, (classes, 1, 1, 3), dtype=np.uint8)[labels]
+    samples = Samples(
+        ids=np.array([f"image/{i}" for i in range(len(labels))]),
+        labels=labels.astype(np.int64),
+        split=np.repeat([TRAIN, TEST], [classes * each, classes * test]).astype(np.uint8),
+        classes=tuple(f"class {c}" for c in range(classes)),
+        parents=np.full(classes, -1),
+    )
+    path = scratch / "cifar.h5"
+    write_file(path, samples, values, {"backbone": {"name": "none"}})
+    return build_stream(path, "incremental-class", base=classes // 2).merged()
+
+
+def paper_schedule(bench: Bench) -> list[Figure]:
+    """FR at the size of the paper's CIFAR-100 with its own schedule, a few of its 100 epochs."""
+    few = {"epochs": 3}
+    if bench.toy:
+        file = cifar_like(bench.scratch / "fr.h5", 6, 1)
+        _, logs = taught(file, FEW, bench.device)
+        times = float(EPOCHS)
+    else:
+        file = cifar_like(bench.scratch / "fr.h5")
+        taught(file, {"epochs": 1, "epoch_samples": 60}, bench.device)  # warms up
+        _, logs = taught(file, few, bench.device)
+        times = EPOCHS / few["epochs"]
+    each = [log.learn_seconds * times for log in logs]
+    joules = sum(log.learn_joules for log in logs) * times
+    steps = sum(log.log["steps"] for log in logs) * times
+    listed = ", ".join(f"{s:,.0f}" for s in each)
+    return [
+        Figure(
+            f"FR, the paper's schedule at CIFAR-100's size, {len(logs)} sessions, {steps:,.0f} "
+            "steps (scaled from a few epochs)",
+            f"{sum(each) / 60:.1f} min, {sum(each) / len(each):,.0f} s a session",
+            note=f"seconds of each session: {listed}; {joules_text(joules)}",
+            values={"seconds": each, "joules": joules},
+        )
+    ]

@@ -1,0 +1,77 @@
+"""What the machine is, and what it lacks."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from gpu_parts.step import there
+
+PACKAGES = ("torch", "torchvision", "timm", "h5py", "numpy", "scipy", "safetensors", "numba")
+# What the product needs somewhere and this script can do without, and what is left out then.
+OPTIONAL = {
+    "numba": "answers and conformance of geppnet and geppnet-stm; other steps need it not",
+    "pynvml": "joules (of the package nvidia-ml-py); every other figure is taken",
+    "typer": "nothing: no command line of embedbench is used",
+    "rich": "nothing: no text report is printed",
+    "pytest": "nothing: no test of the suite is run",
+    "jinja2": "nothing: no HTML report is written",
+    "matplotlib": "nothing: no figure is drawn",
+    "scipy": "nothing but sounds, of which none are extracted",
+    "sklearn": "nothing: no table of confusions is made",
+}
+REQUIRED = ("torch", "torchvision", "timm", "h5py", "numpy", "safetensors", "PIL")
+
+
+def without() -> dict[str, str]:
+    """Optional modules that are not there, with what is left out for it."""
+    return {name: lost for name, lost in OPTIONAL.items() if not there(name)}
+
+
+def describe(device: str) -> dict[str, Any]:
+    """The card, the machine and the versions, now."""
+    found: dict[str, Any] = {
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "card": card_name(device),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "commit": _commit(),
+        "versions": {name: _version(name) for name in PACKAGES},
+    }
+    if device.startswith("cuda"):
+        import torch
+
+        found["cuda"], found["cudnn"] = torch.version.cuda, torch.backends.cudnn.version()
+    return found
+
+
+def card_name(device: str) -> str:
+    """The name of the card, "cpu" where there is none."""
+    if not device.startswith("cuda"):
+        return "cpu"
+    import torch
+
+    return str(torch.cuda.get_device_name(device))
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "missing"
+
+
+def _commit() -> str:
+    """The commit of the clone; "unknown" where git does not tell."""
+    here = Path(__file__).parent
+    try:
+        words = ["git", "-C", str(here), "describe", "--always", "--dirty"]
+        return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"

@@ -1,0 +1,179 @@
+"""`run` on the card: the emoji league, permuted MNIST against a bare loop, cells side by side."""
+
+from __future__ import annotations
+
+import threading
+import time
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from run_vs_bare import Plan, loops
+from synthetic import mnist_like
+from timing import in_turn
+
+from embedbench.learning.nadam import NAdam
+from embedbench.machine import cores
+from embedbench.papers.data import shipped_layers
+from embedbench.repeatable import repeatable
+from embedbench.runs.grid import run_grid
+from embedbench.runs.meter import Meter
+from embedbench.runs.presets import PRESETS
+from embedbench.runs.registry import ALIASES
+from embedbench.runs.settings import parse_settings, plan
+from embedbench.scores import record
+from gpu_parts.step import Bench, Figure, Step, joules_text
+
+AIM = 1.15  # times the bare loop's seconds
+NEAR = 1.0  # percentage points of final accuracy, card against CPU
+AT_ONCE = (1, 2, 4, 8)
+STORED = ("er", "derpp", "agem", "gdumb")  # the league gives them 20 exemplars a class in all
+SETTINGS = ("protocol.sessions=11", "protocol.order=random")
+
+
+def steps() -> list[Step]:
+    """The bare loop, the league, then cells at once."""
+    return [
+        Step("runs/permuted/epochs", 60, partial(permuted, False)),
+        Step("runs/permuted/validation", 60, partial(permuted, True)),
+        Step("runs/emoji", 180, league),
+        *(Step(f"runs/cells/{n}", 60 + 5 * n, partial(cells, n)) for n in AT_ONCE),
+    ]
+
+
+def permuted(look: bool, bench: Bench) -> list[Figure]:
+    """Permuted MNIST's shape: `run` in memory against a bare loop that answers alike."""
+    work = Plan(2, 1, look) if bench.toy else Plan(5, 4, look)
+    run, bare = loops(mnist(bench.scratch, bench.toy), work, bench.device)
+    with repeatable(bench.device):
+        same = float((torch.from_numpy(run().answer) == bare(nadam=NAdam)).double().mean())
+        rounds = in_turn((run, bare), 1 if bench.toy else 5)
+        joules = []
+        for side in (run, bare):
+            meter = Meter(bench.device)
+            before = meter.read()
+            side()
+            joules.append(float((meter.read() - before)[1]))
+    ratio = rounds.ratio(0, 1)
+    rule = "validation every epoch, best weights kept" if look else "epochs"
+    return [
+        Figure(
+            f"permuted MNIST's shape, {work.sessions} sessions of {work.epochs} epochs, rule: "
+            f"{rule}; memory to memory against a bare loop",
+            f"{rounds.median(0):.2f} s, {ratio:.2f} times",
+            f"{AIM} times",
+            ratio <= AIM,
+            f"bare {rounds.median(1):.2f} s; {100 * same:.2f} % of the answers equal, given our "
+            f"NAdam; {joules_text(joules[0])}, bare {joules_text(joules[1])}; "
+            f"{rounds.disturbed} rounds disturbed",
+            {"ratio": ratio, "same": same, "joules": joules},
+        )
+    ]
+
+
+@cache
+def mnist(scratch: Path, toy: bool) -> Path:
+    """MNIST's shape, of random numbers."""
+    path = scratch / "mnist.h5"
+    return mnist_like(path, 600, 100) if toy else mnist_like(path)
+
+
+def league(bench: Bench) -> list[Figure]:
+    """Every learner of the emoji league by its preset, on the card and on the CPU, one seed."""
+    path, learners, jobs = shipped_layers(), ["mlp", "ncm"], {"cpu": 1, "card": 1}
+    settings = [*SETTINGS, "mlp.stop.epochs=1"] if bench.toy else [*SETTINGS]
+    if not bench.toy:
+        from embedbench.extract import extract
+
+        path = bench.scratch / "emoji.h5"
+        if not path.exists():
+            extract("demo", path, device=bench.device, notify=lambda sentence: None)
+        every = PRESETS["league"]["learners"]
+        learners = [name for name in every if name not in ("offline", *ALIASES)]
+        learners += [name for name in ("ncm", "fecam", "ranpac", "slda") if name not in every]
+        settings += [f"{name}.memory.total=1760" for name in STORED if name in learners]
+        jobs = {"cpu": cores(), "card": 4}
+    parsed = parse_settings(settings, learners, "league")
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for side, device in (("cpu", "cpu"), ("card", bench.device)):
+        planned = plan([str(path)], "incremental-class", learners, [0], settings=parsed,
+                       device=device)  # fmt: skip
+        outcome = run_grid(planned, bench.scratch / f"league-{side}", jobs=jobs[side])
+        if outcome.failed:
+            cell, why = outcome.failed[0]
+            raise RuntimeError(f"{len(outcome.failed)} cells failed on {device}, first "
+                               f"{cell.learner}: {why}")  # fmt: skip
+        found[side] = {r["learner"]: r for r in map(record.load, outcome.places)}
+    return [_beside(name, found["cpu"][name], found["card"][name]) for name in learners]
+
+
+def _beside(name: str, cpu: dict[str, Any], card: dict[str, Any]) -> Figure:
+    """One learner of the league."""
+    final = [100 * r["metrics"]["final_accuracy"] for r in (cpu, card)]
+    learned = [r["seconds"]["learn"] for r in (cpu, card)]
+    off = abs(final[1] - final[0])
+    return Figure(
+        f"emoji league, {name}: final accuracy on the card against the CPU",
+        f"{final[1]:.2f} %, {final[1] - final[0]:+.2f} points",
+        f"within {NEAR:.0f} point",
+        off <= NEAR,
+        f"learning {learned[1]:.1f} s on the card beside three others, {learned[0]:.1f} s on the "
+        "CPU with all cores busy",
+        {"cpu": final[0], "card": final[1], "seconds": learned},
+    )
+
+
+def cells(n: int, bench: Bench) -> list[Figure]:
+    """Wall seconds of `n` cells at once on one card, processes and their start included."""
+    work = Plan(2, 1, False) if bench.toy else Plan(5, 20, False)
+    settings = [f"protocol.sessions={work.sessions}", "mlp.stop.rule=epochs",
+                f"mlp.stop.epochs={work.epochs}", "offline.mlp.stop.rule=epochs",
+                "offline.mlp.stop.epochs=1"]  # fmt: skip
+    parsed = parse_settings(settings, ["mlp"], None)
+    planned = plan([str(mnist(bench.scratch, bench.toy))], "permutation", ["mlp"], range(n),
+                   settings=parsed, device=bench.device)  # fmt: skip
+    out = bench.scratch / f"cells-{n}"
+    references = [run for cell in planned for part in cell.offline() for run in part]
+    run_grid([*references, *(cell.chance() for cell in planned)], out)
+    used = _Used(bench)
+    began = time.perf_counter()
+    outcome = run_grid(planned, out, jobs=n)
+    seconds = time.perf_counter() - began
+    if outcome.failed:
+        raise RuntimeError(outcome.failed[0][1])
+    learned = [record.load(place)["seconds"]["learn"] for place in outcome.places]
+    a_minute = 60 * n / seconds
+    return [
+        Figure(
+            f"{n} cells at once on one card: mlp, permuted MNIST's shape, {work.sessions} sessions "
+            f"of {work.epochs} epochs",
+            f"{seconds:.1f} s in all, {a_minute:.1f} cells a minute",
+            note=f"learning {sum(learned) / n:.1f} s a cell; {used.stop()}; "
+            + ("in this process" if n == 1 else "the start of their processes included"),
+            values={"seconds": seconds, "learn": learned},
+        )
+    ]
+
+
+class _Used:
+    """The most memory of the card that was in use, by whomever; looked at every tenth second."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench, self.most, self._go = bench, 0, True
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        if bench.on_card:
+            self._thread.start()
+
+    def _look(self) -> None:
+        while self._go:
+            free, total = torch.cuda.mem_get_info(self.bench.device)
+            self.most = max(self.most, total - free)
+            time.sleep(0.1)
+
+    def stop(self) -> str:
+        """End; what to say of it."""
+        self._go = False
+        if not self.bench.on_card:
+            return "no card"
+        return f"most memory of the card in use {self.most / 2**20:,.0f} MB"

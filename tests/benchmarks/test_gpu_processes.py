@@ -1,0 +1,165 @@
+"""What breaks, hangs, is killed or is missing while `benchmarks/gpu.py` runs: real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+
+from gpu_parts.worker import Worker  # noqa: E402  (the path is set above)
+
+SCRIPT = """
+import os, sys, time
+sys.path.insert(0, {benchmarks!r})
+from pathlib import Path
+from gpu_parts.step import Bench, Figure, Step
+from gpu_parts.worker import serve
+
+def prints(bench):
+    print("noise")
+    os.system("echo more noise")
+    bench.left["seen"] = bench.kept
+    return [Figure("a thing", "1 s", "2 s", True)]
+
+def breaks(bench):
+    raise ValueError("too bad\\nreally")
+
+def poisons(bench):
+    raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+def dies(bench):
+    os.kill(os.getpid(), 9)
+
+def hangs(bench):
+    Path({file!r}).write_text(str(os.getpid()))
+    time.sleep(1000)
+
+steps = [prints, breaks, poisons, dies, hangs]
+serve({{f.__name__: Step(f.__name__, 1, f) for f in steps}}, Bench("cpu", True, Path(".")))
+"""
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Callable[[], Worker]:
+    script = tmp_path / "script.py"
+    file = str(tmp_path / "pid")
+    script.write_text(textwrap.dedent(SCRIPT).format(benchmarks=str(BENCHMARKS), file=file))
+    return lambda: Worker([sys.executable, str(script)])
+
+
+def test_a_worker_answers_whatever_happens_in_it(worker: Callable[[], Worker]) -> None:
+    one = worker()
+    answer = one.ask("prints", {"card": {"x": 1}}, 20)
+    assert answer["left"] == {"seen": {"card": {"x": 1}}}
+    assert answer["figures"][0]["figure"] == "1 s"
+    assert one.ask("breaks", {}, 20)["error"].startswith("ValueError: too bad (script.py:")
+    assert one.ask("poisons", {}, 20)["error"].startswith("RuntimeError: CUDA error: an illegal")
+    one.process.wait(20)  # a broken context is left behind
+    assert not one.alive
+    two = worker()
+    assert two.ask("dies", {}, 20)["error"] == "the process ended with signal 9"
+    three = worker()
+    assert three.ask("hangs", {}, 1)["late"]
+    assert not three.alive
+
+
+def test_a_worker_ends_with_its_parent(worker: Callable[[], Worker], tmp_path: Path) -> None:
+    code = f"""
+import sys
+sys.path.insert(0, {str(BENCHMARKS)!r})
+from gpu_parts.worker import Worker
+Worker([sys.executable, {str(tmp_path / "script.py")!r}]).ask("hangs", {{}}, 100)
+"""
+    parent = subprocess.Popen([sys.executable, "-c", code])
+    pid = tmp_path / "pid"
+    assert _soon(lambda: pid.exists() and pid.read_text())
+    parent.kill()
+    parent.wait()
+    assert _soon(lambda: not _runs(int(pid.read_text())))
+
+
+def _soon(what: Callable[[], object]) -> bool:
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        if what():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def _runs(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    try:
+        os.kill(pid, 0)
+        return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+def call(out: Path, *words: str, path: Path | None = None) -> subprocess.Popen[str]:
+    """Start the command as a user does, from an empty directory."""
+    command = [sys.executable, str(BENCHMARKS / "gpu.py"), "--device", "cpu", "--toy"]
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    env |= {} if path is None else {"PYTHONPATH": str(path)}
+    (out.parent / "empty").mkdir(exist_ok=True)
+    return subprocess.Popen(
+        [*command, "--out", str(out), *words], text=True, env=env, cwd=out.parent / "empty",
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+
+
+def done(out: Path) -> dict[str, Any]:
+    file = out / "gpu.json"
+    found: dict[str, Any] = json.loads(file.read_text())["steps"] if file.exists() else {}
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_killed_in_the_middle_and_taken_up_again(how: signal.Signals, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    first = call(out, "--parts", "answers", "runs/permuted")
+    assert _soon(lambda: len(done(out)) >= 3)
+    first.send_signal(how)
+    first.communicate()
+    before = done(out)
+    second = call(out, "--parts", "answers/embeddings", "runs/permuted/epochs")
+    said, _ = second.communicate()
+    assert second.returncode == 0, said
+    after = done(out)
+    assert {name: after[name] for name in before} == before
+    new = {name for name, step in after.items() if step["call"] == 2}
+    assert new.isdisjoint(before)
+    assert all(f"{name}: done" in said for name in new)
+    assert not any(f"{name}: done" in said for name in before)
+    assert "runs/permuted/epochs" in after
+    assert "not chosen by --parts" in (out / "gpu.md").read_text()
+
+
+@pytest.mark.long
+def test_does_what_it_can_without_what_may_be_missing(tmp_path: Path) -> None:
+    block = tmp_path / "block"
+    block.mkdir()
+    names = ("numba", "typer", "rich", "pytest", "matplotlib", "jinja2", "pynvml", "sklearn")
+    lines = ["import sys", *(f"sys.modules[{name!r}] = None" for name in names)]
+    (block / "sitecustomize.py").write_text("\n".join(lines))
+    out = tmp_path / "out"
+    parts = ("answers/embeddings/geppnet", "answers/embeddings/ncm", "runs/emoji")
+    process = call(out, "--parts", *parts, path=block)
+    said, _ = process.communicate()
+    assert process.returncode == 0, said
+    assert {name for name, step in done(out).items() if "error" not in step} == set(parts[1:])
+    assert "missing  answers/embeddings/geppnet: needs numba, which is missing" in said
+    assert all(f"{name} is missing; left out: " in said for name in names)
