@@ -1,21 +1,16 @@
 """Checkpoints: what a run needs to go on where it was cut off, in a directory beside its place.
 
-============  =========================  =============================  ==========================
-File          Written after              Holds                          Without it
-============  =========================  =============================  ==========================
-`begun.json`  the first checkpoint       what decides the run, its      the run begins anew
-                                         threads, how often it went on
-`sessions`    the first checkpoint, and  the learner, its answers,      the run begins anew
-              a session                  the logs so far
-`fit-I-N`     an epoch of training N in  net, optimiser, generators,    the training begins at its
-              session I                  the best epoch                 first epoch
-`fit-I-N`     the end of that training   net, optimiser, generators,    the training is repeated
-                                         the log
-============  =========================  =============================  ==========================
+============  ======================  =================================  ========================
+File          Written after           Holds                              Without it
+============  ======================  =================================  ========================
+`begun.json`  the first checkpoint    what decides the run; its threads  the run begins anew
+`sessions`    a session               the learner, its answers and logs  the run begins anew
+`fit-I-N`     an epoch of a training  net, optimiser, best epoch so far  the training begins anew
+`fit-I-N`     the end of a training   net, optimiser, log                the training begins anew
+============  ======================  =================================  ========================
 
-A checkpoint is written when `seconds` have passed since the last one. What lies in no checkpoint is
-learned again, from the same seeds: sessions after the last one in `sessions`, and what a session
-does beside its trainings. Once `sessions` holds a session, the files of its trainings go.
+`fit-I-N`, the N-th training in session I, goes once `sessions` holds that session. Files are
+written `seconds` apart. What none of them holds is learned again, from the same seeds.
 """
 
 from __future__ import annotations
@@ -141,10 +136,7 @@ class CheckpointDirectory:
     def restore(self, learner: Stateful, evaluator: Stateful) -> list[Any]:
         """Bring a learner that has started, and an evaluator, to the end of the last saved session.
 
-        Returns
-        -------
-        list
-            The logs of the sessions so far; none if the run begins.
+        Returns the logs of the sessions so far, none if the run begins.
         """
         if self._stored is None:
             return []

@@ -15,7 +15,8 @@ import torch
 from toy import blobs, class_stream, context, session
 
 from embedbench.errors import UserError
-from embedbench.learning.fit import Hooks, Log, Loop, fit
+from embedbench.learning.fit import Hooks, Loop, fit
+from embedbench.learning.log import Log
 from embedbench.learning.nadam import NAdam
 from embedbench.learning.net import generator, mlp_net
 from embedbench.learning.optimisers import make_optimiser

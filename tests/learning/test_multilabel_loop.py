@@ -14,7 +14,8 @@ from multilabel_streams import WIDTH, hierarchy_stream, plain_pw_js, teach
 from toy import class_stream, context
 
 from embedbench.errors import UserError
-from embedbench.learning.fit import Hooks, Log, Loop, fit
+from embedbench.learning.fit import Hooks, Loop, fit
+from embedbench.learning.log import Log
 from embedbench.learning.loss import pw_js, set_loss
 from embedbench.learning.net import generator, mlp_net
 from embedbench.learning.optimisers import make_optimiser
