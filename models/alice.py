@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy, normalize, one_hot
 from embedbench.errors import UserError
 from embedbench.learning.cosine import CosineNet
 from embedbench.learning.distill import only
-from embedbench.learning.fit import fit
+from embedbench.learning.fit import Hooks, Loop, fit
 from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
 from embedbench.learning.loss import Objective
 from embedbench.learning.net import check_training, generator
@@ -106,21 +106,13 @@ class ALICE(Learner):
         mixtures = len(base) * (len(base) - 1) // 2 if self.mixes else 0
         whole = self._whole(mixtures)
         draws = np.random.default_rng([self.seeds.batches, 1])
-        log = fit(
-            whole,
-            optimiser_of(self, whole),
-            session,
-            batch_size=self.batch_size,
-            stop=self.stop,
-            generator=generator(self.seeds.batches, 0),
-            device=self.device,
-            objective=self._objective(whole, base, draws),
-            first=True,
-            draws=draws,
-            checkpoint=ctx.checkpoint,
-        )
+        batches = generator(self.seeds.batches, 0)
+        how = Loop(self.batch_size, self.stop, batches, self.device, first=True)
+        hooks = Hooks(self._objective(whole, base, draws), draws=draws)
+        optimiser = optimiser_of(self, whole)
+        log = fit(whole, optimiser, session, how, hooks=hooks, checkpoint=ctx.checkpoint)
         self.net = whole.trunk
-        return log
+        return log.to_json()
 
     def _objective(self, whole: CosineNet, base: Tensor, draws: np.random.Generator) -> Objective:
         n, n_all = self.spec.n_classes, len(whole.theta)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy, cosine_similarity, normalize, one_hot
 
 from embedbench.errors import UserError
-from embedbench.learning.fit import fit
+from embedbench.learning.fit import Hooks, Loop, fit
 from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
 from embedbench.learning.net import check_training, generator, mlp_net
 from embedbench.learning.optimisers import optimiser_of
@@ -94,18 +94,11 @@ class CFSCIL(Learner):
         return log
 
     def _train(self, session: Session, ctx: Context) -> dict[str, Any]:
-        return fit(
-            self.net,
-            optimiser_of(self, self.net),
-            session,
-            batch_size=self.batch_size,
-            stop=self.stop,
-            generator=generator(self.seeds.batches, 0),
-            device=self.device,
-            objective=self._episode,
-            first=True,
-            checkpoint=ctx.checkpoint,
-        )
+        batches = generator(self.seeds.batches, 0)
+        how = Loop(self.batch_size, self.stop, batches, self.device, first=True)
+        hooks, optimiser = Hooks(self._episode), optimiser_of(self, self.net)
+        log = fit(self.net, optimiser, session, how, hooks=hooks, checkpoint=ctx.checkpoint)
+        return log.to_json()
 
     def _episode(self, x: Tensor, y: Tensor) -> Tensor:
         """The loss of samples x (n, D) beside the prototypes of all classes seen."""

@@ -12,7 +12,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.fit import fit
+from embedbench.learning.fit import Hooks, Loop, fit
 from embedbench.learning.images import ImageTraining
 from embedbench.learning.learner import Footprint, Learner, Tags
 from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
@@ -106,17 +106,10 @@ class GDumb(Learner):
                 group["lr"] = rate
             steps += 1
 
-        fit(
-            self.net,
-            optimiser,
-            self._session(),
-            batch_size=self.batch_size,
-            stop=self.stop,
-            generator=generator(self.seeds.batches, self.exemplars.seen),
-            device=self.device,
-            regularise=clip_and_set_rate,
-            views=views_of(self, self.exemplars.seen),
-        )
+        seen = self.exemplars.seen
+        batches, views = generator(self.seeds.batches, seen), views_of(self, seen)
+        how = Loop(self.batch_size, self.stop, batches, self.device, views=views)
+        fit(self.net, optimiser, self._session(), how, hooks=Hooks(regularise=clip_and_set_rate))
 
     def rate(self, epoch: int) -> float:
         """Learning rate of an epoch, counted from 0."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from embedbench.learning.learner import Learner, learns_sessions
-from embedbench.runs.checkpoint import Keeper
+from embedbench.runs.checkpoint import CheckpointDirectory
 from embedbench.streams.stream import Stream
 
 from .demand import demand
@@ -24,8 +24,8 @@ class CutOffError(Exception):
     """Raised in the place of a power cut."""
 
 
-class Saboteur(Keeper):
-    """Keeps every checkpoint, and cuts the run off after so many of them; 0: never."""
+class Saboteur(CheckpointDirectory):
+    """Saves every checkpoint, and cuts the run off after so many of them; 0: never."""
 
     def __init__(self, directory: Path, after: int = 0, **more: Any) -> None:
         super().__init__(directory, **{"decided": {}, "seconds": 0, "device": device(), **more})

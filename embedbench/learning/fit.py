@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,135 +15,224 @@ from embedbench.streams.stream import Session
 
 from .augment import Views
 from .learner import NO_CHECKPOINT, Checkpoint, Context
+from .log import Log
 from .loss import Objective, plain_loss, validation_value
 from .net import PLAIN, generator, views_of
 from .optimisers import optimiser_of
 from .stop import Best, Stop
 
 
+@dataclass(frozen=True)
+class Loop:
+    """How one training goes.
+
+    Parameters
+    ----------
+    batch_size : int
+        Samples per step; the last batch of an epoch may be smaller.
+    stop : Stop
+        When training ends, and which of its epochs is kept.
+    generator : torch.Generator
+        Draws the order of the samples, epoch by epoch.
+    device : str
+        Where the net lies.
+    first : bool
+        Whether this is the first session, which may have a cap of its own.
+    views : Views
+        Augments the images of a batch before the objective receives them.
+    """
+
+    batch_size: int
+    stop: Stop
+    generator: torch.Generator
+    device: str
+    first: bool = False
+    views: Views = PLAIN
+
+    @property
+    def cap(self) -> int:
+        """Epochs at most."""
+        return self.stop.cap(first=self.first)
+
+
+def nothing() -> None:
+    """Do nothing."""
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """What a method adds to the loop; by default nothing.
+
+    What these functions remember from step to step must lie in buffers of the net or in `draws`:
+    a checkpoint holds both.
+
+    Parameters
+    ----------
+    objective : Objective or None
+        Takes x (b, D) and y (b,) or (b, C) and returns their mean loss; None: `plain_loss`.
+    regularise : callable
+        Called between backward and step; may change the gradients or the parameters.
+    stepped : callable
+        Called after every step of the optimiser.
+    validate : callable or None
+        Returns the monitored value, lower is better; None: that of the session's validation data.
+    draws : numpy.random.Generator or None
+        What these functions draw from.
+    """
+
+    objective: Objective | None = None
+    regularise: Callable[[], None] = nothing
+    stepped: Callable[[], None] = nothing
+    validate: Callable[[], float] | None = None
+    draws: np.random.Generator | None = None
+
+
 def fit(
     net: nn.Module,
     optimiser: torch.optim.Optimizer,
     session: Session,
+    how: Loop,
     *,
-    batch_size: int,
-    stop: Stop,
-    generator: torch.Generator,
-    device: str,
-    objective: Objective | None = None,
-    regularise: Callable[[], None] | None = None,
-    stepped: Callable[[], None] | None = None,
-    validate: Callable[[], float] | None = None,
-    first: bool = False,
-    views: Views = PLAIN,
-    draws: np.random.Generator | None = None,
+    hooks: Hooks = Hooks(),
     checkpoint: Checkpoint = NO_CHECKPOINT,
-) -> dict[str, Any]:
-    """Train `net` on a session until `stop` says so.
+) -> Log:
+    """Train `net` on a session until the stopping rule ends it.
+
+    A training that was cut off goes on after the last epoch that `checkpoint` holds. One that had
+    ended ends at once.
 
     Parameters
     ----------
-    objective : takes x (b, D) and y (b,) or (b, C), returns their mean loss; `plain_loss` if None
-    regularise : called between backward and step; may add to the parameters' gradients or change
-        them
-    stepped : called after every step of the optimiser
-    validate : the monitored value, lower is better, instead of the one on the session's validation
-        data
-    first : this is the first session
-    views : how the images of a batch are shown to `objective` in training
-    draws : what `objective`, `regularise` and the others draw from, if they do
-    checkpoint : what the runner offers as `ctx.checkpoint`
+    net : nn.Module
+        From x (b, D) to logits (b, C), unless the objective says otherwise.
+    optimiser : torch.optim.Optimizer
+        Of the net's parameters.
+    session : Session
+        What is trained on.
+    how : Loop
+        Batches, stopping rule, device.
+    hooks : Hooks
+        What a method adds.
+    checkpoint : Checkpoint
+        `ctx.checkpoint`.
 
-    A training that was cut off goes on after the last epoch that `checkpoint` kept, and one that
-    had ended ends at once. What the functions above remember from step to
-    step must lie in buffers of `net`, which are kept, or in `draws`.
-
-    Returns the log: epochs, steps, stop reason, the best epoch, last training loss, validation
-    value, and the learning rate where it was lowered.
+    Returns
+    -------
+    Log
+        What the training came to.
     """
-    n = len(session.x)
-    an_epoch = math.ceil(n / batch_size)  # steps
-    y = torch.from_numpy(session.y).to(device)
-    loss_of = objective or plain_loss(net, session, device)
-    best, decay = Best(stop), stop.decay(optimiser)
-    rates = [group["lr"] for group in optimiser.param_groups]
-    reason, value, loss_mean = "epochs", math.nan, math.nan
-    parts = {"net": net, "optimiser": optimiser, "generator": generator, "draws": draws}
-    parts["views"] = views.generator
-    unfinished = {**parts, "best": best, "decay": decay}
-    done, ended = checkpoint.take_up(unfinished)
+    training = Training(net, optimiser, session, how, hooks)
+    done, ended = checkpoint.resume(training.unfinished)
     if ended is not None:
         net.eval()
-        return ended
-
-    def batch_mean(index: torch.Tensor) -> torch.Tensor:
-        """Loss of a batch, after a step on it."""
-        optimiser.zero_grad(set_to_none=True)
-        loss = loss_of(views(session.x.batch(index, device)), y[index])
-        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        if regularise is not None:
-            regularise()
-        optimiser.step()
-        if stepped is not None:
-            stepped()
-        return loss.detach()
-
-    epoch = done
-    for epoch in range(done + 1, stop.cap(first=first) + 1):
-        if epoch > done + 1:
-            checkpoint.keep_epoch(epoch - 1, unfinished)
-        net.train()
-        total = torch.zeros((), device=device)
-        order = torch.randperm(n, generator=generator).to(device)
-        for index in torch.split(order, batch_size):
-            total += batch_mean(index) * len(index)
-        loss_mean = float(total) / n
-        if not math.isfinite(loss_mean):
-            reason = "diverged"
+        return Log.from_json(ended)
+    for epoch in range(done + 1, how.cap + 1):
+        loss = training.epoch()
+        reason = training.verdict(epoch, loss)
+        if reason:
             break
-        if epoch * an_epoch < stop.min_steps or stop.rule == "epochs":
-            continue
-        if stop.rule == "trained":
-            if loss_mean <= stop.target:
-                reason = "trained"
-                break
-            continue
-        if validate is not None:
-            value = validate()
-        elif len(session.val_x):
-            value = validation_value(net, session, stop.monitor, loss_of, device)
-        else:
-            value = loss_mean
-        best.see(value, epoch, net)
-        if decay is not None:
-            if best.lower(decay, value, net):
-                reason = "lr_min"
-                break
-        elif best.waited > stop.patience:
-            reason = "patience"
-            break
-    weights = None if reason == "diverged" else best.weights
-    if weights is not None:
-        net.load_state_dict(weights)
-    net.eval()
-    log: dict[str, Any] = {
-        "epochs": epoch,
-        "steps": epoch * an_epoch,
-        "stopped": reason,
-        "train_loss": loss_mean,
-    }
-    if stop.rule in ("patience", "plateau"):
-        kept = epoch if weights is None else best.epoch
-        log |= {"kept_epoch": kept, "kept_steps": kept * an_epoch}
-        monitor = stop.monitor if validate or len(session.val_x) else "train_loss"
-        value = best.value if best.epoch else math.nan  # none where no epoch was looked at
-        log |= {"monitor": monitor, "best": value if monitor.endswith("loss") else -value}
-    if decay is not None:
-        log["lr"] = optimiser.param_groups[0]["lr"]
-        for group, rate in zip(optimiser.param_groups, rates, strict=True):
-            group["lr"] = rate  # or an optimiser that is kept would begin the next session with it
-    checkpoint.keep_fit(log, parts)
+        checkpoint.save_epoch(epoch, training.unfinished)
+    log = training.close(epoch, loss, reason)
+    checkpoint.save_end(log.to_json(), training.parts)
     return log
+
+
+class Training:
+    """One training at work; the parameters are those of `fit`.
+
+    Attributes
+    ----------
+    parts : dict
+        What a checkpoint of an ended training holds, by name.
+    unfinished : dict
+        What a checkpoint inside a training holds: the parts, the best epoch and the decay.
+    """
+
+    def __init__(
+        self,
+        net: nn.Module,
+        optimiser: torch.optim.Optimizer,
+        session: Session,
+        how: Loop,
+        hooks: Hooks,
+    ) -> None:
+        self.net, self.optimiser, self.session = net, optimiser, session
+        self.how, self.hooks = how, hooks
+        self.y = torch.from_numpy(session.y).to(how.device)
+        self.steps = math.ceil(len(session.x) / how.batch_size)  # an epoch
+        self.objective = hooks.objective or plain_loss(net, session, how.device)
+        self.best, self.decay = Best(how.stop), how.stop.decay(optimiser)
+        self.rates = [group["lr"] for group in optimiser.param_groups]
+        self.parts = {
+            "net": net,
+            "optimiser": optimiser,
+            "generator": how.generator,
+            "draws": hooks.draws,
+            "views": how.views.generator,
+        }
+        self.unfinished = {**self.parts, "best": self.best, "decay": self.decay}
+
+    def epoch(self) -> float:
+        """Train on every sample once, in a new order; returns the mean loss."""
+        x, how, hooks = self.session.x, self.how, self.hooks
+        self.net.train()
+        total = torch.zeros((), device=how.device)
+        order = torch.randperm(len(x), generator=how.generator).to(how.device)
+        for index in torch.split(order, how.batch_size):
+            self.optimiser.zero_grad(set_to_none=True)
+            loss = self.objective(how.views(x.batch(index, how.device)), self.y[index])
+            loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            hooks.regularise()
+            self.optimiser.step()
+            hooks.stepped()
+            total += loss.detach() * len(index)
+        return float(total) / len(x)
+
+    def verdict(self, epoch: int, loss: float) -> str:
+        """Why training ends with this epoch, whose mean loss is given; "" if it goes on."""
+        stop, at_cap = self.how.stop, "epochs" if epoch == self.how.cap else ""
+        if not math.isfinite(loss):
+            return "diverged"
+        if epoch * self.steps < stop.min_steps or stop.rule == "epochs":
+            return at_cap
+        if stop.rule == "trained":
+            return "trained" if loss <= stop.target else at_cap
+        value = self.monitored(loss)
+        self.best.see(value, epoch, self.net)
+        if self.decay is not None:
+            return "lr_min" if self.best.lower(self.decay, value, self.net) else at_cap
+        return "patience" if self.best.waited > stop.patience else at_cap
+
+    def monitored(self, loss: float) -> float:
+        """The value that the rule watches; without validation data the training loss."""
+        if self.hooks.validate is not None:
+            return self.hooks.validate()
+        if not len(self.session.val_x):
+            return loss
+        monitor, device = self.how.stop.monitor, self.how.device
+        return validation_value(self.net, self.session, monitor, self.objective, device)
+
+    def close(self, epoch: int, loss: float, reason: str) -> Log:
+        """Go back to the best weights, unless training diverged, and to the learning rate."""
+        stop, best = self.how.stop, self.best
+        weights = None if reason == "diverged" else best.weights
+        if weights is not None:
+            self.net.load_state_dict(weights)
+        self.net.eval()
+        log = Log(epoch, epoch * self.steps, reason, loss)
+        if stop.watches:
+            kept = epoch if weights is None else best.epoch
+            watched = self.hooks.validate is not None or len(self.session.val_x)
+            monitor = stop.monitor if watched else "train_loss"
+            value = best.value if best.epoch else math.nan
+            value = value if monitor.endswith("loss") else -value
+            steps = kept * self.steps
+            log = replace(log, kept_epoch=kept, kept_steps=steps, monitor=monitor, best=value)
+        if self.decay is not None:
+            log = replace(log, lr=self.optimiser.param_groups[0]["lr"])
+            for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
+                group["lr"] = rate  # or a kept optimiser would begin the next session with it
+        return log
 
 
 def train(
@@ -158,26 +248,35 @@ def train(
 ) -> dict[str, Any]:
     """`fit` a learner's net with the settings that gradient learners share (see `mlp`).
 
-    The learner has `net`, `optimiser_`, `seeds`, `device` and `learned`, the number of sessions
-    learned before; the other arguments and the log are those of `fit`. The optimiser is a fresh one
-    unless the learner's `optimiser_state` is "kept".
+    The optimiser is a fresh one unless the learner's `optimiser_state` is "kept".
+
+    Parameters
+    ----------
+    learner : Learner
+        Has `net`, `optimiser_`, `seeds`, `device` and `learned`, the number of sessions learned
+        before.
+    session : Session
+        What is trained on.
+    ctx : Context
+        Of the session.
+    objective, regularise, stepped, validate, draws
+        As in `Hooks`; None: its default.
+
+    Returns
+    -------
+    dict
+        The log, as `Log.to_json` writes it.
     """
     if learner.optimiser_state == "fresh":
         learner.optimiser_ = optimiser_of(learner, learner.net)
-    return fit(
-        learner.net,
-        learner.optimiser_,
-        session,
-        batch_size=learner.batch_size,
-        stop=learner.stop,
-        generator=generator(learner.seeds.batches, learner.learned),
-        device=learner.device,
-        objective=objective,
-        regularise=regularise,
-        stepped=stepped,
-        validate=validate,
+    how = Loop(
+        learner.batch_size,
+        learner.stop,
+        generator(learner.seeds.batches, learner.learned),
+        learner.device,
         first=learner.learned == 0,
         views=views_of(learner, learner.learned),
-        draws=draws,
-        checkpoint=ctx.checkpoint,
     )
+    hooks = Hooks(objective, regularise or nothing, stepped or nothing, validate, draws)
+    log = fit(learner.net, learner.optimiser_, session, how, hooks=hooks, checkpoint=ctx.checkpoint)
+    return log.to_json()

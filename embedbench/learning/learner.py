@@ -51,29 +51,33 @@ class Tags:
 
 
 class Checkpoint(typing.Protocol):
-    """What a training keeps, so that it can go on where it was cut off."""
+    """What a training saves, so that it can go on where it was cut off."""
 
-    def take_up(self, parts: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
+    def resume(self, parts: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
         """Bring the parts of a training that begins to where it was cut off.
 
         Parameters
         ----------
-        parts : modules, optimisers, random generators and the like, by name
+        parts : dict
+            Modules, optimisers, random generators and the like, by name.
 
         Returns
         -------
-        Epochs that lie behind it; and its log if it had ended, else None.
+        int
+            Epochs that are already done.
+        dict or None
+            The log, if the training had ended.
         """
 
-    def keep_epoch(self, epochs: int, parts: dict[str, Any]) -> None:
-        """Keep a training after some epochs, if a checkpoint is due."""
+    def save_epoch(self, epochs: int, parts: dict[str, Any]) -> None:
+        """Save a training after some epochs, if a checkpoint is due."""
 
-    def keep_fit(self, log: dict[str, Any], parts: dict[str, Any]) -> None:
-        """Keep a training that has ended, now or with the next checkpoint of its session."""
+    def save_end(self, log: dict[str, Any], parts: dict[str, Any]) -> None:
+        """Save a training that has ended, now or with the next checkpoint of its session."""
 
 
 class NoCheckpoint:
-    """Keeps nothing, so that every run and every training begins at its beginning."""
+    """Saves nothing, so that every run and every training begins at its beginning."""
 
     carried = 0.0
 
@@ -85,17 +89,17 @@ class NoCheckpoint:
         """Note nothing."""
 
     def end(self, learner: Learner, evaluator: Any, logs: list[Any]) -> None:
-        """Keep nothing."""
+        """Save nothing."""
 
-    def take_up(self, parts: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
-        """No epochs lie behind it."""
+    def resume(self, parts: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
+        """No epochs are done."""
         return 0, None
 
-    def keep_epoch(self, epochs: int, parts: dict[str, Any]) -> None:
-        """Keep nothing."""
+    def save_epoch(self, epochs: int, parts: dict[str, Any]) -> None:
+        """Save nothing."""
 
-    def keep_fit(self, log: dict[str, Any], parts: dict[str, Any]) -> None:
-        """Keep nothing."""
+    def save_end(self, log: dict[str, Any], parts: dict[str, Any]) -> None:
+        """Save nothing."""
 
 
 NO_CHECKPOINT = NoCheckpoint()
@@ -116,12 +120,16 @@ class Context:
 
     Parameters
     ----------
-    validate : takes a function from x (n, D) to scores (n, C); returns accuracy on the session's
-        validation data over the classes seen so far (NaN where there is none)
-    validation : "train", or "test" where the stream's validation data is its test data; nothing may
-        be tuned on the latter
-    progress : takes one short line
-    checkpoint : of the trainings in this session; given to `fit`
+    validate : callable
+        Takes a function from x (n, D) to scores (n, C). Returns accuracy on the session's
+        validation data over the classes seen so far, NaN where there is none.
+    validation : str
+        "train", or "test" where the stream's validation data is its test data; nothing may be tuned
+        on the latter.
+    progress : callable
+        Takes one short line.
+    checkpoint : Checkpoint
+        Of the trainings in this session; given to `fit`.
     """
 
     validate: Callable[[Callable[[torch.Tensor], torch.Tensor]], float]

@@ -20,7 +20,7 @@ from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, Stream
 
 from .augment import AUGMENTS, Views
-from .fit import fit
+from .fit import Hooks, Loop, fit
 from .images import ImageTraining
 from .loss import validation_value
 from .net import VIEWS, Net, generator
@@ -126,22 +126,13 @@ def pretrain(
         for epoch in range(len(found) + 1, settings.epochs + 1):
             progress(epoch - 1, settings.epochs)
             set_rate = _schedule(settings, optimiser, (epoch - 1) * steps_an_epoch, steps_an_epoch)
-            log = fit(
-                net,
-                optimiser,
-                session,
-                batch_size=settings.batch_size,
-                stop=ONE,
-                generator=generator(seeds.batches, epoch),
-                device=device,
-                regularise=set_rate,
-                views=Views(settings.augment, generator(seeds.batches, epoch, VIEWS)),
-            )
-            if log["stopped"] == "diverged":
+            batches = generator(seeds.batches, epoch)
+            views = Views(settings.augment, generator(seeds.batches, epoch, VIEWS))
+            how = Loop(settings.batch_size, ONE, batches, device, views=views)
+            log = fit(net, optimiser, session, how, hooks=Hooks(regularise=set_rate))
+            if log.stopped == "diverged":
                 raise UserError(f"training diverged in epoch {epoch}; lower --lr {settings.lr:g}")
-            found.append(
-                {"train_loss": log["train_loss"], "accuracy": _accuracy(net, session, device)}
-            )
+            found.append({"train_loss": log.train_loss, "accuracy": _accuracy(net, session, device)})
             if time.monotonic() - kept >= EVERY:
                 _keep(checkpoint, work, net, optimiser, found)
                 kept = time.monotonic()

@@ -13,7 +13,7 @@ from embedbench.streams.stream import Session
 
 from .cosine import CosineNet
 from .distill import only
-from .fit import fit
+from .fit import Hooks, Loop, fit
 from .learner import NO_CHECKPOINT, Checkpoint, tensor_bytes
 from .net import generator
 from .optimisers import make_optimiser
@@ -123,17 +123,10 @@ class Prototypes(nn.Module):
         def objective(x: Tensor, y: Tensor) -> Tensor:
             return cross_entropy(net(x[:, :head]) + mask, y)
 
-        fit(
-            net,
-            make_optimiser("adam", net, lr=settings.lr, weight_decay=0.0),
-            session,
-            batch_size=settings.batch_size,
-            stop=Stop(rule="epochs", epochs=settings.epochs),
-            generator=generator(seed, 0),
-            device=device,
-            objective=objective,
-            checkpoint=checkpoint,
-        )
+        stop = Stop(rule="epochs", epochs=settings.epochs)
+        how = Loop(settings.batch_size, stop, generator(seed, 0), device)
+        optimiser = make_optimiser("adam", net, lr=settings.lr, weight_decay=0.0)
+        fit(net, optimiser, session, how, hooks=Hooks(objective), checkpoint=checkpoint)
         self.trained[:] = self.seen
         self.rows[:] = torch.where(self.trained[:, None], normalize(net.theta.detach()), 0)
 

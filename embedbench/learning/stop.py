@@ -12,6 +12,7 @@ from torch import nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from embedbench.errors import UserError, unknown
+from embedbench.fields import at_least, require, within
 
 RULES = ("patience", "plateau", "epochs", "trained")
 MONITORS = ("loss", "accuracy", "pw_js")
@@ -30,22 +31,35 @@ class Stop:
 
     Parameters
     ----------
-    rule : "patience": once more than `patience` epochs in a row brought no better validation value;
+    rule : str
+        "patience": once more than `patience` epochs in a row brought no better validation value;
         "plateau": after `epochs`; once more than `patience` epochs in a row brought no better
         validation value, the learning rate falls by `factor`, and the count begins anew; "epochs":
-        after `epochs`; "trained": once an epoch's mean training loss is ≤ `target`
-    epochs : the cap of every rule
-    first_epochs : the cap in the first session; None: `epochs`
-    patience : epochs without improvement that are borne; 0 stops at the first
-    min_steps : optimiser steps before a rule may stop, decay or remember an epoch
-    monitor : "loss", "accuracy" or, of label sets, "pw_js" on the session's validation data
-    min_delta : improvement that counts as one
-    restore : go back to the weights of the best epoch
-    ties : which of several equally good epochs is best, "later" or "earlier"
-    target : training loss, nats, of the rule "trained"
-    factor : of the learning rate on a plateau, in (0, 1)
-    lr_min : the rule "plateau" ends, too, once the learning rate has fallen below it
-    rewind : on a plateau go back to the weights of the best epoch so far, and on from there
+        after `epochs`; "trained": once an epoch's mean training loss is ≤ `target`.
+    epochs : int
+        The cap of every rule.
+    first_epochs : int or None
+        The cap in the first session; None: `epochs`.
+    patience : int
+        Epochs without improvement that are borne; 0 stops at the first.
+    min_steps : int
+        Optimiser steps before a rule may stop, decay or remember an epoch.
+    monitor : str
+        "loss", "accuracy" or, of label sets, "pw_js" on the session's validation data.
+    min_delta : float
+        Improvement that counts as one.
+    restore : bool
+        Go back to the weights of the best epoch.
+    ties : str
+        Which of several equally good epochs is best, "later" or "earlier".
+    target : float
+        Training loss, nats, of the rule "trained".
+    factor : float
+        Of the learning rate on a plateau, in (0, 1).
+    lr_min : float
+        The rule "plateau" ends, too, once the learning rate has fallen below it.
+    rewind : bool
+        On a plateau go back to the weights of the best epoch so far, and on from there.
     """
 
     rule: str = "patience"
@@ -70,15 +84,17 @@ class Stop:
         ):
             if value not in known:
                 raise unknown(what, value, known)
-        for name, epochs in (("epochs", self.epochs), ("first_epochs", self.first_epochs)):
-            if epochs is not None and epochs < 1:
-                raise UserError(f"stop.{name} must be at least 1, got {epochs}")
-        if self.patience < 0:
-            raise UserError(f"stop.patience must be at least 0, got {self.patience}")
-        if not 0 < self.factor < 1:
-            raise UserError(f"stop.factor must be in (0, 1), got {self.factor}")
+        epochs, fraction = at_least(1), within("(0, 1)")
+        require(
+            self, "stop", epochs=epochs, first_epochs=epochs, patience=at_least(0), factor=fraction
+        )
         if self.rewind and not self.restore:
             raise UserError("stop.rewind goes to the best weights: it needs stop.restore=true")
+
+    @property
+    def watches(self) -> bool:
+        """Whether the rule looks at a validation value."""
+        return self.rule in ("patience", "plateau")
 
     def cap(self, *, first: bool) -> int:
         """Epochs at most, in the `first` session or a later one."""
@@ -98,14 +114,29 @@ class Stop:
 
 
 class Best:
-    """The best epoch so far, by a value where lower is better."""
+    """The best epoch so far, by a value where lower is better.
+
+    Parameters
+    ----------
+    stop : Stop
+        Says what counts as better.
+
+    Attributes
+    ----------
+    value, epoch : float, int
+        Of the best epoch; infinite and 0 before there is one.
+    mark : float
+        What the next epoch must beat by `min_delta` to count as an improvement.
+    waited : int
+        Epochs in a row that were no improvement.
+    weights : dict or None
+        The net's state after the best epoch, where the rule goes back to it.
+    """
 
     def __init__(self, stop: Stop) -> None:
         self.stop = stop
-        self.value = math.inf  # of the epoch to restore
-        self.mark = math.inf  # what the next epoch must beat by min_delta
-        self.waited = 0
-        self.epoch = 0
+        self.value = self.mark = math.inf
+        self.waited = self.epoch = 0
         self.weights: dict[str, Any] | None = None
 
     def state_dict(self) -> dict[str, Any]:
@@ -117,6 +148,7 @@ class Best:
         vars(self).update(state)
 
     def see(self, value: float, epoch: int, net: nn.Module) -> None:
+        """Look at the value of an epoch that has ended."""
         better = value <= self.value if self.stop.ties == "later" else value < self.value
         if better:
             self.value, self.epoch = value, epoch
@@ -128,8 +160,13 @@ class Best:
             self.waited += 1
 
     def lower(self, decay: ReduceLROnPlateau, value: float, net: nn.Module) -> bool:
-        """Lower the learning rate where the rule says so, once `value` was seen; whether training
-        ends with that."""
+        """Lower the learning rate where the rule says so, once `see` was given the value.
+
+        Returns
+        -------
+        bool
+            Whether training ends, because the learning rate has fallen below `lr_min`.
+        """
         group = decay.optimizer.param_groups[0]
         before = group["lr"]
         decay.step(value)

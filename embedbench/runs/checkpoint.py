@@ -1,9 +1,16 @@
 """Checkpoints: what a run needs to go on where it was cut off, in a directory beside its place.
 
-In it lie `begun.json`, what decides the run; `sessions`, the learner after a session with its
-answers and logs so far; and `fit-I-N`, the N-th training within session I, after an epoch of it or
-at its end. What is not kept is learned again, from the same seeds: sessions since the last one that
-is kept, and what a session does beside its trainings.
+============  ======================  =================================  ========================
+File          Written after           Holds                              Without it
+============  ======================  =================================  ========================
+`begun.json`  the first checkpoint    what decides the run; its threads  the run begins anew
+`sessions`    a session               the learner, its answers and logs  the run begins anew
+`fit-I-N`     an epoch of a training  net, optimiser, best epoch so far  the training begins anew
+`fit-I-N`     the end of a training   net, optimiser, log                the training begins anew
+============  ======================  =================================  ========================
+
+`fit-I-N`, the N-th training in session I, goes once `sessions` holds that session. Files are
+written `seconds` apart. What none of them holds is learned again, from the same seeds.
 """
 
 from __future__ import annotations
@@ -42,20 +49,26 @@ class UnusableError(Exception):
     """A run cannot go on from its checkpoint; says why in one clause."""
 
 
-class Keeper:
-    """Keeps what a run needs to go on, and gives it back to the run that goes on.
+class CheckpointDirectory:
+    """Saves what a run needs to go on, and gives it back to the run that goes on.
 
     A file is written under another name and renamed, and begins with a checksum over its contents
     and over what decides the run, so that nothing damaged and nothing of another run is read.
 
     Parameters
     ----------
-    directory : of the checkpoint; made when the first one is due
-    decided : what the run's result depends on, JSON values by name
-    seconds : from one checkpoint to the next at least, and before the first; 0: every one is kept
-    threads : of the run; one that goes on has those that it was begun with
-    device : of the run
-    tell : takes a sentence
+    directory : Path
+        Where the files lie; made when the first checkpoint is due.
+    decided : dict
+        What the run's result depends on, JSON values by name.
+    seconds : float
+        From one checkpoint to the next at least, and before the first; 0 saves every one.
+    threads : int
+        Of the run; one that goes on has those that it was begun with.
+    device : str
+        Of the run.
+    tell : callable
+        Takes a sentence.
     """
 
     def __init__(
@@ -73,7 +86,7 @@ class Keeper:
         self.resumed = 0  # how often the run went on
         self.carried = 0.0  # seconds of the session at work that were spent before it was cut off
         self._mark = json.dumps(decided, sort_keys=True).encode()
-        self._kept: dict[str, Any] | None = None
+        self._stored: dict[str, Any] | None = None
         self._named = False  # this process has written `begun.json`
         self._waiting: dict[str, bytes] = {}  # trainings that have ended since the last checkpoint
         self._session = self._fits = 0  # the session at work, and the trainings begun in it
@@ -103,8 +116,8 @@ class Keeper:
             short = all(isinstance(v, str) and len(v) <= 40 for v in (was, now))
             both = f": {was} there, {now} here" if short else ""
             raise UnusableError(f"it was made with another {other[0]}{both}")
-        self._kept = self._read(SESSIONS)
-        if self._kept is None:
+        self._stored = self._read(SESSIONS)
+        if self._stored is None:
             raise UnusableError(f"{SESSIONS} is missing")
         self.threads, self.resumed = threads, resumed + 1
         self._save({})
@@ -112,30 +125,30 @@ class Keeper:
 
     @property
     def sessions(self) -> int:
-        """Sessions that are kept, before `restore` hands them out."""
-        return len(self._kept["logs"]) if self._kept else 0
+        """Sessions that the checkpoint holds, before `restore` hands them out."""
+        return len(self._stored["logs"]) if self._stored else 0
 
     def clear(self) -> None:
         """Forget the checkpoint."""
         shutil.rmtree(self.directory, ignore_errors=True)
-        self._kept, self._named, self.resumed = None, False, 0
+        self._stored, self._named, self.resumed = None, False, 0
 
     def restore(self, learner: Stateful, evaluator: Stateful) -> list[Any]:
-        """Bring a learner that has started, and an evaluator, to where the last kept session ended.
+        """Bring a learner that has started, and an evaluator, to the end of the last saved session.
 
         Returns the logs of the sessions so far, none if the run begins.
         """
-        if self._kept is None:
+        if self._stored is None:
             return []
-        kept, self._kept = self._kept, None
+        stored, self._stored = self._stored, None
         try:
-            if kept["logs"]:
-                learner.load_state_dict(kept["learner"])
-                evaluator.load_state_dict(kept["evaluator"])
-            self._set_random(kept["random"])
+            if stored["logs"]:
+                learner.load_state_dict(stored["learner"])
+                evaluator.load_state_dict(stored["evaluator"])
+            self._set_random(stored["random"])
         except Exception as error:  # whatever a learner makes of a state that is not its own
             raise UnusableError(f"{SESSIONS} does not fit ({type(error).__name__})") from error
-        return cast(list[Any], kept["logs"])
+        return cast(list[Any], stored["logs"])
 
     def begin(self, number: int) -> None:
         """A session is to be learned now."""
@@ -144,7 +157,7 @@ class Keeper:
         self._began = time.perf_counter()
 
     def end(self, learner: Stateful, evaluator: Stateful, logs: list[Any]) -> None:
-        """Keep the learner, the answers and the logs after a session, if a checkpoint is due."""
+        """Save the learner, the answers and the logs after a session, if a checkpoint is due."""
         if time.perf_counter() - self._ended < self.seconds:
             return
         state = {
@@ -163,39 +176,30 @@ class Keeper:
             path.unlink(missing_ok=True)
         self._ended = self._saved
 
-    def take_up(self, parts: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
-        """Bring the parts of a training that begins to where it was cut off.
-
-        Parameters
-        ----------
-        parts : modules, optimisers, random generators and the like, by name
-
-        Returns
-        -------
-        Epochs that lie behind it; and its log if it had ended, else None.
-        """
+    def resume(self, parts: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
+        """Bring the parts of a training that begins to where it was cut off; see `Checkpoint`."""
         self._fit = f"fit-{self._session}-{self._fits}"
         self._fits += 1
-        kept = self._read(self._fit) if self.resumed else None
-        if kept is None:
+        stored = self._read(self._fit) if self.resumed else None
+        if stored is None:
             return 0, None
         try:
-            for name, state in kept["parts"].items():
+            for name, state in stored["parts"].items():
                 _put(parts[name], state)
-            self._set_random(kept["random"])
+            self._set_random(stored["random"])
         except Exception as error:  # whatever a part makes of a state that is not its own
             raise UnusableError(f"{self._fit} does not fit ({type(error).__name__})") from error
-        self.carried = kept["seconds"] - (time.perf_counter() - self._began)
-        return kept["epochs"], kept["log"]
+        self.carried = stored["seconds"] - (time.perf_counter() - self._began)
+        return stored["epochs"], stored["log"]
 
-    def keep_epoch(self, epochs: int, parts: dict[str, Any]) -> None:
-        """Keep a training after some epochs, if a checkpoint is due."""
+    def save_epoch(self, epochs: int, parts: dict[str, Any]) -> None:
+        """Save a training after some epochs, if a checkpoint is due."""
         if self._due():
             self._save({**self._waiting, self._fit: self._training(epochs, None, parts)})
             self._waiting.clear()
 
-    def keep_fit(self, log: dict[str, Any], parts: dict[str, Any]) -> None:
-        """Keep a training that has ended, now or with the next checkpoint of its session."""
+    def save_end(self, log: dict[str, Any], parts: dict[str, Any]) -> None:
+        """Save a training that has ended, now or with the next checkpoint of its session."""
         self._waiting[self._fit] = self._training(log["epochs"], log, parts)
         if self._due():
             self._save(self._waiting)
@@ -259,10 +263,10 @@ class Keeper:
             raise UnusableError(f"{name} is damaged")
         try:
             # our own bytes; NumPy arrays in a state need the full unpickler
-            kept = torch.load(io.BytesIO(data[CHECKSUM:]), self._located, weights_only=False)
+            stored = torch.load(io.BytesIO(data[CHECKSUM:]), self._located, weights_only=False)
         except Exception as error:  # whatever the unpickler makes of a class that is gone
             raise UnusableError(f"{name} cannot be read ({type(error).__name__})") from error
-        return cast(dict[str, Any], kept)
+        return cast(dict[str, Any], stored)
 
     def _located(self, storage: Any, place: str) -> Any:
         """What lay on a GPU goes to that of this run; what lay in memory stays there."""

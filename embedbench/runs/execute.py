@@ -21,14 +21,16 @@ from embedbench.streams.stream import Stream
 from embedbench.version import __version__
 
 from .cell import Cell, _open, partial_of
-from .checkpoint import Keeper, UnusableError
+from .checkpoint import CheckpointDirectory, UnusableError
 from .registry import learner_class
 from .runner import SessionLog, run_stream
 
 
-def keeper_of(cell: Cell, directory: Path, threads: int, tell: Callable[[str], None]) -> Keeper:
-    """The keeper of a cell's checkpoint."""
-    return Keeper(
+def checkpoint_of(
+    cell: Cell, directory: Path, threads: int, tell: Callable[[str], None]
+) -> CheckpointDirectory:
+    """The checkpoint of a cell."""
+    return CheckpointDirectory(
         directory,
         decided(cell),
         threads=threads,
@@ -56,7 +58,7 @@ def decided(cell: Cell) -> dict[str, Any]:
     }
 
 
-def taught(cell: Cell, keeper: Keeper) -> tuple[AnyPredictions, list[SessionLog]]:
+def taught(cell: Cell, keeper: CheckpointDirectory) -> tuple[AnyPredictions, list[SessionLog]]:
     """Teach the cell's stream, from where it was cut off if it was."""
     stream, threads = cell.shown(), keeper.threads
 
@@ -87,7 +89,7 @@ def run_cell(
     """
     place = cell.place(root)
     stream = cell.shown()
-    keeper = keeper_of(cell, partial_of(place), threads, tell or (lambda _: None))
+    keeper = checkpoint_of(cell, partial_of(place), threads, tell or (lambda _: None))
     predictions, sessions = taught(cell, keeper)
     if place.exists():
         shutil.rmtree(place)  # what an interrupted run left

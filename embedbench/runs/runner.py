@@ -35,7 +35,7 @@ from .evaluators import Moment, evaluator_of
 from .meter import Meter
 
 if TYPE_CHECKING:
-    from .checkpoint import Keeper
+    from .checkpoint import CheckpointDirectory
 
 GATHERED = 1024  # samples of an online stream that are gathered at once
 
@@ -59,7 +59,7 @@ def run_stream(
     seeds: Seeds,
     device: str = "cpu",
     progress: Callable[[str], None] = lambda _: None,
-    keeper: Keeper | NoCheckpoint = NO_CHECKPOINT,
+    keeper: CheckpointDirectory | NoCheckpoint = NO_CHECKPOINT,
 ) -> tuple[AnyPredictions, list[SessionLog]]:
     """Teach `learner` the sessions in order; evaluate on every test sample after each.
 

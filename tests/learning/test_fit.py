@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,8 +15,8 @@ import torch
 from toy import blobs, class_stream, context, session
 
 from embedbench.errors import UserError
-from embedbench.learning import fit as _sgd
-from embedbench.learning.fit import fit
+from embedbench.learning.fit import Hooks, Loop, fit
+from embedbench.learning.log import Log
 from embedbench.learning.nadam import NAdam
 from embedbench.learning.net import generator, mlp_net
 from embedbench.learning.optimisers import make_optimiser
@@ -34,22 +35,16 @@ def four_samples() -> Session:
     return session(blobs(labels, 3, seed=0), labels, n_val=2)
 
 
-def train(
-    data: Session, stop: Stop, *, batch_size: int = 4, lr: float = 0.05, name: str = "sgd"
-) -> tuple[dict[str, Any], torch.nn.Module]:
+def loop(batch_size: int, stop: Stop) -> Loop:
+    """A loop that draws the same batches at every call."""
+    return Loop(batch_size, stop, generator(0, 0), "cpu")
+
+
+def train(data: Session, stop: Stop, *, batch_size: int = 4) -> tuple[Log, torch.nn.Module]:
     """Train a small net, the same at every call."""
     net = mlp_net(data.x.width, 8, 1, 3, seed=0)
-    optimiser = make_optimiser(name, net, lr=lr, weight_decay=0.0)
-    log = fit(
-        net,
-        optimiser,
-        data,
-        batch_size=batch_size,
-        stop=stop,
-        generator=generator(0, 0),
-        device="cpu",
-    )
-    return log, net
+    optimiser = make_optimiser("sgd", net, lr=0.05, weight_decay=0.0)
+    return fit(net, optimiser, data, loop(batch_size, stop)), net
 
 
 @pytest.fixture
@@ -64,7 +59,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[float]], list[We
             looked.append(copy.deepcopy(net.state_dict()))
             return next(left)
 
-        monkeypatch.setattr(_sgd, "validation_value", look)
+        monkeypatch.setattr("embedbench.learning.fit.validation_value", look)
         return looked
 
     return script
@@ -123,12 +118,12 @@ def test_patience(
 ) -> None:
     looked = scripted(values)
     log, net = train(four_samples(), Stop(**{**EASY, **settings}))
-    assert (log["epochs"], log["kept_epoch"]) == (epochs, kept)
-    assert log["stopped"] == (reason or "epochs")
+    assert (log.epochs, log.kept_epoch) == (epochs, kept)
+    assert log.stopped == (reason or "epochs")
     assert equal(net.state_dict(), looked[kept - 1])
     assert not equal(looked[0], looked[1])  # the epochs are worth telling apart
     known = [v for v in values[:epochs] if not math.isnan(v)]
-    assert log["best"] == pytest.approx(min(known) if known else NAN, nan_ok=True)
+    assert log.best == pytest.approx(min(known) if known else NAN, nan_ok=True)
 
 
 def test_without_restore_the_last_weights_stay(
@@ -136,7 +131,7 @@ def test_without_restore_the_last_weights_stay(
 ) -> None:
     looked = scripted([1, 2, 3])
     log, net = train(four_samples(), Stop(**EASY, patience=1, restore=False))
-    assert (log["epochs"], log["kept_epoch"]) == (3, 3)
+    assert (log.epochs, log.kept_epoch) == (3, 3)
     assert equal(net.state_dict(), looked[2])
 
 
@@ -154,10 +149,10 @@ def test_epochs_before_min_steps_are_neither_counted_nor_kept(
     stop = Stop(min_steps=min_steps, min_delta=0.0, patience=0)
     log, net = train(four_samples(), stop, batch_size=batch_size)
     per_epoch = math.ceil(4 / batch_size)
-    assert log["kept_epoch"] == first_seen == max(1, math.ceil(min_steps / per_epoch))
-    assert log["epochs"] == first_seen + 1
-    assert log["steps"] == (first_seen + 1) * per_epoch
-    assert log["kept_steps"] == first_seen * per_epoch
+    assert log.kept_epoch == first_seen == max(1, math.ceil(min_steps / per_epoch))
+    assert log.epochs == first_seen + 1
+    assert log.steps == (first_seen + 1) * per_epoch
+    assert log.kept_steps == first_seen * per_epoch
     assert equal(net.state_dict(), looked[0])
 
 
@@ -166,8 +161,8 @@ def test_a_cap_below_min_steps_keeps_the_last_epoch(
 ) -> None:
     looked = scripted([])
     log, _ = train(four_samples(), Stop(epochs=3, min_steps=30))
-    assert (log["epochs"], log["kept_epoch"], log["stopped"]) == (3, 3, "epochs")
-    assert math.isnan(log["best"])
+    assert (log.epochs, log.kept_epoch, log.stopped) == (3, 3, "epochs")
+    assert math.isnan(log.best)
     assert not looked
 
 
@@ -179,16 +174,16 @@ def test_what_is_monitored(monitor: str) -> None:
         p = torch.log_softmax(net(data.val_x.tensor()), 1).numpy()
     loss = -np.mean([p[i, c] for i, c in enumerate(data.val_y)])
     accuracy = np.mean(p.argmax(1) == data.val_y)
-    assert log["best"] == pytest.approx(loss if monitor == "loss" else accuracy, rel=1e-5)
-    assert log["monitor"] == monitor
+    assert log.best == pytest.approx(loss if monitor == "loss" else accuracy, rel=1e-5)
+    assert log.monitor == monitor
 
 
 def test_without_validation_data_the_training_loss_is_watched() -> None:
     data = session(blobs([0, 1, 0, 1], 3, seed=0), [0, 1, 0, 1])
     log, _ = train(data, Stop(monitor="accuracy"))
-    assert log["monitor"] == "train_loss"
-    assert 0 < log["best"] < 1
-    assert log["steps"] >= 30
+    assert log.monitor == "train_loss"
+    assert 0 < log.best < 1
+    assert log.steps >= 30
 
 
 # --- the other rules ---
@@ -199,25 +194,25 @@ def test_epochs_rule_runs_exactly_that_many_and_never_looks(
 ) -> None:
     looked = scripted([])
     log, _ = train(four_samples(), Stop(rule="epochs", epochs=7), batch_size=3)
-    assert (log["epochs"], log["steps"], log["stopped"]) == (7, 14, "epochs")
-    assert "kept_epoch" not in log
+    assert (log.epochs, log.steps, log.stopped) == (7, 14, "epochs")
+    assert "kept_epoch" not in log.to_json()
     assert not looked
 
 
 def test_trained_rule_ends_at_the_first_epoch_below_the_target() -> None:
     data, target = four_samples(), 0.3
     log, _ = train(data, Stop(rule="trained", target=target, min_steps=0))
-    assert log["stopped"] == "trained"
-    assert log["train_loss"] <= target
-    before, _ = train(data, Stop(rule="epochs", epochs=log["epochs"] - 1))
-    assert before["train_loss"] > target
+    assert log.stopped == "trained"
+    assert log.train_loss <= target
+    before, _ = train(data, Stop(rule="epochs", epochs=log.epochs - 1))
+    assert before.train_loss > target
 
 
 def test_trained_rule_waits_for_min_steps_and_for_the_cap() -> None:
     log, _ = train(four_samples(), Stop(rule="trained", target=100.0, min_steps=9))
-    assert (log["steps"], log["stopped"]) == (9, "trained")
+    assert (log.steps, log.stopped) == (9, "trained")
     log, _ = train(four_samples(), Stop(rule="trained", target=0.0, epochs=5))
-    assert (log["epochs"], log["stopped"]) == (5, "epochs")
+    assert (log.epochs, log.stopped) == (5, "epochs")
 
 
 def test_divergence_is_named_and_not_hidden_by_restoring() -> None:
@@ -230,19 +225,146 @@ def test_divergence_is_named_and_not_hidden_by_restoring() -> None:
             for p in net.parameters():
                 p.grad = torch.full_like(p, NAN)
 
-    log = fit(
-        net,
-        make_optimiser("sgd", net, lr=0.05, weight_decay=0.0),
-        data,
-        batch_size=4,
-        stop=Stop(min_steps=0),
-        generator=generator(0, 0),
-        device="cpu",
-        regularise=spoil,
-    )
-    assert (log["epochs"], log["kept_epoch"], log["stopped"]) == (4, 4, "diverged")
-    assert 0 < log["best"] < math.inf  # there was an epoch to go back to
+    optimiser = make_optimiser("sgd", net, lr=0.05, weight_decay=0.0)
+    log = fit(net, optimiser, data, loop(4, Stop(min_steps=0)), hooks=Hooks(regularise=spoil))
+    assert (log.epochs, log.kept_epoch, log.stopped) == (4, 4, "diverged")
+    assert 0 < log.best < math.inf  # there was an epoch to go back to
     assert all(p.isnan().all() for p in net.parameters())
+
+
+# --- the parts of the loop ---
+
+# One weight w from 0, loss (w - 1)², learning rate ¼, two steps an epoch: a step halves 1 - w.
+ENDS = [0.5, 0.75, 0.875, 0.9375]  # of the steps
+
+
+def one_weight() -> tuple[torch.nn.Linear, torch.optim.Optimizer, Session]:
+    """The net, its optimiser and two equal samples of value 1."""
+    net = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.zeros_(net.weight)
+    return net, torch.optim.SGD(net.parameters(), lr=0.25), session(np.ones((2, 1)), [0, 0])
+
+
+def test_two_epochs_worked_by_hand() -> None:
+    net, optimiser, data = one_weight()
+    gradients: list[float] = []
+    ends: list[float] = []
+    values = iter([1.0, 2.0])
+
+    def read_gradient() -> None:
+        assert net.weight.grad is not None
+        gradients.append(net.weight.grad.item())
+
+    hooks = Hooks(
+        objective=lambda x, y: ((net(x) - 1) ** 2).mean(),
+        regularise=read_gradient,
+        stepped=lambda: ends.append(net.weight.item()),
+        validate=lambda: next(values),
+    )
+    log = fit(net, optimiser, data, loop(1, Stop(epochs=2, min_steps=0)), hooks=hooks)
+    assert gradients == [-2, -1, -0.5, -0.25]
+    assert ends == ENDS
+    last = (0.125**2 + 0.25**2) / 2  # the losses before the third and the fourth step
+    assert log == Log(2, 4, "epochs", last, 1, 2, "loss", 1.0)
+    assert net.weight.item() == 0.75  # the first epoch was the best
+    assert not net.training
+
+
+def test_regularise_changes_the_gradient_before_the_step() -> None:
+    net, optimiser, data = one_weight()
+
+    def halve() -> None:
+        assert net.weight.grad is not None
+        net.weight.grad *= 0.5
+
+    hooks = Hooks(objective=lambda x, y: ((net(x) - 1) ** 2).mean(), regularise=halve)
+    fit(net, optimiser, data, loop(1, Stop(rule="epochs", epochs=1)), hooks=hooks)
+    assert net.weight.item() == 1 - 0.75**2
+
+
+def test_the_loop_has_the_cap_of_the_first_session_or_of_later_ones() -> None:
+    stop = Stop(rule="epochs", epochs=2, first_epochs=3)
+    assert [Loop(1, stop, generator(0, 0), "cpu", first=f).cap for f in (True, False)] == [3, 2]
+
+
+ALWAYS = ["epochs", "steps", "stopped", "train_loss"]
+WATCHED = [*ALWAYS, "kept_epoch", "kept_steps", "monitor", "best"]
+
+
+@pytest.mark.parametrize(
+    ("stop", "names"),
+    [
+        (Stop(rule="epochs", epochs=2), ALWAYS),
+        (Stop(rule="trained", epochs=2), ALWAYS),
+        (Stop(rule="patience", epochs=2, min_steps=0), WATCHED),
+        (Stop(rule="patience", epochs=2), WATCHED),  # no epoch is looked at: its best is NaN
+        (Stop(rule="plateau", epochs=2), [*WATCHED, "lr"]),
+    ],
+    ids=["epochs", "trained", "patience", "unseen", "plateau"],
+)
+def test_a_log_survives_json_and_names_what_its_rule_knows(stop: Stop, names: list[str]) -> None:
+    log, _ = train(four_samples(), stop)
+    entries = json.loads(json.dumps(log.to_json()))
+    assert list(entries) == names
+    np.testing.assert_equal(Log.from_json(entries).to_json(), log.to_json())
+
+
+class Recorder:
+    """A checkpoint that notes what it is given, and says how far a training had come."""
+
+    def __init__(self, done: int = 0, log: dict[str, Any] | None = None) -> None:
+        self.done, self.log = done, log
+        self.calls: list[tuple[Any, ...]] = []
+
+    def resume(self, parts: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
+        self.calls.append(("resume", *parts))
+        return self.done, self.log
+
+    def save_epoch(self, epochs: int, parts: dict[str, Any]) -> None:
+        self.calls.append((epochs, *parts))
+
+    def save_end(self, log: dict[str, Any], parts: dict[str, Any]) -> None:
+        rate = parts["optimiser"].param_groups[0]["lr"]
+        self.calls.append((log["epochs"], log["lr"], rate, *parts))
+
+
+PARTS = ("net", "optimiser", "generator", "draws", "views")
+INSIDE = (*PARTS, "best", "decay")
+
+
+def taught(checkpoint: Recorder) -> tuple[Log, float]:
+    """Three epochs whose values never improve: the learning rate falls after the second."""
+    net, optimiser, data = one_weight()
+    stop = Stop(rule="plateau", epochs=3, patience=0, min_steps=0)
+    hooks = Hooks(objective=lambda x, y: ((net(x) - 1) ** 2).mean(), validate=lambda: 1.0)
+    log = fit(net, optimiser, data, loop(1, stop), hooks=hooks, checkpoint=checkpoint)
+    return log, net.weight.item()
+
+
+def test_a_checkpoint_is_offered_every_epoch_but_the_last_and_the_end() -> None:
+    checkpoint = Recorder()
+    log, _ = taught(checkpoint)
+    assert log.lr == pytest.approx(0.0025)
+    assert checkpoint.calls == [
+        ("resume", *INSIDE),
+        (1, *INSIDE),
+        (2, *INSIDE),
+        (3, log.lr, 0.25, *PARTS),  # the rate is back before the end is saved
+    ]
+
+
+def test_a_training_goes_on_after_the_epochs_that_are_done() -> None:
+    checkpoint = Recorder(done=2)
+    log, weight = taught(checkpoint)
+    assert (log.epochs, log.steps, weight) == (3, 6, ENDS[1])
+    assert [call[0] for call in checkpoint.calls] == ["resume", 3]
+
+
+def test_a_training_that_had_ended_ends_at_once() -> None:
+    ended, _ = taught(Recorder())
+    checkpoint = Recorder(3, ended.to_json())
+    assert taught(checkpoint) == (ended, 0)
+    assert len(checkpoint.calls) == 1
 
 
 # --- small sessions ---
@@ -280,19 +402,11 @@ def test_steps_are_optimiser_steps(n: int, batch_size: int, per_epoch: int) -> N
     data = session(blobs([0] * n, 3, seed=0), [0] * n)
     net = mlp_net(3, 4, 1, 2, seed=0)
     optimiser = make_optimiser("adam", net, lr=1e-3, weight_decay=0.0)
-    called = []
-    log = fit(
-        net,
-        optimiser,
-        data,
-        batch_size=batch_size,
-        stop=Stop(rule="epochs", epochs=4),
-        generator=generator(0, 0),
-        device="cpu",
-        regularise=lambda: called.append(1),
-    )
+    called: list[int] = []
+    how = loop(batch_size, Stop(rule="epochs", epochs=4))
+    log = fit(net, optimiser, data, how, hooks=Hooks(regularise=lambda: called.append(1)))
     taken = {int(state["step"]) for state in optimiser.state.values()}
-    assert taken == {log["steps"]} == {len(called)} == {4 * per_epoch}
+    assert taken == {log.steps} == {len(called)} == {4 * per_epoch}
 
 
 # --- the loop itself ---
@@ -307,15 +421,8 @@ def test_the_loop_is_the_plain_loop(name: str, seed: int) -> None:
     data = session(blobs(labels, 4, seed), labels)
     net = mlp_net(4, 5, 2, 3, seed)
     plain = copy.deepcopy(net)
-    fit(
-        net,
-        make_optimiser(name, net, lr=0.01, weight_decay=0.1),
-        data,
-        batch_size=4,
-        stop=Stop(rule="epochs", epochs=3),
-        generator=generator(seed, 5),
-        device="cpu",
-    )
+    how = Loop(4, Stop(rule="epochs", epochs=3), generator(seed, 5), "cpu")
+    fit(net, make_optimiser(name, net, lr=0.01, weight_decay=0.1), data, how)
     if name == "nadam":
         optimiser: Any = NAdam(plain.parameters(), lr=0.01, weight_decay=0.1)  # see test_nadam.py
     elif name == "adam":
@@ -341,16 +448,8 @@ def test_train_loss_is_the_mean_over_samples_not_over_batches() -> None:
     net = mlp_net(3, 4, 1, 2, seed=0)
     expected = torch.nn.functional.cross_entropy(net(data.x.tensor()), torch.tensor(labels))
     frozen = torch.optim.SGD(net.parameters(), lr=0.0)
-    log = fit(
-        net,
-        frozen,
-        data,
-        batch_size=4,
-        stop=Stop(rule="epochs", epochs=1),
-        generator=generator(0, 0),
-        device="cpu",
-    )
-    assert log["train_loss"] == pytest.approx(expected.item(), rel=1e-6)
+    log = fit(net, frozen, data, loop(4, Stop(rule="epochs", epochs=1)))
+    assert log.train_loss == pytest.approx(expected.item(), rel=1e-6)
 
 
 def test_a_loss_mask_leaves_the_other_classes_units_alone() -> None:
@@ -359,15 +458,8 @@ def test_a_loss_mask_leaves_the_other_classes_units_alone() -> None:
     data = session(blobs(labels, 3, seed=0), labels, n_val=2, loss_classes=mask)
     net = mlp_net(3, 4, 1, 3, seed=0)
     head = copy.deepcopy(list(net.children())[-1].state_dict())
-    fit(
-        net,
-        make_optimiser("adam", net, lr=0.01, weight_decay=0.0),
-        data,
-        batch_size=4,
-        stop=Stop(epochs=5, min_steps=0),
-        generator=generator(0, 0),
-        device="cpu",
-    )
+    optimiser = make_optimiser("adam", net, lr=0.01, weight_decay=0.0)
+    fit(net, optimiser, data, loop(4, Stop(epochs=5, min_steps=0)))
     after = list(net.children())[-1].state_dict()
     for name in ("weight", "bias"):
         assert torch.equal(after[name][2], head[name][2])
@@ -460,7 +552,10 @@ def test_a_net_has_the_layers_it_was_asked_for() -> None:
         ({"monitor": "acuracy"}, "Did you mean 'accuracy'"),
         ({"ties": "last"}, "unknown ties 'last'"),
         ({"epochs": 0}, "stop.epochs must be at least 1, got 0"),
+        ({"first_epochs": 0}, "stop.first_epochs must be at least 1, got 0"),
         ({"patience": -1}, "stop.patience must be at least 0, got -1"),
+        ({"factor": 0.0}, "stop.factor must be in (0, 1), got 0.0"),
+        ({"factor": math.nan}, "stop.factor must be finite and in (0, 1), got nan"),
     ],
 )
 def test_refused_rules(settings: dict[str, Any], message: str) -> None:

@@ -21,7 +21,7 @@ from toy import class_stream
 
 from embedbench.checks.learner_resume import CutOffError, Saboteur
 from embedbench.checks.tools import SEEDS, same
-from embedbench.learning.fit import fit
+from embedbench.learning.fit import Loop, fit
 from embedbench.learning.learner import NO_CHECKPOINT, Context, Learner, NoCheckpoint
 from embedbench.learning.net import generator
 from embedbench.learning.optimisers import make_optimiser
@@ -31,9 +31,9 @@ from embedbench.models.er import ER
 from embedbench.models.ewc import EWC
 from embedbench.models.mlp import MLP
 from embedbench.models.prototype import Prototype
-from embedbench.runs import checkpoint, execute
+from embedbench.runs import execute
 from embedbench.runs.cell import Cell, partial_of
-from embedbench.runs.checkpoint import Keeper, UnusableError
+from embedbench.runs.checkpoint import CheckpointDirectory, UnusableError
 from embedbench.runs.execute import run_cell
 from embedbench.runs.grid import run_grid
 from embedbench.runs.runner import run_stream
@@ -119,22 +119,17 @@ def test_online_runs_go_on_between_sessions(tmp_path: Path) -> None:
 
 
 def test_layers_that_draw_from_the_global_state_draw_the_same(tmp_path: Path) -> None:
-    def trained(keeper: Keeper | NoCheckpoint, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    def trained(
+        keeper: CheckpointDirectory | NoCheckpoint, seed: int
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         torch.manual_seed(5)
         net = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 4))
         torch.manual_seed(seed)
         keeper.begin(0)
-        log = fit(
-            net,
-            make_optimiser("sgd", net, lr=0.1, weight_decay=0.0),
-            STREAM.sessions[0],
-            batch_size=16,
-            stop=Stop(rule="epochs", epochs=4),
-            generator=generator(0, 0),
-            device="cpu",
-            checkpoint=keeper,
-        )
-        return log, net.state_dict()
+        how = Loop(16, Stop(rule="epochs", epochs=4), generator(0, 0), "cpu")
+        optimiser = make_optimiser("sgd", net, lr=0.1, weight_decay=0.0)
+        log = fit(net, optimiser, STREAM.sessions[0], how, checkpoint=keeper)
+        return log.to_json(), net.state_dict()
 
     with torch.random.fork_rng(devices=[]):
         whole, other = trained(NO_CHECKPOINT, 1), trained(NO_CHECKPOINT, 2)
@@ -162,7 +157,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(checkpoint, "time", clock)
+    monkeypatch.setattr("embedbench.runs.checkpoint.time", clock)
     monkeypatch.setattr("embedbench.runs.meter.time", clock)
     return clock
 
@@ -194,7 +189,7 @@ def names(directory: Path) -> list[str]:
 
 
 def test_a_run_shorter_than_the_interval_writes_nothing(slow: Make, tmp_path: Path) -> None:
-    keeper = Keeper(tmp_path / "partial", {}, seconds=151)
+    keeper = CheckpointDirectory(tmp_path / "partial", {}, seconds=151)
     run_stream(STREAM, slow(), SEEDS, keeper=keeper)
     assert Clock.now == 150
     assert names(tmp_path) == []
@@ -217,7 +212,7 @@ def test_checkpoints_are_as_far_apart_as_asked(
     with pytest.raises(CutOffError):
         run_stream(STREAM, slow(), SEEDS, keeper=keeper)
     assert names(tmp_path) == expected
-    again = Keeper(tmp_path, {}, seconds=math.inf)
+    again = CheckpointDirectory(tmp_path, {}, seconds=math.inf)
     assert again.open()
     answers, kept = run_stream(STREAM, slow(), SEEDS, keeper=again)
     assert same(vars(answers), vars(whole))
@@ -225,28 +220,28 @@ def test_checkpoints_are_as_far_apart_as_asked(
 
 
 def test_trainings_that_have_ended_are_kept_with_the_next_checkpoint(tmp_path: Path) -> None:
-    keeper = Keeper(tmp_path, {}, seconds=math.inf)
+    keeper = CheckpointDirectory(tmp_path, {}, seconds=math.inf)
     keeper.begin(0)
     parts = {"net": nn.Linear(2, 2)}
     for _ in range(2):
-        assert keeper.take_up(parts) == (0, None)
-        keeper.keep_fit({"epochs": 3}, parts)
-    keeper.take_up(parts)
+        assert keeper.resume(parts) == (0, None)
+        keeper.save_end({"epochs": 3}, parts)
+    keeper.resume(parts)
     assert names(tmp_path) == []
     keeper.seconds = 0
-    keeper.keep_epoch(1, parts)
+    keeper.save_epoch(1, parts)
     assert names(tmp_path) == ["begun.json", "fit-0-0", "fit-0-1", "fit-0-2", "sessions"]
-    again = Keeper(tmp_path, {}, seconds=0)
+    again = CheckpointDirectory(tmp_path, {}, seconds=0)
     assert again.open()
     again.begin(0)
-    found = [again.take_up({"net": nn.Linear(2, 2)}) for _ in range(4)]
+    found = [again.resume({"net": nn.Linear(2, 2)}) for _ in range(4)]
     assert found == [(3, {"epochs": 3}), (3, {"epochs": 3}), (1, None), (0, None)]
 
 
 def test_where_nothing_can_be_written_the_run_goes_on(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     told: list[str] = []
-    keeper = Keeper(tmp_path / "file" / "partial", {}, seconds=0, tell=told.append)
+    keeper = CheckpointDirectory(tmp_path / "file" / "partial", {}, seconds=0, tell=told.append)
     answers, _ = run_stream(STREAM, mlp(), SEEDS, keeper=keeper)
     assert same(vars(answers), vars(run_stream(STREAM, mlp(), SEEDS)[0]))
     (sentence,) = told
@@ -263,7 +258,7 @@ def test_a_learner_whose_state_cannot_be_pickled_goes_on(tmp_path: Path) -> None
             self.rule = lambda: 0
 
     told: list[str] = []
-    keeper = Keeper(tmp_path, {}, seconds=0, tell=told.append)
+    keeper = CheckpointDirectory(tmp_path, {}, seconds=0, tell=told.append)
     _, logs = run_stream(STREAM, Odd(units=8, stop=EARLY), SEEDS, keeper=keeper)
     assert len(logs) == len(STREAM.sessions)
     assert len(told) == 1
@@ -289,7 +284,7 @@ def test_damage_is_never_read(name: str, harm: Callable[[Path], None], tmp_path:
         run_stream(STREAM, mlp(), SEEDS, keeper=Saboteur(tmp_path, after=6))
     assert names(tmp_path) == ["begun.json", "fit-1-0", "sessions"]
     harm(tmp_path / name)
-    keeper = Keeper(tmp_path, {}, seconds=0)
+    keeper = CheckpointDirectory(tmp_path, {}, seconds=0)
     if name == "begun.json" and harm is flip:  # the middle of it is a word that nothing asks for
         (tmp_path / name).write_text("[]")
 
@@ -308,10 +303,10 @@ def test_the_checkpoint_of_another_run_is_not_read(tmp_path: Path) -> None:
     keeper = Saboteur(tmp_path, after=6, decided={"torch": "2.1", "setting": {"lr": 1}})
     with pytest.raises(CutOffError):
         run_stream(STREAM, mlp(), SEEDS, keeper=keeper)
-    other = Keeper(tmp_path, {"torch": "2.2", "setting": {"lr": 1}}, seconds=0)
+    other = CheckpointDirectory(tmp_path, {"torch": "2.2", "setting": {"lr": 1}}, seconds=0)
     with pytest.raises(UnusableError, match=r"another torch: 2\.1 there, 2\.2 here$"):
         other.open()
-    other = Keeper(tmp_path, {"torch": "2.1", "setting": {"lr": 2}}, seconds=0)
+    other = CheckpointDirectory(tmp_path, {"torch": "2.1", "setting": {"lr": 2}}, seconds=0)
     with pytest.raises(UnusableError, match=r"another setting$"):
         other.open()
     (tmp_path / "begun.json").write_text(
@@ -325,7 +320,7 @@ def test_a_state_that_does_not_fit_is_told(tmp_path: Path) -> None:
     for after, name in ((4, "sessions"), (2, "fit-0-0")):
         with pytest.raises(CutOffError):
             run_stream(STREAM, mlp(), SEEDS, keeper=Saboteur(tmp_path / name, after))
-        keeper = Keeper(tmp_path / name, {}, seconds=0)
+        keeper = CheckpointDirectory(tmp_path / name, {}, seconds=0)
         keeper.open()
         with pytest.raises(UnusableError, match=f"^{name} does not fit"):
             run_stream(STREAM, mlp(units=9), SEEDS, keeper=keeper)
@@ -335,7 +330,7 @@ def test_what_lies_there_without_a_beginning_is_cleared(tmp_path: Path) -> None:
     with pytest.raises(CutOffError):
         run_stream(STREAM, mlp(), SEEDS, keeper=Saboteur(tmp_path, after=2))
     (tmp_path / "begun.json").unlink()
-    assert not Keeper(tmp_path, {}, seconds=0).open()
+    assert not CheckpointDirectory(tmp_path, {}, seconds=0).open()
     assert not tmp_path.exists()
 
 
