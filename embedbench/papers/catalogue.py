@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from embedbench.errors import unknown
 
-from .table import Table
+from .published import PaperTable
 
 # The papers that can be reproduced, and the module whose `reproduce` does it.
 PAPERS = {
@@ -17,7 +17,7 @@ PAPERS = {
     "kemker2018": "embedbench.papers.kemker2018.paper",
     "new-metrics": "embedbench.papers.new_metrics.paper",
 }
-Reproduce = Callable[..., tuple[list[Table], list[str]]]
+Reproduce = Callable[..., tuple[list[PaperTable], list[str]]]
 
 
 def reproducer(paper: str) -> Reproduce:

@@ -11,11 +11,10 @@ from pathlib import Path
 from embedbench.reports.text import NATURAL
 from embedbench.version import __version__
 
-from .published import published
-from .table import PARTS, Table
+from .published import PARTS, PaperTable, published
 
 
-def table_text(table: Table) -> str:
+def table_text(table: PaperTable) -> str:
     """A table for the terminal, one line a row."""
     from rich.console import Console
     from rich.table import Table as RichTable
@@ -42,7 +41,7 @@ def table_text(table: Table) -> str:
     return "\n".join(line.rstrip() for line in captured.get().rstrip().split("\n"))
 
 
-def save(tables: Sequence[Table], paper: str, out: Path) -> Path:
+def save(tables: Sequence[PaperTable], paper: str, out: Path) -> Path:
     """Write the tables as JSON and as one HTML page; returns the page."""
     from jinja2 import Environment, StrictUndefined
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from embedbench.arrays import Floats
 from embedbench.papers.fscil.runs import Runs
-from embedbench.papers.table import Table
+from embedbench.papers.published import PaperTable
 from embedbench.scores.few_shot import curves_of
 from embedbench.scores.record import Record, to_json
 from embedbench.scores.stats import Stat
@@ -39,7 +39,7 @@ def flat(base: float, novel: float) -> Floats:
     return found
 
 
-def ours(found: Table, label: str, head: str) -> Stat:
+def ours(found: PaperTable, label: str, head: str) -> Stat:
     (values,) = [v for labels, v in found.rows if label in labels]
     stat = values[head].ours
     assert stat is not None

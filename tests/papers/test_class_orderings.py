@@ -24,8 +24,7 @@ from embedbench.papers.class_orderings.tables import (
     accuracy,
     printed,
 )
-from embedbench.papers.published import published
-from embedbench.papers.table import Table
+from embedbench.papers.published import PaperTable, published
 from embedbench.streams.orders import CONFUSION, make_order
 
 ROWS = published("class-orderings")["tables"]["1"]
@@ -122,7 +121,7 @@ def test_what_makes_a_learner_the_papers_is_fixed(tmp_path: Path) -> None:
     assert len({c.seeds.order for c in runs.cells("toy", "random", "icarl")}) == 2
 
 
-def _by_name(tables: list[Table]) -> dict[str, Table]:
+def _by_name(tables: list[PaperTable]) -> dict[str, PaperTable]:
     return {t.name.partition(" · ")[0]: t for t in tables}
 
 
@@ -131,7 +130,7 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 6, 8, groups=2)
     out = tmp_path / "out"
 
-    def made(*names: str) -> dict[str, Table]:
+    def made(*names: str) -> dict[str, PaperTable]:
         tables, failed = reproduce(
             names,
             data=[str(file.path)],
@@ -170,7 +169,7 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     assert {p: p.stat().st_mtime_ns for p in records} == records
 
 
-def _check_rankings(table: Table, first: Table) -> None:
+def _check_rankings(table: PaperTable, first: PaperTable) -> None:
     """τ of two learners is 1, -1 or undefined, by who is better on the order and on Random."""
     rows = dict(first.rows)
     for (label,), values in table.rows:

@@ -18,7 +18,7 @@ from embedbench.papers.fscil.paper import COSTLY, planned, reproduce
 from embedbench.papers.fscil.runs import LOSSES, SWEEPS, VARIANTS, Data, Runs, of_layers
 from embedbench.papers.fscil.tsne import COLUMNS, features, neighbours, shown, silhouette, tsne
 from embedbench.papers.page import save, table_text
-from embedbench.papers.table import Table
+from embedbench.papers.published import PaperTable
 from embedbench.reports.collect import collect
 from embedbench.runs.runner import run_stream
 from embedbench.scores.few_shot import curves_of, summary
@@ -229,7 +229,7 @@ def test_costly_tables_on_a_small_file(path: Path, tmp_path: Path) -> None:
         "Figure A4 · vit",
     ]  # fmt: skip
 
-    def measured(table: Table) -> list[float]:
+    def measured(table: PaperTable) -> list[float]:
         stats = [v.ours for _, values in table.rows for v in values.values() if v.ours]
         assert all(len(s.values) == 1 for s in stats)
         return [s.mean for s in stats]

@@ -28,8 +28,7 @@ from embedbench.papers.fscil.runs import (
     shape,
 )
 from embedbench.papers.page import table_text
-from embedbench.papers.published import published
-from embedbench.papers.table import Table
+from embedbench.papers.published import PaperTable, published
 from embedbench.scores.few_shot import CORNER_CASES, aacc, curves_of
 
 MISPRINTS = published("fscil")["misprints"]
@@ -322,7 +321,7 @@ def test_a_verdict_is_open_where_the_interval_has_both(gaps: tuple[float, ...], 
     assert words[1] == told
 
 
-def holds(found: Table) -> list[str]:
+def holds(found: PaperTable) -> list[str]:
     return [(values["holds"].words or ("", ""))[1] for _, values in found.rows]
 
 

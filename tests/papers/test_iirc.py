@@ -18,8 +18,7 @@ from embedbench.papers.iirc.paper import TABLES, planned
 from embedbench.papers.iirc.runs import BUFFERS, LEARNERS, OFFICIAL, VARIANTS, Data, Runs, find_data
 from embedbench.papers.iirc.tables import statements, table5, table6
 from embedbench.papers.page import save, table_text
-from embedbench.papers.published import published
-from embedbench.papers.table import Table
+from embedbench.papers.published import PaperTable, published
 from embedbench.reports.plots import Curve, _draw_curve, curve_plot
 from embedbench.scores.label_sets import LabelSets, pack
 from embedbench.scores.record import Record
@@ -185,7 +184,7 @@ def made_runs(name: str, data: Data, **changes: Any) -> MadeRuns:
     return MadeRuns(Path(), [0, 1], data={name: data}, items=items, made=made)
 
 
-def row(table: Table, label: str) -> Any:
+def row(table: PaperTable, label: str) -> Any:
     return next(values for labels, values in table.rows if labels[0] == label)
 
 

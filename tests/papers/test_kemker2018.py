@@ -17,12 +17,11 @@ from embedbench.papers.kemker2018.data import Data, Size, find_data, paper_size
 from embedbench.papers.kemker2018.paper import reproduce
 from embedbench.papers.kemker2018.runs import LEARNERS, PROTOCOLS, Runs
 from embedbench.papers.kemker2018.s1 import CHOICES, s1_cells, table_s1
-from embedbench.papers.kemker2018.s7 import Source, drifting
+from embedbench.papers.kemker2018.s7 import Digits, drifting
 from embedbench.papers.kemker2018.sizes import FEL_UNITS, Capacity, megabytes, summary
 from embedbench.papers.kemker2018.tables import table1, table2, table2_sizes, table5
 from embedbench.papers.page import save, table_text
-from embedbench.papers.published import published
-from embedbench.papers.table import Table, Value
+from embedbench.papers.published import PaperTable, Value, published
 from embedbench.scores.stats import Stat
 
 PAPER = published("kemker2018")
@@ -194,7 +193,9 @@ def test_unknown_tables_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_table_is_read_back_from_its_json() -> None:
-    table = Table("S6", "t", ("a",), ("v",), [(("x",), {"v": Value(1.0, Stat.of([2.0, 4.0]), 1)})])
+    table = PaperTable(
+        "S6", "t", ("a",), ("v",), [(("x",), {"v": Value(1.0, Stat.of([2.0, 4.0]), 1)})]
+    )
     row = json.loads(json.dumps(table.to_json()))["rows"][0]
     assert row["a"] == "x"
     assert row["values"]["v"]["ours"] == 3.0
@@ -208,7 +209,7 @@ def test_the_last_share_of_a_drifting_stream_is_of_the_upper_classes(
     share: float, seed: int, tmp_path: Path
 ) -> None:
     file = _file(tmp_path / "ten.h5", 5, 10, n=24)  # 120 training samples
-    stream = drifting(Source.of(file), share, seed)
+    stream = drifting(Digits.of(file), share, seed)
     y = np.concatenate([s.y for s in stream.sessions])
     late = round(share * 120)
     assert len(y) == 120

@@ -25,8 +25,7 @@ from embedbench.papers.new_metrics.tables import (
     table1,
     table2,
 )
-from embedbench.papers.published import published
-from embedbench.papers.table import Table
+from embedbench.papers.published import PaperTable, published
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
@@ -141,7 +140,7 @@ def test_the_exact_tables_need_no_data(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def _values(table: Table, labels: tuple[str, ...], column: str) -> tuple[float, ...]:
+def _values(table: PaperTable, labels: tuple[str, ...], column: str) -> tuple[float, ...]:
     ours = dict(table.rows)[labels][column].ours
     assert ours is not None
     return ours.values

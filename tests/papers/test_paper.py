@@ -12,9 +12,8 @@ from embedbench.errors import UserError
 from embedbench.papers.catalogue import PAPERS, reproducer
 from embedbench.papers.data import find_files
 from embedbench.papers.page import save, table_text
-from embedbench.papers.published import published
+from embedbench.papers.published import PaperTable, Value, published
 from embedbench.papers.runs import Runs, wanted
-from embedbench.papers.table import Table, Value
 from embedbench.scores.stats import Stat
 
 
@@ -38,7 +37,7 @@ def test_a_table_has_only_the_parts_that_some_value_has() -> None:
         ("v",): Value(None, ours),
     }
     for heads, value in cases.items():
-        table = Table("1", "t", ("a",), ("v",), [(("x",), {"v": value}), (("y",), {})])
+        table = PaperTable("1", "t", ("a",), ("v",), [(("x",), {"v": value}), (("y",), {})])
         lines = table_text(table).splitlines()
         assert tuple(lines[1].split()) == ("a", *heads)
         assert all(len(line) == 1 + len(heads) for line in table.lines())
@@ -47,18 +46,18 @@ def test_a_table_has_only_the_parts_that_some_value_has() -> None:
 def test_a_printed_deviation_stands_in_brackets() -> None:
     value = Value(51.8, Stat.of([60.0]), 1, stands_in=True, sd=5.3)
     assert value.texts() == ("51.8 (5.3)", "60.0", "")
-    table = Table("1", "t", ("a",), ("v",), [(("x",), {"v": value})])
+    table = PaperTable("1", "t", ("a",), ("v",), [(("x",), {"v": value})])
     assert table.to_json()["rows"][0]["values"]["v"]["published_sd"] == 5.3
 
 
 def test_names_that_are_words_stand_alone() -> None:
     heads = {"S6": "Table S6", "2 MB": "Table 2 MB", "Figure 3": "Figure 3", "Rankings": "Rankings"}
     for name, short in heads.items():
-        assert Table(name, "t", (), ()).short == short
+        assert PaperTable(name, "t", (), ()).short == short
 
 
 def test_a_page_places_figures_as_asked(tmp_path: Path) -> None:
-    table = Table("Figure 1", "t", (), (), figures=[("a", "<svg></svg>")], across=2)
+    table = PaperTable("Figure 1", "t", (), (), figures=[("a", "<svg></svg>")], across=2)
     page = save([table], "new-metrics", tmp_path).read_text(encoding="utf-8")
     assert "repeat(2, 1fr)" in page
     assert json.loads((tmp_path / "new-metrics.json").read_text())[0]["table"] == "Figure 1"

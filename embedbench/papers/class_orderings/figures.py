@@ -6,7 +6,7 @@ import numpy as np
 
 from embedbench.arrays import Floats, Ints
 from embedbench.files.file import EmbeddingFile
-from embedbench.papers.table import Table
+from embedbench.papers.published import PaperTable
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.stats import signed
 from embedbench.streams.orders import CONFUSION, session_sizes, weights
@@ -26,13 +26,15 @@ _CLASSES = ("class", "taken for class")
 _POSITIONS = ("position", "position")
 
 
-def figure1(runs: Runs) -> list[Table]:
+def figure1(runs: Runs) -> list[PaperTable]:
     """Figure 1: accuracy of every class after joint training, by accuracy and by group."""
     from embedbench.reports.plots import class_bars
 
     tables = []
     for name, path in runs.files.items():
-        table = Table(f"Figure 1 · {name}", f"Figure 1: accuracy of every class, {name}", (), ())
+        table = PaperTable(
+            f"Figure 1 · {name}", f"Figure 1: accuracy of every class, {name}", (), ()
+        )
         table.across = 1
         places = [cell.place(runs.out / "runs") for cell in runs.joint(name)]
         if all((place / "predictions.h5").is_file() for place in places):
@@ -92,14 +94,16 @@ def _matrix(runs: Runs, name: str) -> Floats:
     return shares
 
 
-def figure2(runs: Runs) -> list[Table]:
+def figure2(runs: Runs) -> list[PaperTable]:
     """Figure 2: the confusion matrix in the original and in the coarse order."""
     from embedbench.reports.plots import heat_map
 
     tables = []
     for name, path in runs.files.items():
         file, confused = EmbeddingFile.open(path), _matrix(runs, name)
-        table = Table(f"Figure 2 · {name}", f"Figure 2: the confusion matrix of {name}", (), ())
+        table = PaperTable(
+            f"Figure 2 · {name}", f"Figure 2: the confusion matrix of {name}", (), ()
+        )
         orders = {"the file's order": np.arange(len(confused))}
         if (name, "coarse") in runs.orders:
             orders["coarse"] = _order(runs, name, "coarse", file)
@@ -119,7 +123,7 @@ _CONFUSED = (
 )
 
 
-def figure3(runs: Runs) -> list[Table]:
+def figure3(runs: Runs) -> list[PaperTable]:
     """Figure 3: the objectives W, and the confusion matrices in the orders found."""
     from embedbench.reports.plots import heat_map
 
@@ -127,7 +131,7 @@ def figure3(runs: Runs) -> list[Table]:
     for name, path in runs.files.items():
         file, confused = EmbeddingFile.open(path), _matrix(runs, name)
         title = f"Figure 3: objectives and resulting confusion matrices, {name}"
-        table = Table(f"Figure 3 · {name}", title, (), (), across=len(CONFUSION))
+        table = PaperTable(f"Figure 3 · {name}", title, (), (), across=len(CONFUSION))
         results = []
         for kind in CONFUSION:
             found = runs.order(name, kind)
@@ -157,7 +161,7 @@ def _unit(W: Floats) -> Floats:
     return scaled
 
 
-def figures4to9(runs: Runs) -> list[Table]:
+def figures4to9(runs: Runs) -> list[PaperTable]:
     """Figures 4 to 9: accuracy over all classes learned, a curve an order."""
     from embedbench.reports.plots import Curve, curve_plot, glyph
 
@@ -165,7 +169,7 @@ def figures4to9(runs: Runs) -> list[Table]:
     key = ", ".join(f"{glyph(i)} {label}" for i, label in enumerate(ORDERS.values()))
     for name in runs.files:
         title = f"Figures 4 to 9: accuracy by session on every order, {name} for CIFAR-100"
-        table = Table(f"Figures 4–9 · {name}", title, (), (), notes=[key])
+        table = PaperTable(f"Figures 4–9 · {name}", title, (), (), notes=[key])
         for learner, where in CURVES.items():
             curves = []
             for style, kind in enumerate(ORDERS):

@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from embedbench.papers.data import find_files
+from embedbench.papers.published import PaperTable
 from embedbench.papers.runs import wanted
-from embedbench.papers.table import Table
 from embedbench.runs.cell import Cell
 
 from .figures import figure1, figure2, figure3, figures4to9
 from .runs import LEARNERS, ORDERS, Runs
 from .tables import statements, table1
 
-TABLES: dict[str, Callable[[Runs], list[Table]]] = {
+TABLES: dict[str, Callable[[Runs], list[PaperTable]]] = {
     "1": table1,
     "statements": statements,
     "fig1": figure1,
@@ -37,7 +37,7 @@ def reproduce(
     device: str = "cpu",
     progress: Callable[[str, int, int], None] = lambda *_: None,
     notify: Callable[[str], None] = lambda _: None,
-) -> tuple[list[Table], list[str]]:
+) -> tuple[list[PaperTable], list[str]]:
     """Run what is missing; returns the tables, and a sentence on each run that failed.
 
     Finished runs and orders are kept and used again.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from embedbench.arrays import Floats
-from embedbench.papers.table import Table, Value
+from embedbench.papers.published import PaperTable, Value
 from embedbench.scores.few_shot import BASE, CORNER_CASES, class_ratio, gacc, gacc_area
 from embedbench.scores.record import Record
 from embedbench.scores.stats import Stat
@@ -30,7 +30,7 @@ def over_alpha(found: Floats, ratio: float) -> Floats:
 # --- of printed numbers ---
 
 
-def figure2() -> Table:
+def figure2() -> PaperTable:
     """Figures 2 and A1: the corner cases beside methods on miniImageNet."""
     cases = {name: case(len(CLASSES), BASE) for name, case in CORNER_CASES.items()}
     cases |= _printed("A6", ("SAVC", "NC-FSCIL", "Vit-Baseline"))
@@ -39,12 +39,12 @@ def figure2() -> Table:
     return table
 
 
-def figure5() -> Table:
+def figure5() -> PaperTable:
     """Figure 5: gAcc of the methods on miniImageNet whose novel accuracy is printed."""
     return _figure("Figure 5", "methods on miniImageNet", _printed("A6"))
 
 
-def figure_a3() -> Table:
+def figure_a3() -> PaperTable:
     """Figure A3: gAcc of the methods on CIFAR-100 whose novel accuracy is printed."""
     return _figure("Figure A3", "methods on CIFAR-100", _printed("A7"))
 
@@ -55,12 +55,14 @@ def _printed(number: str, names: Iterable[str] = ()) -> dict[str, Floats]:
     return {n: m for n in names or found if (m := found[n]) is not None}
 
 
-def _figure(name: str, what: str, cases: Mapping[str, Floats]) -> Table:
+def _figure(name: str, what: str, cases: Mapping[str, Floats]) -> PaperTable:
     """gAcc by α and by session of several score matrices."""
     from embedbench.reports.plots import Curve, curve_plot, glyph
 
     columns = [*POINTS, "gAcc"]
-    table = Table(name, f"{name}: gAcc by α and by session, {what}, percent", ("method",), columns)
+    table = PaperTable(
+        name, f"{name}: gAcc by α and by session, {what}, percent", ("method",), columns
+    )
     by_alpha, by_session = [], []
     for style, (label, found) in enumerate(cases.items()):
         along, areas = over_alpha(found, RATIO), gacc_area(found, RATIO)
@@ -83,17 +85,17 @@ def _figure(name: str, what: str, cases: Mapping[str, Floats]) -> Table:
 # --- of runs ---
 
 
-def curves(runs: Runs) -> list[Table]:
+def curves(runs: Runs) -> list[PaperTable]:
     """Figures 2, 5, 6 and A3 in kind: accuracies by session and gAcc by α."""
     return [_curves(runs, name) for name in runs.data]
 
 
-def _curves(runs: Runs, name: str) -> Table:
+def _curves(runs: Runs, name: str) -> PaperTable:
     from embedbench.reports.plots import glyph
 
     label = runs.data[name].label
     title = f"Figures 5, 6, A3: accuracies by session and gAcc by α, {label}"
-    table = Table(f"Curves · {name}", title, (), (), across=2)
+    table = PaperTable(f"Curves · {name}", title, (), (), across=2)
     parts: dict[str, tuple[Callable[[Record], Floats], str, int]] = {
         "aAcc by session": (curve("aacc"), "after session i", 1),
         "gAcc by session": (curve("gacc"), "after session i", 1),
@@ -142,18 +144,20 @@ def _along(record: Record) -> Floats:
     return over_alpha(accuracies(record), class_ratio(record["n_classes"]))
 
 
-def sweeps(runs: Runs) -> list[Table]:
+def sweeps(runs: Runs) -> list[PaperTable]:
     """Figure A4 in kind: aAcc and gAcc of FR by the weight of each loss."""
     return [_sweeps(runs, name) for name in runs.data]
 
 
-def _sweeps(runs: Runs, name: str) -> Table:
+def _sweeps(runs: Runs, name: str) -> PaperTable:
     """A row a weight of each loss, the others as they are in FR."""
     from embedbench.reports.plots import glyph
 
     label = runs.data[name].label
     title = f"Figure A4: FR by the weights of its losses, {label}, percent"
-    table = Table(f"Figure A4 · {name}", title, ("weight", "value"), ("aAcc", "gAcc"), across=3)
+    table = PaperTable(
+        f"Figure A4 · {name}", title, ("weight", "value"), ("aAcc", "gAcc"), across=3
+    )
     for beta in BETAS:
         for weight in SWEPT:
             found = measured(runs, name, f"fr-{beta}-{weight:g}", ("aacc", "gacc"))

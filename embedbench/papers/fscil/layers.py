@@ -13,7 +13,7 @@ import numpy as np
 
 from embedbench.arrays import Floats
 from embedbench.files.file import FINAL
-from embedbench.papers.table import Table, Value
+from embedbench.papers.published import PaperTable, Value
 from embedbench.scores.record import Record
 from embedbench.scores.stats import Stat
 
@@ -35,15 +35,15 @@ LAST = {
 }
 
 
-def layers(runs: Runs) -> list[Table]:
+def layers(runs: Runs) -> list[PaperTable]:
     """Table 6 and Figure 3, right, in kind; and what the paper says of layers."""
     return [made(runs, name) for name in runs.data for made in (_layers, _statements)]
 
 
-def _layers(runs: Runs, name: str) -> Table:
+def _layers(runs: Runs, name: str) -> PaperTable:
     data, names = runs.data[name], runs.layers(name)
     title = f"Table 6, Figure 3: layers, raw and rectified, and ensemble, {data.label}, percent"
-    table = Table(f"Layers · {name}", title, ("data", "features"), list(READ), across=2)
+    table = PaperTable(f"Layers · {name}", title, ("data", "features"), list(READ), across=2)
     each = [f"{layer}-{kind}" for layer in names for kind in ("raw", "recti")]
     for variant in [*each, *LABELS] if names else []:
         found = runs.of(name, variant)
@@ -154,10 +154,10 @@ def _span(gaps: Sequence[float]) -> str:
     return f"{min(gaps):+.2f} to {max(gaps):+.2f}".replace("-", "−")
 
 
-def _statements(runs: Runs, name: str) -> Table:
+def _statements(runs: Runs, name: str) -> PaperTable:
     title = f"What the paper says of layers, {runs.data[name].label}, points"
     heads = ("statement", "layer", "miniImageNet, the paper")
-    table = Table(f"Layers, statements · {name}", title, heads, ("measured", "holds"))
+    table = PaperTable(f"Layers, statements · {name}", title, heads, ("measured", "holds"))
     for told, printed, first, second, head, holds in _claims():
         for layer in runs.layers(name):
             gaps = runs.gaps(name, first.format(layer), second.format(layer), READ[head])

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from embedbench.papers.published import PaperTable
 from embedbench.papers.runs import wanted
-from embedbench.papers.table import Table
 from embedbench.runs.cell import Cell
 
 from .figures import curves, figure2, figure5, figure_a3, sweeps
@@ -17,20 +17,20 @@ from .results import further, learners, losses, statements
 from .runs import LEARNERS, LOSSES, SWEEPS, Runs, find_data, of_layers, registered
 from .tsne import tsne
 
-EXACT: dict[str, Callable[[], Table]] = {
+EXACT: dict[str, Callable[[], PaperTable]] = {
     **{number.lower(): partial(table, number) for number in TITLES},
     "fig2": figure2,
     "fig5": figure5,
     "figa3": figure_a3,
 }
-MEASURED: dict[str, Callable[[Runs], list[Table]]] = {
+MEASURED: dict[str, Callable[[Runs], list[PaperTable]]] = {
     "learners": learners,
     "further": further,
     "statements": statements,
     "curves": curves,
 }
 # Runs of FR by the dozen, or one more for each file, so made only where asked for by name.
-COSTLY: dict[str, Callable[[Runs], list[Table]]] = {
+COSTLY: dict[str, Callable[[Runs], list[PaperTable]]] = {
     "losses": losses,
     "layers": layers,
     "tsne": tsne,
@@ -50,7 +50,7 @@ def reproduce(
     device: str = "cpu",
     progress: Callable[[str, int, int], None] = lambda *_: None,
     notify: Callable[[str], None] = lambda _: None,
-) -> tuple[list[Table], list[str]]:
+) -> tuple[list[PaperTable], list[str]]:
     """Run what is missing; returns the tables, and a sentence on each run that failed.
 
     Finished runs are kept and used again. The tables of `EXACT` need none.

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.arrays import Floats
-from embedbench.papers.published import published
-from embedbench.papers.table import Table, Value
+from embedbench.papers.published import PaperTable, Value, published
 from embedbench.scores.few_shot import BASE, CORNER_CASES, aacc, gacc_area
 from embedbench.scores.stats import Stat
 
@@ -154,7 +153,7 @@ def follows(number: str, row: Row) -> dict[str, float]:
 # --- the tables ---
 
 
-def table(number: str) -> Table:
+def table(number: str) -> PaperTable:
     """A printed table; beside its means what the other cells make of them."""
     rows = rows_of(number)
     keys = [k for k in HEADS if any(k in r for r in rows)]
@@ -164,7 +163,7 @@ def table(number: str) -> Table:
     columns = [k for k in COLUMNS if k in rows[0]]
     heads = [HEADS[k] for k in keys] + [str(first + i) for i in range(width)]
     named = len(LOSSES) if "fr" in keys else 1
-    shown = Table(number, TITLES[number], heads, [COLUMNS[k] for k in columns], named=named)
+    shown = PaperTable(number, TITLES[number], heads, [COLUMNS[k] for k in columns], named=named)
     wrong = misprints(number)
     for row in rows:
         cells = [c for k in lists for c in row.get(k, [])]

@@ -12,7 +12,7 @@ from itertools import combinations
 
 import numpy as np
 
-from embedbench.papers.table import Table, Value
+from embedbench.papers.published import PaperTable, Value
 from embedbench.scores.few_shot import CORNER_CASES, curves_of
 from embedbench.scores.few_shot import summary as quoted
 from embedbench.scores.stats import Stat
@@ -41,16 +41,16 @@ PRINTED = {
 OURS = ("NC-FSCIL", "YourSelf (Ours)", "Ours")  # methods of the paper that we have too
 
 
-def learners(runs: Runs) -> list[Table]:
+def learners(runs: Runs) -> list[PaperTable]:
     """Tables 1 to 3 in kind: the learners by aAcc and by gAcc, the paper's rows below."""
     return [_learners(runs, name) for name in runs.data]
 
 
-def _learners(runs: Runs, name: str) -> Table:
+def _learners(runs: Runs, name: str) -> PaperTable:
     data = runs.data[name]
     columns = [*MAIN.values(), *PLACES.values()]
     title = f"learners by accuracy and by gAcc, {data.label}, percent"
-    table = Table(f"Learners · {name}", title, ("data", "learner"), columns)
+    table = PaperTable(f"Learners · {name}", title, ("data", "learner"), columns)
     means = {n: _means(runs, name, n) for n in LEARNERS if runs.of(name, n)}
     places = {m: _places({n: own[m] for n, own in means.items()}) for m in PLACES}
     for n in sorted(means, key=lambda n: places["gacc"][n]):
@@ -141,14 +141,14 @@ def _of_the_paper(official: str) -> list[tuple[tuple[str, ...], dict[str, Value]
     return rows
 
 
-def further(runs: Runs) -> list[Table]:
+def further(runs: Runs) -> list[PaperTable]:
     """hAcc, tAcc and what measures forgetting; the corner cases beside them."""
     return [_further(runs, name) for name in runs.data]
 
 
-def _further(runs: Runs, name: str) -> Table:
+def _further(runs: Runs, name: str) -> PaperTable:
     title = f"further scores of the learners, {runs.data[name].label}, percent"
-    table = Table(f"Further · {name}", title, ("learner",), list(FURTHER.values()))
+    table = PaperTable(f"Further · {name}", title, ("learner",), list(FURTHER.values()))
     for n, variant in LEARNERS.items():
         found = measured(runs, name, n, list(FURTHER))
         if found is not None:
@@ -163,17 +163,19 @@ def _further(runs: Runs, name: str) -> Table:
     return table
 
 
-def losses(runs: Runs) -> list[Table]:
+def losses(runs: Runs) -> list[PaperTable]:
     """Tables 4, 5 and A8, Figure 7 in kind: FR with each loss added."""
     return [_losses(runs, name) for name in runs.data]
 
 
-def _losses(runs: Runs, name: str) -> Table:
+def _losses(runs: Runs, name: str) -> PaperTable:
     from embedbench.reports.plots import glyph
 
     title = f"Tables 4, 5, A8: losses added to the baseline, {runs.data[name].label}, percent"
     heads = {m: MAIN[m] for m in ("aacc", "gacc", "novel_accuracy")}
-    table = Table(f"Losses · {name}", title, ("learner", *OFFICIAL.values()), list(heads.values()))
+    table = PaperTable(
+        f"Losses · {name}", title, ("learner", *OFFICIAL.values()), list(heads.values())
+    )
     steps = ("prototype", *LOSSES, "fr")
     for step, n in enumerate(steps):
         printed = [_pair(rows_of(PRINTED[o][1])[step]) for o in OFFICIAL]
@@ -196,15 +198,15 @@ def _pair(row: Row) -> str:
 # --- what the paper says ---
 
 
-def statements(runs: Runs) -> list[Table]:
+def statements(runs: Runs) -> list[PaperTable]:
     """What the paper says of FR and of the two metrics: whether it holds here."""
     return [_statements(runs, name) for name in runs.data]
 
 
-def _statements(runs: Runs, name: str) -> Table:
+def _statements(runs: Runs, name: str) -> PaperTable:
     title = f"What the paper says, {runs.data[name].label}, points"
     heads = ("statement", *OFFICIAL.values())
-    table = Table(f"Statements · {name}", title, heads, ("measured", "holds"))
+    table = PaperTable(f"Statements · {name}", title, heads, ("measured", "holds"))
     gains: dict[str, tuple[str, Callable[[float], bool]]] = {
         "FR raises gAcc over the baseline by three points or more": ("gacc", lambda v: v >= 3),
         "FR leaves aAcc within a point of the baseline's": ("aacc", lambda v: abs(v) <= 1),

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from embedbench.arrays import Ints
 from embedbench.errors import UserError
 from embedbench.files.file import FINAL
-from embedbench.papers.table import Table, Value
+from embedbench.papers.published import PaperTable, Value
 from embedbench.runs.cell import Cell
 from embedbench.scores.stats import Stat
 from embedbench.streams.stream import Stream
@@ -31,15 +31,15 @@ COLUMNS = ("1-NN, base", "1-NN, novel", "silhouette, base", "silhouette, novel")
 Features = NDArray[np.float32]
 
 
-def tsne(runs: Runs) -> list[Table]:
+def tsne(runs: Runs) -> list[PaperTable]:
     """Figures 3, left, and A2 in kind."""
     return [_tsne(runs, name) for name in runs.data]
 
 
-def _tsne(runs: Runs, name: str) -> Table:
+def _tsne(runs: Runs, name: str) -> PaperTable:
     label, layers = runs.data[name].label, runs.layers(name)
     title = f"Figures 3, A2: test features by layer, raw and rectified, {label}"
-    table = Table(f"Figure A2 · {name}", title, ("features",), COLUMNS, across=1)
+    table = PaperTable(f"Figure A2 · {name}", title, ("features",), COLUMNS, across=1)
     if not layers:
         table.notes.append(NO_LAYERS)
         return table

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from embedbench.arrays import Ints
-from embedbench.papers.table import Table, Value
+from embedbench.papers.published import PaperTable, Value
 from embedbench.scores.label_sets import LabelSets
 from embedbench.scores.multilabel import confusion, introduction_order
 from embedbench.scores.record import Record
@@ -26,26 +26,26 @@ FIRST, MIDDLE, LAST = 10, 10, 5  # of the 25 classes that a confusion matrix sho
 FOLLOWED = 4  # sessions of Figures A.16 and A.17
 
 
-def performance(runs: Runs) -> list[Table]:
+def performance(runs: Runs) -> list[PaperTable]:
     """Figures 3, 4 and A.8: pw-JS over all samples with a seen label, by session."""
     parts = {"pw-JS, all classes so far (R_j)": score("pw_js")}
     return _figures(runs, "Figures 3, 4, A.8", "average performance by session", parts)
 
 
-def newest(runs: Runs) -> list[Table]:
+def newest(runs: Runs) -> list[PaperTable]:
     """Figures 5 and A.9: pw-JS on each session right after it was learned."""
     parts = {"pw-JS, the session just learned (R_jj)": lambda r: np.diagonal(matrix(r))}
     title = "performance on each new session"
     return [_figure(runs, n, "Figures 5, A.9", title, parts, joint=False) for n in runs.data]
 
 
-def superclasses(runs: Runs) -> list[Table]:
+def superclasses(runs: Runs) -> list[PaperTable]:
     """Figures A.10 and A.11: pw-JS if only superclasses counted."""
     parts = {"pw-JS, superclasses only": curve("superclass_pw_js")}
     return _figures(runs, "Figures A.10, A.11", "performance over the superclasses only", parts)
 
 
-def subclasses(runs: Runs) -> list[Table]:
+def subclasses(runs: Runs) -> list[PaperTable]:
     """Figures A.12 and A.13: precision among subclasses with and without a superclass."""
     parts = {
         "precision, subclasses under superclasses": curve("subclass_precision"),
@@ -54,7 +54,7 @@ def subclasses(runs: Runs) -> list[Table]:
     return _figures(runs, "Figures A.12, A.13", "precision among types of subclasses", parts)
 
 
-def jaccard(runs: Runs) -> list[Table]:
+def jaccard(runs: Runs) -> list[PaperTable]:
     """Figures A.14 and A.15: pw-JS beside JS; exact matches too."""
     parts = {
         "pw-JS": score("pw_js"),
@@ -64,7 +64,7 @@ def jaccard(runs: Runs) -> list[Table]:
     return _figures(runs, "Figures A.14, A.15", "pw-JS, JS and exact match by session", parts)
 
 
-def depth(runs: Runs) -> list[Table]:
+def depth(runs: Runs) -> list[PaperTable]:
     """pw-JS if only the classes of one depth counted; the paper's hierarchies have two."""
     tables = []
     for name in runs.data:
@@ -76,7 +76,7 @@ def depth(runs: Runs) -> list[Table]:
     return tables
 
 
-def labels(runs: Runs) -> list[Table]:
+def labels(runs: Runs) -> list[PaperTable]:
     """Labels given to a sample by session, and how many it has."""
     from embedbench.reports.plots import Curve
 
@@ -93,7 +93,7 @@ def labels(runs: Runs) -> list[Table]:
     return tables
 
 
-def _figures(runs: Runs, number: str, title: str, parts: dict[str, Read]) -> list[Table]:
+def _figures(runs: Runs, number: str, title: str, parts: dict[str, Read]) -> list[PaperTable]:
     return [_figure(runs, name, number, title, parts) for name in runs.data]
 
 
@@ -107,12 +107,12 @@ def _figure(
     unit: str = "%",
     extra: Sequence[Curve] = (),
     joint: bool = True,
-) -> Table:
+) -> PaperTable:
     """A picture a part, a curve a learner beside the `extra` ones; `joint` has one session only."""
     from embedbench.reports.plots import Curve, curve_plot
 
     data = runs.data[name]
-    table = Table(f"{number} · {name}", f"{number}: {title}, {data.label}", (), ())
+    table = PaperTable(f"{number} · {name}", f"{number}: {title}, {data.label}", (), ())
     for what, read in parts.items():
         drawn = [
             Curve(found, style)
@@ -145,7 +145,7 @@ def _key(names: Sequence[str]) -> str:
     return ", ".join(f"{glyph(i)} {name}" for i, name in enumerate(names))
 
 
-def sessions(runs: Runs) -> list[Table]:
+def sessions(runs: Runs) -> list[PaperTable]:
     """Figures A.16 and A.17: pw-JS on four sessions of the middle, followed to the end."""
     tables = []
     for name in runs.data:
@@ -179,13 +179,13 @@ def followed(n_sessions: int) -> list[int]:
 # --- confusion ---
 
 
-def confusions(runs: Runs) -> list[Table]:
+def confusions(runs: Runs) -> list[PaperTable]:
     """Figures 6 and A.18 to A.26: labels given to the samples of each class."""
     tables = []
     for name, data in runs.data.items():
         numbers = "Figures 6, A.18–A.26"
         title = f"{numbers}: labels given to the samples of each class, {data.label}"
-        table = Table(f"{numbers} · {name}", title, (), (), across=2)
+        table = PaperTable(f"{numbers} · {name}", title, (), (), across=2)
         truth = False
         for learner in LEARNERS:
             found = runs.answers(name, learner)
@@ -241,7 +241,7 @@ def shown_classes(seen: int) -> Ints:
 # --- buffers ---
 
 
-def buffers(runs: Runs) -> list[Table]:
+def buffers(runs: Runs) -> list[PaperTable]:
     """Figures A.27 and A.28: ER with more and fewer exemplars a class."""
     from embedbench.reports.plots import Curve, curve_plot
 
@@ -250,7 +250,7 @@ def buffers(runs: Runs) -> list[Table]:
     for name, data in runs.data.items():
         title = f"{numbers}: ER by exemplars a class, {data.label}"
         heads = (last, "mean over sessions")
-        table = Table(f"{numbers} · {name}", title, ("learner",), heads, across=2)
+        table = PaperTable(f"{numbers} · {name}", title, ("learner",), heads, across=2)
         drawn = []
         for style, variant in enumerate(BUFFERS):
             found = runs.curve(name, variant, score("pw_js"))

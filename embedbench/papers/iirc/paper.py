@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from embedbench.papers.published import PaperTable
 from embedbench.papers.runs import wanted
-from embedbench.papers.table import Table
 from embedbench.runs.cell import Cell
 
 from .figures import (
@@ -24,7 +24,7 @@ from .figures import (
 from .runs import BUFFERS, LEARNERS, Runs, find_data
 from .tables import statements, table5, table6, table7
 
-TABLES: dict[str, Callable[[Runs], list[Table]]] = {
+TABLES: dict[str, Callable[[Runs], list[PaperTable]]] = {
     "5": table5,
     "6": table6,
     "7": table7,
@@ -54,7 +54,7 @@ def reproduce(
     device: str = "cpu",
     progress: Callable[[str, int, int], None] = lambda *_: None,
     notify: Callable[[str], None] = lambda _: None,
-) -> tuple[list[Table], list[str]]:
+) -> tuple[list[PaperTable], list[str]]:
     """Run what is missing; returns the tables, and a sentence on each run that failed.
 
     Finished runs are kept and used again.

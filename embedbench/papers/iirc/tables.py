@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from embedbench.arrays import Floats
-from embedbench.papers.published import published
-from embedbench.papers.table import Table, Value
+from embedbench.papers.published import PaperTable, Value, published
 from embedbench.scores.stats import Stat
 
 from .runs import LEARNERS, VARIANTS, Runs, curve, matrix, score
@@ -21,26 +20,26 @@ JOINTS = ("joint", "incremental-joint")
 SHOWN = [*LEARNERS, "joint"]
 
 
-def table5(runs: Runs) -> list[Table]:
+def table5(runs: Runs) -> list[PaperTable]:
     """Table 5: pw-JS on IIRC-CIFAR after every session, or on files that stand in for it."""
     return _tables(runs, "5")
 
 
-def table6(runs: Runs) -> list[Table]:
+def table6(runs: Runs) -> list[PaperTable]:
     """Table 6: pw-JS on IIRC-ImageNet-lite after every session."""
     return _tables(runs, "6")
 
 
-def table7(runs: Runs) -> list[Table]:
+def table7(runs: Runs) -> list[PaperTable]:
     """Table 7: pw-JS on IIRC-ImageNet-full after every session."""
     return _tables(runs, "7")
 
 
-def _tables(runs: Runs, number: str) -> list[Table]:
+def _tables(runs: Runs, number: str) -> list[PaperTable]:
     return [_table(runs, name) for name, d in runs.data.items() if d.paper.table == number]
 
 
-def _table(runs: Runs, name: str) -> Table:
+def _table(runs: Runs, name: str) -> PaperTable:
     """The published table of a data set, ours beside it."""
     data = runs.data[name]
     paper = {row["task"]: row for row in published("iirc")["tables"][data.paper.table]}
@@ -49,7 +48,7 @@ def _table(runs: Runs, name: str) -> Table:
     columns = [n for n in SHOWN if n in ours or any(n in row["pw_js"] for row in paper.values())]
     title = f"average performance (pw-JS) after each session, {data.label}"
     heads = [VARIANTS[n].label for n in columns]
-    table = Table(_named(data.paper.table, runs, name), title, ("after session",), heads)
+    table = PaperTable(_named(data.paper.table, runs, name), title, ("after session",), heads)
     for t in range(max(last, max(paper)) + 1):
         printed = paper.get(t, {"pw_js": {}, "sd": {}})
         values = {}
@@ -98,17 +97,17 @@ def pooled(runs: Runs, name: str) -> dict[str, Floats]:
 # --- what the paper says ---
 
 
-def statements(runs: Runs) -> list[Table]:
+def statements(runs: Runs) -> list[PaperTable]:
     """The shape of the paper's results: which of its statements hold here."""
     return [_statements(runs, name) for name in runs.data]
 
 
-def _statements(runs: Runs, name: str) -> Table:
+def _statements(runs: Runs, name: str) -> PaperTable:
     data, ours = runs.data[name], pooled(runs, name)
     paper = published("iirc")["tables"][data.paper.table][-1]["pw_js"]
     mine = {n: _final(values) for n, values in ours.items()}
     title = f"What the paper says of the learners: {data.label}"
-    table = Table(f"Statements · {name}", title, ("statement",), ("measured", "holds"))
+    table = PaperTable(f"Statements · {name}", title, ("statement",), ("measured", "holds"))
     told = {
         "joint and incremental joint are on top in the end; the lower one's lead": _on_top(
             paper, mine, stands_in=data.stands_in

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from embedbench.papers.published import PaperTable
 from embedbench.papers.runs import wanted
-from embedbench.papers.table import Table
 from embedbench.runs.cell import Cell
 
 from .data import NAMES, find_data
@@ -22,7 +22,7 @@ Progress = Callable[[str, int, int], None]
 Notify = Callable[[str], None]
 
 
-TABLES: dict[str, tuple[Callable[[Runs], Table], ...]] = {
+TABLES: dict[str, tuple[Callable[[Runs], PaperTable], ...]] = {
     "1": (table1,),
     "2": (table2, table2_sizes),
     "3": (table3,),
@@ -50,7 +50,7 @@ def reproduce(
     device: str = "cpu",
     progress: Progress = lambda *_: None,
     notify: Notify = lambda _: None,
-) -> tuple[list[Table], list[str]]:
+) -> tuple[list[PaperTable], list[str]]:
     """Run what is missing; returns the tables, and a sentence on each run that failed.
 
     Finished runs are kept and used again.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from embedbench.papers.table import Table, Value
+from embedbench.papers.published import PaperTable, Value
 from embedbench.runs.cell import Cell
 from embedbench.scores.record import Record
 from embedbench.scores.stats import Stat
@@ -27,12 +27,12 @@ def s1_cells(runs: Runs, choice: str) -> list[Cell]:
     return runs.cells_on("ewc", "permutation", ["mnist"], items, preset=None)
 
 
-def table_s1(runs: Runs) -> Table:
+def table_s1(runs: Runs) -> PaperTable:
     """Figure S1: mean test accuracy over all permutations learned so far."""
     from embedbench.reports.plots import Curve, curve_plot, glyph
 
     heads = [f"after {n}" for n in SHOWN]
-    table = Table(
+    table = PaperTable(
         "Figure S1", "Figure S1: EWC on permuted MNIST, percent", ("λ",), [*heads, "λ in the end"]
     )
     curves = []

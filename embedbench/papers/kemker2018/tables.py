@@ -8,9 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from embedbench.papers.published import published
+from embedbench.papers.published import PaperTable, Value, published
 from embedbench.papers.runs import metric, over
-from embedbench.papers.table import Table, Value
 from embedbench.scores.record import Record
 from embedbench.scores.stats import Stat
 
@@ -22,12 +21,12 @@ SYMBOLS = {"omega_base": "Ω_base", "omega_new": "Ω_new", "omega_all": "Ω_all"
 NO_PATHNET = "the session id at test would give the class away, so the paper leaves it out"
 
 
-def table1(runs: Runs) -> Table:
+def table1(runs: Runs) -> PaperTable:
     """Table 1: the data sets."""
     columns = ("classes", "features", "train", "test")
     ranges = ("train_per_class", "test_per_class")
     shown = [*columns, *(f"{r.replace('_', ' ')}, {end}" for r in ranges for end in ("min", "max"))]
-    table = Table("1", "Dataset specifications", ("data",), shown)
+    table = PaperTable("1", "Dataset specifications", ("data",), shown)
     misprint = _misprints("1")
     for row in published("kemker2018")["tables"]["1"]:
         data = runs.data.get(row["data"])
@@ -45,9 +44,9 @@ def table1(runs: Runs) -> Table:
     return table
 
 
-def table2(runs: Runs) -> Table:
+def table2(runs: Runs) -> PaperTable:
     """Table 2 without its MB column: Ω of every learner, protocol and data set."""
-    table = Table(
+    table = PaperTable(
         "2", "Ω of every learner and data set", ("protocol", "learner", "data"), [*SYMBOLS.values()]
     )
     misprint = _misprints("2")
@@ -65,10 +64,10 @@ def table2(runs: Runs) -> Table:
     return table
 
 
-def table2_sizes(runs: Runs) -> Table:
+def table2_sizes(runs: Runs) -> PaperTable:
     """Table 2's MB column: as the paper counts (no data needed), and the bytes truly held."""
     paper, held = "MB as the paper counts", "MB held here"
-    table = Table("2 MB", "Model sizes", ("learner", "data"), (paper, held))
+    table = PaperTable("2 MB", "Model sizes", ("learner", "data"), (paper, held))
     misprint = _misprints("2")
     for row in published("kemker2018")["tables"]["2 MB"]:
         name, learner = row["data"], row["learner"]
@@ -114,9 +113,9 @@ def _means(runs: Runs) -> dict[tuple[str, str], tuple[Stat | None, bool]]:
     return means
 
 
-def table3(runs: Runs) -> Table:
+def table3(runs: Runs) -> PaperTable:
     """Table 3: mean Ω_all over the data sets."""
-    table = Table("3", "Mean Ω_all over the data sets", ("learner", "data"), PROTOCOLS)
+    table = PaperTable("3", "Mean Ω_all over the data sets", ("learner", "data"), PROTOCOLS)
     rows = published("kemker2018")["tables"]["3"]
     printed = {(r["learner"], r["protocol"]): r["omega_all"] for r in rows}
     means = _means(runs)
@@ -141,9 +140,9 @@ def _labels(runs: Runs) -> list[str]:
     return [d.label for d in runs.data.values()]
 
 
-def table4(runs: Runs) -> Table:
+def table4(runs: Runs) -> PaperTable:
     """Table 4: minutes on CUB-200."""
-    table = Table(
+    table = PaperTable(
         "4", "Time, minutes (ours: training and evaluation)", ("learner", "data"), PROTOCOLS[:2]
     )
     rows = published("kemker2018")["tables"]["4"]
@@ -158,9 +157,9 @@ def table4(runs: Runs) -> Table:
     return table
 
 
-def table5(runs: Runs) -> Table:
+def table5(runs: Runs) -> PaperTable:
     """Table 5: who does well at what, by rules that give the paper's ticks from its numbers."""
-    table = Table("5", "Summary", ("learner",), tuple(QUESTIONS))
+    table = PaperTable("5", "Summary", ("learner",), tuple(QUESTIONS))
     printed = {
         (r["learner"], r["question"]): r["yes"] for r in published("kemker2018")["tables"]["5"]
     }
@@ -201,9 +200,9 @@ def _misprints(table: str) -> dict[tuple[str | None, str], str]:
     }
 
 
-def table_s6(runs: Runs) -> Table:
+def table_s6(runs: Runs) -> PaperTable:
     """Table S6: the GeppNets' verification on MNIST, accuracy per sample in percent."""
-    table = Table(
+    table = PaperTable(
         "S6", "GeppNet verification (MNIST)", ("test", "learner"), ("base", "new", "overall")
     )
     gaps: dict[str, list[list[float]]] = {}
@@ -239,9 +238,9 @@ def _s6(r: Record) -> dict[str, float]:
     }
 
 
-def table_s8(runs: Runs) -> Table:
+def table_s8(runs: Runs) -> PaperTable:
     """Table S8: multi-modal accuracies, percent, mean per class."""
-    table = Table(
+    table = PaperTable(
         "S8",
         "Multi-modal accuracies",
         ("learner", "first / second"),

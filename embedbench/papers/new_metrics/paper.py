@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from embedbench.papers.data import find_files
+from embedbench.papers.published import PaperTable
 from embedbench.papers.runs import wanted
-from embedbench.papers.table import Table
 
 from .tables import LEARNERS, Runs, figure2, figure3, figure4, table1, table2
 
-EXACT: dict[str, Callable[[], Table]] = {"1": table1, "2": table2, "fig2": figure2}
-CURVES: dict[str, Callable[[Runs], Table]] = {"fig3": figure3, "fig4": figure4}
+EXACT: dict[str, Callable[[], PaperTable]] = {"1": table1, "2": table2, "fig2": figure2}
+CURVES: dict[str, Callable[[Runs], PaperTable]] = {"fig3": figure3, "fig4": figure4}
 
 
 def reproduce(
@@ -27,7 +27,7 @@ def reproduce(
     device: str = "cpu",
     progress: Callable[[str, int, int], None] = lambda *_: None,
     notify: Callable[[str], None] = lambda _: None,
-) -> tuple[list[Table], list[str]]:
+) -> tuple[list[PaperTable], list[str]]:
     """Run what is missing; returns the tables, and a sentence on each run that failed.
 
     Finished runs are kept and used again. The tables of `EXACT` need none.

@@ -20,9 +20,8 @@ from embedbench.arrays import Floats
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.samples import TRAIN
 from embedbench.papers import runs as reproduce_runs
-from embedbench.papers.published import published
+from embedbench.papers.published import PaperTable, Value, published
 from embedbench.papers.runs import Variant
-from embedbench.papers.table import Table, Value
 from embedbench.runs.cell import Cell
 from embedbench.scores.rescaled import beta, gamma, random_tables
 from embedbench.scores.stats import Stat
@@ -112,22 +111,22 @@ def equal_sessions(n_classes: int, asked: int) -> int:
 # --- exact, without runs ---
 
 
-def table1() -> Table:
+def table1() -> PaperTable:
     """Table 1: accuracy of the random classifier after each of five tasks of two classes."""
     accuracy, _ = random_tables(SEEN)
     return _random("1", "Accuracy of a random classifier, percent", "AA", accuracy)
 
 
-def table2() -> Table:
+def table2() -> PaperTable:
     """Table 2: its forgetting."""
     _, forgetting = random_tables(SEEN)
     return _random("2", "Forgetting of a random classifier, percent", "AF", forgetting)
 
 
-def _random(name: str, title: str, mean: str, exact: Sequence[Sequence[Fraction]]) -> Table:
+def _random(name: str, title: str, mean: str, exact: Sequence[Sequence[Fraction]]) -> PaperTable:
     """Printed values beside the exact ones, to the printed digits."""
     columns = [f"T{j}" for j in range(1, 6 if name == "1" else 5)]
-    table = Table(name, title, ("after",), [*columns, mean])
+    table = PaperTable(name, title, ("after",), [*columns, mean])
     rows = {row["after"]: row for row in published("new-metrics")["tables"][name]}
     for after, own in enumerate(exact, start=1):
         if after not in rows:
@@ -149,12 +148,12 @@ def _exact(printed: float, value: float) -> Value:
     return Value(printed, Stat.of([value]), decimals, remark=remark)
 
 
-def figure2() -> Table:
+def figure2() -> PaperTable:
     """Figure 2: γ_k and β_k of 20 and of 100 equal sessions."""
     from embedbench.reports.plots import Curve, curve_plot, glyph
 
     heads = ["γ_1", "γ_K/2", "γ_K", "β_2", "β_K/2", "β_K"]
-    table = Table("Figure 2", "Figure 2: the coefficients γ_k and β_k", ("sessions K",), heads)
+    table = PaperTable("Figure 2", "Figure 2: the coefficients γ_k and β_k", ("sessions K",), heads)
     for sessions in COEFFICIENTS:
         steps = [float(gamma(k, sessions)) for k in range(1, sessions + 1)]
         drops = [math.nan, *(float(beta(k, sessions)) for k in range(2, sessions + 1))]
@@ -173,7 +172,7 @@ def figure2() -> Table:
 # --- the runs ---
 
 
-def figure3(runs: Runs) -> Table:
+def figure3(runs: Runs) -> PaperTable:
     """Figure 3: AA and RAA by session; where RAA stops rising."""
     table = _curves(runs, "3", ("aa", "raa"))
     table.notes += [
@@ -186,7 +185,7 @@ def figure3(runs: Runs) -> Table:
     return table
 
 
-def figure4(runs: Runs) -> Table:
+def figure4(runs: Runs) -> PaperTable:
     """Figure 4: AF and RAF by session."""
     table = _curves(runs, "4", ("af", "raf"))
     table.notes.append(
@@ -195,7 +194,7 @@ def figure4(runs: Runs) -> Table:
     return table
 
 
-def _curves(runs: Runs, number: str, names: tuple[str, str]) -> Table:
+def _curves(runs: Runs, number: str, names: tuple[str, str]) -> PaperTable:
     """Values at the quarters of every stream, and a picture a stream and metric."""
     from embedbench.reports.plots import Curve, curve_plot, glyph
 
@@ -203,7 +202,7 @@ def _curves(runs: Runs, number: str, names: tuple[str, str]) -> Table:
     title = f"Figure {number}: {plain} and {rescaled} by session, percent"
     last = ["near its highest from"] if number == "3" else []
     heads = ("data", "sessions K", "learner", "metric")
-    table = Table(f"Figure {number}", title, heads, [*QUARTERS, *last], across=2)
+    table = PaperTable(f"Figure {number}", title, heads, [*QUARTERS, *last], across=2)
     for name in runs.files:
         for metric, sessions in itertools.product(names, runs.sessions(name)):
             drawn = []
