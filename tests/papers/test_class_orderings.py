@@ -12,7 +12,7 @@ import pytest
 from reproduce_files import blob_file
 
 from embedbench.papers.class_orderings import runs as class_orderings_runs
-from embedbench.papers.class_orderings.paper import reproduce
+from embedbench.papers.class_orderings.paper import PAPER
 from embedbench.papers.class_orderings.runs import LEARNERS, ORDERS, Runs
 from embedbench.papers.class_orderings.tables import (
     AFTER,
@@ -24,6 +24,7 @@ from embedbench.papers.class_orderings.tables import (
     accuracy,
     printed,
 )
+from embedbench.papers.paper import Asked
 from embedbench.papers.published import PaperTable, published
 from embedbench.streams.orders import CONFUSION, make_order
 
@@ -89,10 +90,11 @@ def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("few_steps")
 def test_orders_are_made_once_and_none_is_coarse_without_a_hierarchy(tmp_path: Path) -> None:
-    runs, told = _runs(tmp_path, ["protocol.sessions=3"]), list[str]()
-    runs.make_orders(told.append)
-    assert len(told) == 1
-    assert "no class hierarchy" in told[0]
+    runs, messages = _runs(tmp_path, ["protocol.sessions=3"]), list[str]()
+    runs.notify = messages.append
+    runs.make_orders()
+    assert len(messages) == 1
+    assert "no class hierarchy" in messages[0]
     assert set(runs.orders) == {("toy", kind) for kind in ORDERS if kind != "coarse"}
     made = {p: p.stat().st_mtime_ns for p in (tmp_path / "orders").iterdir()}
     assert len(made) == 6
@@ -131,14 +133,9 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     out = tmp_path / "out"
 
     def made(*names: str) -> dict[str, PaperTable]:
-        tables, failed = reproduce(
-            names,
-            data=[str(file.path)],
-            out=out,
-            seeds=[1],
-            learners=["icarl", "lwf-exemplars"],
-            items=FAST,
-        )
+        learners = ["icarl", "lwf-exemplars"]
+        asked = Asked(out, [1], names, data=[str(file.path)], learners=learners, items=FAST)
+        tables, failed = PAPER.reproduce(asked)
         assert failed == []
         return _by_name(tables)
 

@@ -14,10 +14,11 @@ from reproduce_files import blob_file
 from sklearn.metrics import silhouette_samples
 
 from embedbench.papers.fscil.layers import LABELS, layers
-from embedbench.papers.fscil.paper import COSTLY, planned, reproduce
+from embedbench.papers.fscil.paper import PAPER, planned
 from embedbench.papers.fscil.runs import LOSSES, SWEEPS, VARIANTS, Data, Runs, of_layers
 from embedbench.papers.fscil.tsne import COLUMNS, features, neighbours, shown, silhouette, tsne
 from embedbench.papers.page import save, table_text
+from embedbench.papers.paper import Asked
 from embedbench.papers.published import PaperTable
 from embedbench.reports.collect import collect
 from embedbench.runs.runner import run_stream
@@ -221,7 +222,8 @@ def test_features_are_the_layers_and_what_the_modules_make_of_them(
 
 
 def test_costly_tables_on_a_small_file(path: Path, tmp_path: Path) -> None:
-    tables, failed = reproduce(list(COSTLY), data=[str(path)], out=tmp_path, seeds=[0], items=QUICK)
+    asked = Asked(tmp_path, [0], list(PAPER.costly), data=[str(path)], items=QUICK)
+    tables, failed = PAPER.reproduce(asked)
     assert failed == []
     found = {t.name: t for t in tables}
     assert list(found) == [
@@ -253,14 +255,13 @@ def test_costly_tables_on_a_small_file(path: Path, tmp_path: Path) -> None:
     told = [n for g in groups.values() for n in g.notes if "in the place" in n]
     assert len(groups) == 1 + len(NAMES) == 1 + len(set(told))
     assert all(table_text(t) for t in tables)
-    assert save(tables, "fscil", tmp_path).is_file()
+    assert save(tables, PAPER, tmp_path).is_file()
 
 
 def test_without_layers_the_reason_is_told(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 10, 24)
-    tables, failed = reproduce(
-        list(COSTLY), data=[str(file.path)], out=tmp_path / "out", seeds=[0], items=QUICK
-    )
+    data, names = [str(file.path)], list(PAPER.costly)
+    tables, failed = PAPER.reproduce(Asked(tmp_path / "out", [0], names, data, items=QUICK))
     assert failed == []
     assert all(any("extract --layers" in note for note in t.notes) for t in tables)
     runs = runs_on(file.path, tmp_path)

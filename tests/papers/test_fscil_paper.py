@@ -14,7 +14,7 @@ from reproduce_files import blob_file
 from embedbench.arrays import Floats
 from embedbench.errors import UserError
 from embedbench.papers.fscil.figures import curves, figure2, figure5, figure_a3, over_alpha, sweeps
-from embedbench.papers.fscil.paper import COSTLY, EXACT, MEASURED, planned, reproduce
+from embedbench.papers.fscil.paper import PAPER, planned
 from embedbench.papers.fscil.printed import follows, matrix, row_name, rows_of, table
 from embedbench.papers.fscil.results import further, learners, losses, statements, verdict
 from embedbench.papers.fscil.runs import (
@@ -28,6 +28,7 @@ from embedbench.papers.fscil.runs import (
     shape,
 )
 from embedbench.papers.page import table_text
+from embedbench.papers.paper import Asked
 from embedbench.papers.published import PaperTable, published
 from embedbench.scores.few_shot import CORNER_CASES, aacc, curves_of
 
@@ -375,24 +376,26 @@ def test_figures_of_runs(tmp_path: Path) -> None:
 
 
 def test_exact_tables_need_no_data(tmp_path: Path) -> None:
-    tables, failed = reproduce(["A1", "fig2"], data=["none.h5"], out=tmp_path, seeds=[0])
+    asked = Asked(tmp_path, [0], ["A1", "fig2"], data=["none.h5"])
+    tables, failed = PAPER.reproduce(asked)
     assert [t.name for t in tables] == ["A1", "Figure 2"]
     assert failed == []
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(UserError, match="unknown table 'a9'"):
-        reproduce(["a9"], data=[], out=tmp_path, seeds=[0])
-    assert not set(COSTLY) & {*EXACT, *MEASURED}
+        PAPER.reproduce(Asked(tmp_path, [0], ["a9"]))
+    assert not set(PAPER.costly) & {*PAPER.exact, *PAPER.tables}
 
 
 def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 24, 24)
-    tables, failed = reproduce(
-        list(MEASURED),
+    asked = Asked(
+        tmp_path / "out",
+        [0, 1],
+        list(PAPER.tables),
         data=[str(file.path)],
-        out=tmp_path / "out",
-        seeds=[0, 1],
         learners=["prototype", "ncm"],
     )
+    tables, failed = PAPER.reproduce(asked)
     assert failed == []
     found = {t.name: t for t in tables}
     assert list(found) == ["Learners · toy", "Further · toy", "Statements · toy", "Curves · toy"]

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from reproduce_files import blob_file
 
 from embedbench.errors import UserError
-from embedbench.papers.iirc.paper import TABLES, planned
+from embedbench.papers.iirc.paper import PAPER, planned
 from embedbench.papers.iirc.runs import BUFFERS, LEARNERS, OFFICIAL, VARIANTS, Data, Runs, find_data
 from embedbench.papers.iirc.tables import statements, table5, table6
 from embedbench.papers.page import save, table_text
@@ -108,7 +108,12 @@ def test_cells_of_one_stream_stand_side_by_side(
         ("er", 0, 3), ("lucir", 0, 3), ("joint", 0, 3), ("er", 0, 4),
     ]  # fmt: skip
     assert {v for _, v, *_ in planned(runs, ["buffer"])} == set(BUFFERS)
-    assert {v for _, v, *_ in planned(runs, list(TABLES))} == {*BUFFERS, "er", "lucir", "joint"}
+    assert {v for _, v, *_ in planned(runs, list(PAPER.tables))} == {
+        *BUFFERS,
+        "er",
+        "lucir",
+        "joint",
+    }
 
 
 # --- runs that never were ---
@@ -277,7 +282,7 @@ def test_every_table_and_figure_is_made_and_saved(tmp_path: Path) -> None:
     runs = made_runs("toy", Data(Path("toy.h5")))
     figures = {}
     tables = []
-    for key, make in TABLES.items():
+    for key, make in PAPER.tables.items():
         made = make(runs)
         figures[key] = [title for t in made for title, _ in t.figures]
         tables += made
@@ -291,7 +296,7 @@ def test_every_table_and_figure_is_made_and_saved(tmp_path: Path) -> None:
         # truth and nine learners, after sessions 0, 1 and the last
         "confusion": 3 * (1 + len(LEARNERS)),
     }
-    page = save(tables, "iirc", tmp_path).read_text(encoding="utf-8")
+    page = save(tables, PAPER, tmp_path).read_text(encoding="utf-8")
     for name in NAMES:
         assert f">{name}<" in page
     assert "Figures A.10, A.11" in page
@@ -301,7 +306,7 @@ def test_every_table_and_figure_is_made_and_saved(tmp_path: Path) -> None:
 
 def test_without_runs_nothing_is_drawn() -> None:
     runs = MadeRuns(Path(), [0], data={"toy": Data(Path("toy.h5"))})
-    for make in TABLES.values():
+    for make in PAPER.tables.values():
         for table in make(runs):
             assert table.figures == []
 

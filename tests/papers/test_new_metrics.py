@@ -15,7 +15,7 @@ from reproduce_files import blob_file
 from torch.nn.functional import cross_entropy
 
 from embedbench.models.er import ER
-from embedbench.papers.new_metrics.paper import reproduce
+from embedbench.papers.new_metrics.paper import PAPER
 from embedbench.papers.new_metrics.tables import (
     LEARNERS,
     Runs,
@@ -25,6 +25,7 @@ from embedbench.papers.new_metrics.tables import (
     table1,
     table2,
 )
+from embedbench.papers.paper import Asked
 from embedbench.papers.published import PaperTable, published
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
@@ -134,7 +135,8 @@ def test_er_without_a_memory_is_plain_online_training(seed: int) -> None:
 
 
 def test_the_exact_tables_need_no_data(tmp_path: Path) -> None:
-    tables, failed = reproduce(["1", "fig2"], data=["none.h5"], out=tmp_path, seeds=[0])
+    asked = Asked(tmp_path, [0], ["1", "fig2"], data=["none.h5"])
+    tables, failed = PAPER.reproduce(asked)
     assert [t.name for t in tables] == ["1", "Figure 2"]
     assert failed == []
     assert list(tmp_path.iterdir()) == []
@@ -149,9 +151,8 @@ def _values(table: PaperTable, labels: tuple[str, ...], column: str) -> tuple[fl
 def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 24, 10)
     items = ["er.units=8", "er.memory.total=30", "gdumb.units=8", "gdumb.stop.epochs=1"]
-    tables, failed = reproduce(
-        [], data=[str(file.path)], out=tmp_path / "out", seeds=[0, 1], items=items
-    )
+    asked = Asked(tmp_path / "out", [0, 1], data=[str(file.path)], items=items)
+    tables, failed = PAPER.reproduce(asked)
     assert failed == []
     assert [t.name for t in tables] == ["1", "2", "Figure 2", "Figure 3", "Figure 4"]
     accuracy, forgetting = tables[3:]

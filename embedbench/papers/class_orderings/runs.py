@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -63,7 +63,7 @@ class Runs(runs.Runs):
         """Number of sessions."""
         return self.sessions_asked(PROTOCOL) or SESSIONS
 
-    def make_orders(self, notify: Callable[[str], None] = lambda _: None) -> None:
+    def make_orders(self) -> None:
         """Make the orders of every file, or take those that were made before.
 
         An order file is named for the file's content and the number of sessions. A file without a
@@ -83,7 +83,7 @@ class Runs(runs.Runs):
                     except UserError as e:
                         if kind != "coarse":
                             raise
-                        notify(f"no coarse order: {e}")
+                        self.notify(f"no coarse order: {e}")
                         continue
                     write_order(found, made)
                 self.orders[name, kind] = str(made)

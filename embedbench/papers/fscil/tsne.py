@@ -33,6 +33,7 @@ Features = NDArray[np.float32]
 
 def tsne(runs: Runs) -> list[PaperTable]:
     """Figures 3, left, and A2 in kind."""
+    runs.notify("tsne: one FR a file is trained once more, since runs keep no state")
     return [_tsne(runs, name) for name in runs.data]
 
 
