@@ -1,4 +1,4 @@
-"""The papers that can be reproduced: one a folder, found by its `paper.py`.
+"""The papers that can be reproduced: every folder here with a `paper.py`.
 
 Names are read from the source text, since importing a paper takes seconds (torch).
 """

@@ -26,13 +26,13 @@ class Asked:
     names : sequence of str
         Tables and figures; empty: all but the costly ones.
     data : sequence of str
-        Embedding files, as the paper's own `find_data` takes them; empty: shipped ones.
+        Embedding files, as `data.py` or the paper's `find_data` reads them; empty: shipped ones.
     out : Path
         Directory of the files made, the runs and the tables.
     seeds : sequence of int
         One run each.
     learners : sequence of str
-        Learners to run, empty: all. Of others, finished runs are shown.
+        Learners to run, empty: all. Of others, finished runs are used.
     items : sequence of str
         Further settings, as `embedbench run --set` takes them.
     jobs : int
@@ -57,7 +57,7 @@ class Asked:
     notify: Notify = lambda _: None
 
     def runs(self, kind: Callable[..., RunsT], **data: Any) -> RunsT:
-        """Return the paper's own kind of `Runs`, on the data given by name."""
+        """Return the runs as asked for, of a paper's kind and on its data."""
         return kind(
             self.out,
             self.seeds,

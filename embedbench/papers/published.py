@@ -36,13 +36,20 @@ class Value:
 
     Parameters
     ----------
-    published : as printed; None where the paper has none
-    ours : over the seeds; None where nothing was run
-    decimals : shown of both
-    stands_in : measured on other data than the paper's, so no difference is formed
-    remark : a misprint, a reason why there is no value
-    words : published and ours where they are words
-    sd : standard deviation printed beside the published value
+    published : float or None
+        As printed; None where the paper has none.
+    ours : Stat or None
+        Over the seeds; None where nothing was run.
+    decimals : int
+        Digits printed of both after the point.
+    stands_in : bool
+        Measured on other data than the paper's, so no difference is formed.
+    remark : str
+        A misprint, or the reason why there is no value.
+    words : tuple of str or None
+        Published and ours, where they are words.
+    sd : float or None
+        Standard deviation printed beside the published value.
     """
 
     published: float | None = None
@@ -68,10 +75,10 @@ class Value:
         if self.ours is not None and not math.isnan(self.ours.half):
             ours += f" ±{self.ours.half:.{self.decimals}f}"
         gap = self.difference
-        told = "" if gap is None or math.isnan(gap) else self._signed(gap)
+        difference = "" if gap is None or math.isnan(gap) else self._signed(gap)
         printed = "–" if self.published is None else self._text(self.published)
         printed += "" if self.sd is None else f" ({self._text(self.sd)})"
-        return printed + (" *" if self.remark else ""), ours, told
+        return printed + (" *" if self.remark else ""), ours, difference
 
     def _signed(self, value: float) -> str:
         text = self._text(value)
@@ -87,15 +94,24 @@ class PaperTable:
 
     Parameters
     ----------
-    name : "2", "S6", …
-    title : what it shows, in the paper's words
-    heads : names of the label columns
-    columns : names of the value columns
-    rows : labels and values of each row; a value that a row lacks is left blank
-    notes : what the reader must know
-    figures : title and SVG
-    across : figures side by side; 0: as many as there is room for
-    named : label columns that remarks call a row by; None: all
+    name : str
+        "2", "S6", …
+    title : str
+        What it shows, in the paper's words.
+    heads : sequence of str
+        Names of the label columns.
+    columns : sequence of str
+        Names of the value columns.
+    rows : list
+        Labels and values of each row. A value that a row lacks is left blank.
+    notes : list of str
+        What the reader must know.
+    figures : list of tuple
+        Title and SVG of each.
+    across : int
+        Figures side by side; 0: as many as there is room for.
+    named : int or None
+        Number of label columns that name a row in remarks; None: all.
     """
 
     name: str

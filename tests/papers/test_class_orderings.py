@@ -70,11 +70,11 @@ def test_the_averages_of_the_papers_text_follow_from_its_table() -> None:
 
 
 def test_the_papers_numbers_bear_out_its_statement_on_first_sessions() -> None:
-    found = printed("after 2")
+    result = printed("after 2")
     for learner in IN_TABLE:
-        own = {kind: found[learner, kind] for kind in ORDERS}
-        assert max(own, key=lambda k: own[k]) == EASY
-        assert min(own, key=lambda k: own[k]) == HARD
+        of_learner = {kind: result[learner, kind] for kind in ORDERS}
+        assert max(of_learner, key=lambda k: of_learner[k]) == EASY
+        assert min(of_learner, key=lambda k: of_learner[k]) == HARD
 
 
 def _runs(place: Path, items: list[str]) -> Runs:
@@ -99,11 +99,11 @@ def test_orders_are_made_once_and_none_is_coarse_without_a_hierarchy(tmp_path: P
     made = {p: p.stat().st_mtime_ns for p in (tmp_path / "orders").iterdir()}
     assert len(made) == 6
     for kind in CONFUSION:
-        found = runs.order("toy", kind)
-        assert found is not None
-        assert found["kind"] == kind
-        assert found["sizes"] == [2, 2, 2]
-        assert sorted(found["order"]) == [f"c{i}" for i in range(6)]
+        result = runs.order("toy", kind)
+        assert result is not None
+        assert result["kind"] == kind
+        assert result["sizes"] == [2, 2, 2]
+        assert sorted(result["order"]) == [f"c{i}" for i in range(6)]
     runs.make_orders()
     assert {p: p.stat().st_mtime_ns for p in made} == made
 
@@ -184,14 +184,14 @@ def _check_rankings(table: PaperTable, first: PaperTable) -> None:
     paper = {
         label: v["τ against Random"].published for (label,), v in table.rows if label != "Random"
     }
-    found = printed(LAST)
+    result = printed(LAST)
     for kind, label in ORDERS.items():
         if kind == "random":
             continue
         pairs = list(itertools.combinations(IN_TABLE, 2))
         agree = [
-            np.sign(found[a, "random"] - found[b, "random"])
-            * np.sign(found[a, kind] - found[b, kind])
+            np.sign(result[a, "random"] - result[b, "random"])
+            * np.sign(result[a, kind] - result[b, kind])
             for a, b in pairs
         ]
         assert paper[label] == pytest.approx(sum(agree) / len(pairs))  # no ties in these columns
@@ -211,13 +211,13 @@ def test_tau_between_seeds_by_hand(tmp_path: Path) -> None:
             {"seed": seed, "pooled": [0.5, value]} for seed, value in enumerate(last)
         ]
     # of the three pairs of seeds: 1/3, -1, -1/3
-    found = _between_seeds(runs, "toy", "random")
-    assert found is not None
-    assert found.mean == pytest.approx(-1 / 3)
+    result = _between_seeds(runs, "toy", "random")
+    assert result is not None
+    assert result.mean == pytest.approx(-1 / 3)
     runs._read["toy", "random", "bic"] = []
-    found = _between_seeds(runs, "toy", "random")  # of two learners: 1, -1, -1
-    assert found is not None
-    assert found.mean == pytest.approx(-1 / 3)
+    result = _between_seeds(runs, "toy", "random")  # of two learners: 1, -1, -1
+    assert result is not None
+    assert result.mean == pytest.approx(-1 / 3)
     runs._read["toy", "random", "icarl"] = []
     assert _between_seeds(runs, "toy", "random") is None
 

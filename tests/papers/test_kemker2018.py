@@ -117,10 +117,10 @@ def test_a_file_is_held_to_the_data_set_that_it_is_called(
         find_data(["cub"], tmp_path)
     with pytest.raises(UserError, match="Did you mean 'audioset'"):
         find_data(["audiosett=birds.h5"], tmp_path)
-    found = find_data(["cub-stand-in=birds.h5"], tmp_path)
-    assert list(found) == ["cub"]
-    assert found["cub"].label == "birds for CUB-200"
-    assert found["cub"].size == Size(6, 4, 8)
+    result = find_data(["cub-stand-in=birds.h5"], tmp_path)
+    assert list(result) == ["cub"]
+    assert result["cub"].label == "birds for CUB-200"
+    assert result["cub"].size == Size(6, 4, 8)
 
 
 def test_a_value_that_stands_in_has_no_difference() -> None:

@@ -56,12 +56,12 @@ PAPER = Paper(
 
 @pytest.mark.parametrize("name", ALIASES)
 def test_every_paper_is_found_by_name_and_alias(name: str) -> None:
-    found = paper(name)
-    assert (found.name, found.aliases) == (name, ALIASES[name])
-    assert all(paper(alias) is found for alias in found.aliases)
-    assert published(found.stem)["paper"] == found.citation
-    assert published(found.stem)["tables"]
-    assert [*found.exact, *found.tables, *found.costly]
+    chosen = paper(name)
+    assert (chosen.name, chosen.aliases) == (name, ALIASES[name])
+    assert all(paper(alias) is chosen for alias in chosen.aliases)
+    assert published(chosen.stem)["paper"] == chosen.citation
+    assert published(chosen.stem)["tables"]
+    assert [*chosen.exact, *chosen.tables, *chosen.costly]
 
 
 def test_a_paper_is_named_for_its_first_author_and_year() -> None:

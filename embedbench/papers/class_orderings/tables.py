@@ -1,8 +1,8 @@
 """Masana et al. (2020) again: Table 1, and what the paper says about first sessions and rankings.
 
 **Departs**: the paper trains a network on CIFAR-100's images; ours are embeddings of other data,
-with each learner's own settings for them. Its Random is drawn anew for each run here, as the
-spread of its runs suggests. Accuracy is the mean over the classes seen, which is the accuracy per
+with settings chosen for them. Random is drawn anew for each run here, as the spread of the paper's
+runs suggests. Accuracy is the mean over the classes seen, which is the accuracy per
 sample where classes are equally large, as in CIFAR-100.
 """
 
@@ -58,8 +58,8 @@ def printed(head: str) -> Means:
 def means(runs: Runs, name: str, head: str) -> Means:
     """Our means of a column."""
     pairs = itertools.product(LEARNERS, ORDERS)
-    found = {(learner, k): ours(runs, name, k, learner, head) for learner, k in pairs}
-    return {key: stat.mean for key, stat in found.items() if stat is not None}
+    stats = {(learner, k): ours(runs, name, k, learner, head) for learner, k in pairs}
+    return {key: stat.mean for key, stat in stats.items() if stat is not None}
 
 
 def table1(runs: Runs) -> list[PaperTable]:
@@ -195,8 +195,8 @@ def _on(of: Mapping[tuple[str, str], float], kind: str) -> dict[str, float]:
 
 def _ranking(of: Means, kind: str) -> str:
     """Learners from the best to the worst."""
-    found = _on(of, kind)
-    ranked = sorted(found, key=lambda learner: -found[learner])
+    accuracies = _on(of, kind)
+    ranked = sorted(accuracies, key=lambda learner: -accuracies[learner])
     return " > ".join(LEARNERS[learner].label for learner in ranked) or "–"
 
 

@@ -21,9 +21,9 @@ AXIS = f"{STEPS} α"
 NOTE = "by α: means over the sessions, at α = 0 over those with novel classes"
 
 
-def over_alpha(found: Floats, ratio: float) -> Floats:
+def over_alpha(R: Floats, ratio: float) -> Floats:
     """(13,) mean over the sessions of gAcc_i(α), α = 0, 1/12, … 1, where it is defined."""
-    mean: Floats = np.nanmean(gacc(found, ratio, np.arange(STEPS + 1) / STEPS), axis=1)
+    mean: Floats = np.nanmean(gacc(R, ratio, np.arange(STEPS + 1) / STEPS), axis=1)
     return mean
 
 
@@ -51,8 +51,8 @@ def figure_a3() -> PaperTable:
 
 def _printed(number: str, names: Iterable[str] = ()) -> dict[str, Floats]:
     """Accuracies behind the rows of Table A6 or A7; of some, or of all."""
-    found = {row_name(r): behind(number, r) for r in rows_of(number)}
-    return {n: m for n in names or found if (m := found[n]) is not None}
+    known = {row_name(r): behind(number, r) for r in rows_of(number)}
+    return {n: m for n in names or known if (m := known[n]) is not None}
 
 
 def _figure(name: str, what: str, cases: Mapping[str, Floats]) -> PaperTable:
@@ -64,20 +64,20 @@ def _figure(name: str, what: str, cases: Mapping[str, Floats]) -> PaperTable:
         name, f"{name}: gAcc by α and by session, {what}, percent", ("method",), columns
     )
     by_alpha, by_session = [], []
-    for style, (label, found) in enumerate(cases.items()):
-        along, areas = over_alpha(found, RATIO), gacc_area(found, RATIO)
+    for style, (label, R) in enumerate(cases.items()):
+        along, areas = over_alpha(R, RATIO), gacc_area(R, RATIO)
         numbers = [*(along[at] for at in POINTS.values()), areas.mean()]
         stats = [Stat.of([100 * v]) for v in numbers]
         values = {c: Value(None, s, 2) for c, s in zip(columns, stats, strict=True)}
         table.rows.append(((f"{glyph(style)} {label}",), values))
         by_alpha.append(Curve(along[None], style))
         by_session.append(Curve(areas[None], style))
-    for drawn, told, axis, first in (
+    for drawn, caption, axis, first in (
         (by_alpha, "mean gAcc by α", AXIS, 0),
         (by_session, "gAcc by session", "after session i", 1),
     ):
-        picture = curve_plot(drawn, float("nan"), first, f"{what}: {told}", axis=axis)
-        table.figures.append((told, picture))
+        picture = curve_plot(drawn, float("nan"), first, f"{what}: {caption}", axis=axis)
+        table.figures.append((caption, picture))
     table.notes.append(f"from the accuracies behind Tables 1, 3 and A1 to A7; {NOTE}")
     return table
 
@@ -101,8 +101,8 @@ def _curves(runs: Runs, name: str) -> PaperTable:
         "gAcc by session": (curve("gacc"), "after session i", 1),
         "accuracy on novel classes by session": (_after_base, "after session i", 2),
     }
-    for told, (read, axis, first) in parts.items():
-        table.figures += _pictures(runs, name, tuple(LEARNERS), told, read, axis, first)
+    for caption, (read, axis, first) in parts.items():
+        table.figures += _pictures(runs, name, tuple(LEARNERS), caption, read, axis, first)
     table.figures += by_alpha(runs, name, tuple(LEARNERS))
     run = [(i, v) for i, (n, v) in enumerate(LEARNERS.items()) if runs.of(name, n)]
     table.notes += [", ".join(f"{glyph(i)} {v.label}" for i, v in run), NOTE]
@@ -123,7 +123,7 @@ def _pictures(
     runs: Runs,
     name: str,
     variants: Sequence[str],
-    told: str,
+    caption: str,
     read: Callable[[Record], Floats],
     axis: str,
     first: int,
@@ -132,12 +132,12 @@ def _pictures(
     from embedbench.reports.plots import Curve, curve_plot
 
     drawn = [
-        Curve(found, style)
+        Curve(values, style)
         for style, n in enumerate(variants)
-        if (found := runs.curve(name, n, read)) is not None
+        if (values := runs.curve(name, n, read)) is not None
     ]
-    label = f"{runs.data[name].label}: {told}"
-    return [(told, curve_plot(drawn, float("nan"), first, label, axis=axis))] if drawn else []
+    label = f"{runs.data[name].label}: {caption}"
+    return [(caption, curve_plot(drawn, float("nan"), first, label, axis=axis))] if drawn else []
 
 
 def _along(record: Record) -> Floats:
@@ -160,9 +160,9 @@ def _sweeps(runs: Runs, name: str) -> PaperTable:
     )
     for beta in BETAS:
         for weight in SWEPT:
-            found = measured(runs, name, f"fr-{beta}-{weight:g}", ("aacc", "gacc"))
-            if found is not None:
-                values = dict(zip(table.columns, found, strict=True))
+            numbers = measured(runs, name, f"fr-{beta}-{weight:g}", ("aacc", "gacc"))
+            if numbers is not None:
+                values = dict(zip(table.columns, numbers, strict=True))
                 table.rows.append(((beta, f"{weight:g}"), values))
         table.figures += _swept(runs, name, beta)
     table.notes += [f"{glyph(0)} aAcc, {glyph(1)} gAcc"] if table.figures else []
@@ -180,8 +180,8 @@ def _swept(runs: Runs, name: str, beta: str) -> list[tuple[str, str]]:
 
     drawn = []
     for style, what in enumerate(("aacc", "gacc")):
-        found = [runs.numbers(name, f"fr-{beta}-{weight:g}", what) for weight in SWEPT]
-        each = [f for f in found if f is not None]
+        by_weight = [runs.numbers(name, f"fr-{beta}-{weight:g}", what) for weight in SWEPT]
+        each = [f for f in by_weight if f is not None]
         if len(each) < len(SWEPT) or len({len(f) for f in each}) > 1:
             return []
         drawn.append(Curve(np.stack(each, axis=1), style))
@@ -194,7 +194,7 @@ def _swept(runs: Runs, name: str, beta: str) -> list[tuple[str, str]]:
 def measured(
     runs: Runs, name: str, variant: str, what: Sequence[str], decimals: int = 2
 ) -> list[Value] | None:
-    """Numbers of `generalised.summary` in percent, over the seeds; None without runs."""
-    found = [runs.numbers(name, variant, w) for w in what]
-    values = [Value(None, Stat.of(100 * f), decimals) for f in found if f is not None]
+    """Numbers of `few_shot.summary` in percent, over the seeds; None without runs."""
+    numbers = [runs.numbers(name, variant, w) for w in what]
+    values = [Value(None, Stat.of(100 * f), decimals) for f in numbers if f is not None]
     return values if len(values) == len(what) else None

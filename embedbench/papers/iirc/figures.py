@@ -68,7 +68,9 @@ def depth(runs: Runs) -> list[PaperTable]:
     """pw-JS if only the classes of one depth counted; the paper's hierarchies have two."""
     tables = []
     for name in runs.data:
-        records = (r for n in LEARNERS for own in runs.of(name, n) for r in own)
+        records = (
+            r for n in LEARNERS for of_configuration in runs.of(name, n) for r in of_configuration
+        )
         keys = [k for k in next(records, {"curves": {}})["curves"] if k.startswith("depth_")]
         parts = {f"pw-JS, depth {key.split('_')[1]}": curve(key) for key in keys}
         title = "performance by depth in the hierarchy, 0 the top"
@@ -83,7 +85,7 @@ def labels(runs: Runs) -> list[PaperTable]:
     tables = []
     for name in runs.data:
         each = (runs.curve(name, n, curve("labels_true")) for n in LEARNERS)
-        true = next((found for found in each if found is not None), None)
+        true = next((values for values in each if values is not None), None)
         extra = [] if true is None else [Curve(true.mean(axis=0, keepdims=True), None)]
         parts = {"labels given to a sample": curve("labels_predicted")}
         title = "number of labels given by session"
@@ -115,18 +117,18 @@ def _figure(
     table = PaperTable(f"{number} · {name}", f"{number}: {title}, {data.label}", (), ())
     for what, read in parts.items():
         drawn = [
-            Curve(found, style)
+            Curve(values, style)
             for style, learner in enumerate(LEARNERS)
-            if (found := runs.curve(name, learner, read)) is not None
+            if (values := runs.curve(name, learner, read)) is not None
         ]
         if drawn:
-            told = f"{data.label}: {what}"
+            caption = f"{data.label}: {what}"
             once = runs.curve(name, "joint", read) if joint else None
             ideal = float("nan") if once is None else float(once[:, -1].mean())
             picture = curve_plot(
-                [*extra, *drawn], ideal, 0, told, tight=True, unit=unit, deviations=True
+                [*extra, *drawn], ideal, 0, caption, tight=True, unit=unit, deviations=True
             )
-            table.figures.append((told, picture))
+            table.figures.append((caption, picture))
     table.across = 3 if len(table.figures) == 3 else 2
     bands = f"{_BANDS}; dashed: joint, all classes at once" if joint else _BANDS
     table.notes += [_key([VARIANTS[n].label for n in LEARNERS]), bands]
@@ -188,14 +190,14 @@ def confusions(runs: Runs) -> list[PaperTable]:
         table = PaperTable(f"{numbers} · {name}", title, (), (), across=2)
         truth = False
         for learner in LEARNERS:
-            found = runs.answers(name, learner)
-            if found is None:
+            answers = runs.answers(name, learner)
+            if answers is None:
                 continue
             if not truth:
-                table.figures += _confusions(*found, f"{name}, true labels", truth=True)
+                table.figures += _confusions(*answers, f"{name}, true labels", truth=True)
                 truth = True
-            told = f"{name}, {VARIANTS[learner].label}"
-            table.figures += _confusions(*found, told, truth=False)
+            caption = f"{name}, {VARIANTS[learner].label}"
+            table.figures += _confusions(*answers, caption, truth=False)
         table.notes.append(
             "share of the samples of a row's class that were given a column's label, from dark "
             "(0) to bright (1); a sample has a row for each of its labels. Classes by "
@@ -207,7 +209,7 @@ def confusions(runs: Runs) -> list[PaperTable]:
 
 
 def _confusions(
-    p: LabelSets, names: Sequence[str], told: str, *, truth: bool
+    p: LabelSets, names: Sequence[str], caption: str, *, truth: bool
 ) -> list[tuple[str, str]]:
     """A picture after each of the paper's sessions, and after the last."""
     from embedbench.reports.plots import named_map
@@ -216,20 +218,22 @@ def _confusions(
     ends = {int(s): m for m, s in enumerate(p.session)}  # the last moment of each session
     pictures = []
     for session in sorted({*CONFUSED_AFTER, max(ends)} & set(ends)):
-        shown = shown_classes(int(p.seen[ends[session]].sum()))
-        found = confusion(p, ends[session], truth=truth)[np.ix_(shown, shown)]
-        title = f"{told}, after session {session}"
-        own = [names[c] for c in order[shown]]
-        pictures.append((title, named_map(found, own, title, ("true label", "label given"))))
+        chosen = chosen_classes(int(p.seen[ends[session]].sum()))
+        shares = confusion(p, ends[session], truth=truth)[np.ix_(chosen, chosen)]
+        title = f"{caption}, after session {session}"
+        class_names = [names[c] for c in order[chosen]]
+        pictures.append(
+            (title, named_map(shares, class_names, title, ("true label", "label given")))
+        )
     return pictures
 
 
-def shown_classes(seen: int) -> Ints:
+def chosen_classes(seen: int) -> Ints:
     """Places, in order of introduction, of the classes that a confusion matrix shows.
 
-    >>> shown_classes(4)
+    >>> chosen_classes(4)
     array([0, 1, 2, 3])
-    >>> len(shown_classes(60)), shown_classes(60)[-6:]
+    >>> len(chosen_classes(60)), chosen_classes(60)[-6:]
     (25, array([54, 55, 56, 57, 58, 59]))
     """
     if seen <= FIRST + MIDDLE + LAST:
@@ -253,16 +257,16 @@ def buffers(runs: Runs) -> list[PaperTable]:
         table = PaperTable(f"{numbers} · {name}", title, ("learner",), heads, across=2)
         drawn = []
         for style, variant in enumerate(BUFFERS):
-            found = runs.curve(name, variant, score("pw_js"))
-            if found is not None:
-                drawn.append(Curve(found, style))
-                stats = (Stat.of(found[:, -1]), Stat.of(found.mean(axis=1)))
+            curves = runs.curve(name, variant, score("pw_js"))
+            if curves is not None:
+                drawn.append(Curve(curves, style))
+                stats = (Stat.of(curves[:, -1]), Stat.of(curves.mean(axis=1)))
                 values = {h: Value(None, s, 2) for h, s in zip(table.columns, stats, strict=True)}
                 table.rows.append(((VARIANTS[variant].label,), values))
         if drawn:
-            told = f"{data.label}: pw-JS of ER by exemplars a class"
-            picture = curve_plot(drawn, float("nan"), 0, told, tight=True, deviations=True)
-            table.figures.append((told, picture))
+            caption = f"{data.label}: pw-JS of ER by exemplars a class"
+            picture = curve_plot(drawn, float("nan"), 0, caption, tight=True, deviations=True)
+            table.figures.append((caption, picture))
         table.notes += [_key([VARIANTS[n].label for n in BUFFERS]), _BANDS]
         tables.append(table)
     return tables

@@ -28,8 +28,8 @@ def table_s9(runs: Runs) -> PaperTable:
             "percent": Value(row["percent"], None, 1),
         }
         if data:
-            found, _ = redundancy(EmbeddingFile.open(data.file))
-            kept, share = Stat.of([found["kept"]]), Stat.of([100 * found["share"]])
+            result, _ = redundancy(EmbeddingFile.open(data.file))
+            kept, share = Stat.of([result["kept"]]), Stat.of([100 * result["share"]])
             values = {
                 "features": Value(row["kept"], kept, 0, data.stands_in),
                 "percent": Value(row["percent"], share, 1, data.stands_in),

@@ -18,7 +18,7 @@ CHOICES = {
     "λ by the session's validation data": (),
     "λ by all sessions' validation data": ("ewc.past_validation=true",),
 }
-SHOWN = (2, 5, 10)  # sessions learned
+AFTER = (2, 5, 10)  # sessions learned
 
 
 def s1_cells(runs: Runs, choice: str) -> list[Cell]:
@@ -31,7 +31,7 @@ def table_s1(runs: Runs) -> PaperTable:
     """Figure S1: mean test accuracy over all permutations learned so far."""
     from embedbench.reports.plots import Curve, curve_plot, glyph
 
-    heads = [f"after {n}" for n in SHOWN]
+    heads = [f"after {n}" for n in AFTER]
     table = PaperTable(
         "Figure S1", "Figure S1: EWC on permuted MNIST, percent", ("λ",), [*heads, "λ in the end"]
     )
@@ -43,7 +43,7 @@ def table_s1(runs: Runs) -> PaperTable:
             pooled = np.array([r["by_score"]["accuracy"]["pooled"] for r in records])  # (n, T)
             values = {
                 head: Value(None, Stat.of(100 * pooled[:, n - 1]), 1)
-                for head, n in zip(heads, SHOWN, strict=True)
+                for head, n in zip(heads, AFTER, strict=True)
             }
             values["λ in the end"] = Value(None, Stat.of(_last_lam(r) for r in records), 0)
             curves.append(Curve(pooled, style))

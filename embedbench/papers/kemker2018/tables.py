@@ -25,8 +25,8 @@ def table1(runs: Runs) -> PaperTable:
     """Table 1: the data sets."""
     columns = ("classes", "features", "train", "test")
     ranges = ("train_per_class", "test_per_class")
-    shown = [*columns, *(f"{r.replace('_', ' ')}, {end}" for r in ranges for end in ("min", "max"))]
-    table = PaperTable("1", "Dataset specifications", ("data",), shown)
+    heads = [*columns, *(f"{r.replace('_', ' ')}, {end}" for r in ranges for end in ("min", "max"))]
+    table = PaperTable("1", "Dataset specifications", ("data",), heads)
     misprint = _misprints("1")
     for row in published("kemker2018")["tables"]["1"]:
         data = runs.data.get(row["data"])
@@ -35,7 +35,7 @@ def table1(runs: Runs) -> PaperTable:
         mine = [n for c in (*columns, *ranges) for n in ours.get(c, [])]
         values = {
             head: Value(n, Stat.of([mine[i]]) if mine else None, 0, bool(data and data.stands_in))
-            for i, (head, n) in enumerate(zip(shown, numbers, strict=True))
+            for i, (head, n) in enumerate(zip(heads, numbers, strict=True))
         }
         reason = misprint.get((None, f"{row['data']} train"))
         if reason:
@@ -104,11 +104,11 @@ def _means(runs: Runs) -> dict[tuple[str, str], tuple[Stat | None, bool]]:
             runs.stat((learner, protocol, modalities(n, protocol)), metric("omega_all"))
             for n in names
         ]
-        found = [s for s in stats if s is not None]
-        complete = found and len(found) == sum(n in runs.data for n in names)
-        each = zip(*(s.values for s in found), strict=False)  # seed by seed
+        known = [s for s in stats if s is not None]
+        complete = known and len(known) == sum(n in runs.data for n in names)
+        each = zip(*(s.values for s in known), strict=False)  # seed by seed
         stat = Stat.of(float(np.mean(v)) for v in each) if complete else None
-        real = len(found) == len(names) and not runs.stands_in(names)
+        real = len(known) == len(names) and not runs.stands_in(names)
         means[learner, protocol] = (stat, real)
     return means
 
@@ -221,8 +221,8 @@ def table_s6(runs: Runs) -> PaperTable:
     table.notes.append(
         "GeppNet's constants were fitted to this table, so agreement here confirms nothing"
     )
-    for name, found in gaps.items():
-        base, new, overall = np.mean(found, axis=0)
+    for name, of_learner in gaps.items():
+        base, new, overall = np.mean(of_learner, axis=0)
         table.notes.append(
             f"{name}: mean absolute gap {base:.1f} (base), {new:.1f} (new), {overall:.1f} (overall)"
         )
