@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from embedbench.papers import catalogue
+
 from .options import Device, Json, Quiet, chosen_device, note, show
+
+if TYPE_CHECKING:
+    from embedbench.papers.paper import Paper
+    from embedbench.papers.published import PaperTable
+
+NAMES = ", ".join(" or ".join(names) for names in catalogue.names().values() if names)
 
 
 def reproduce(
-    paper: Annotated[
-        str, typer.Argument(help="class-orderings, fscil, iirc, kemker2018 or new-metrics.")
-    ],
+    paper: Annotated[str, typer.Argument(help=f"{NAMES}.")],
     tables: Annotated[
         list[str] | None, typer.Option("--table", help="1, 2, fig3, s6, …; default: all.")
     ] = None,
@@ -22,8 +28,8 @@ def reproduce(
         typer.Option(
             "--data",
             "--dataset",
-            help="FILE; for kemker2018 mnist=FILE, cub-stand-in=FILE, …; for iirc cifar=FILE, …; "
-            "for fscil cifar100=FILE, …",
+            help="FILE; for kemker2018 mnist=FILE, cub-stand-in=FILE, …; for abdelsalam2021 "
+            "cifar=FILE, …; for tang2024 cifar100=FILE, …",
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Directory; default: reproduce/PAPER.")] = None,
@@ -36,21 +42,21 @@ def reproduce(
     quiet: Quiet = False,
 ) -> None:
     """Run a paper's experiments again, its tables beside ours."""
+    chosen = catalogue.paper(paper)  # a wrong name is refused before torch is imported
+
     from embedbench.machine import cores
-    from embedbench.papers.catalogue import reproducer
-    from embedbench.papers.page import save, table_text
+    from embedbench.papers.paper import Asked
     from embedbench.runs.settings import parse_seeds
 
     from .progress import bar
 
-    run_again = reproducer(paper)
-    place = out or Path("reproduce") / paper
+    place = out or Path("reproduce") / chosen.stem
     with bar("runs", quiet) as advance:
-        found, failed = run_again(
-            tables or [],
-            data=data or [],
+        asked = Asked(
             out=place,
             seeds=parse_seeds(seeds),
+            names=tables or [],
+            data=data or [],
             learners=learner.split(",") if learner else [],
             items=settings or [],
             jobs=jobs or cores(),
@@ -58,8 +64,18 @@ def reproduce(
             progress=advance,
             notify=lambda sentence: None if quiet else note(sentence),
         )
-    page = save(found, paper, place)
-    show([t.to_json() for t in found], lambda _: "\n\n".join(map(table_text, found)), as_json)
+        made, failed = chosen.reproduce(asked)
+    _present(made, failed, chosen, place, as_json)
+
+
+def _present(
+    tables: list[PaperTable], failed: list[str], paper: Paper[Any], out: Path, as_json: bool
+) -> None:
+    """Save and print the tables; end with code 1 where a run failed."""
+    from embedbench.papers.page import save, table_text
+
+    page = save(tables, paper, out)
+    show([t.to_json() for t in tables], lambda _: "\n\n".join(map(table_text, tables)), as_json)
     note(f"wrote {page} and {page.with_suffix('.json')}")
     for sentence in failed:
         note(f"failed: {sentence}")

@@ -1,28 +1,66 @@
-"""The papers that can be reproduced."""
+"""The papers that can be reproduced: every folder here with a `paper.py`.
+
+Names are read from the source text, since importing a paper takes seconds (torch).
+"""
 
 from __future__ import annotations
 
+import ast
 import importlib
-from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from embedbench.errors import unknown
+from embedbench.errors import UserError, unknown
 
-from .table import Table
+if TYPE_CHECKING:
+    from .paper import Paper
 
-# The papers that can be reproduced, and the module whose `reproduce` does it.
-PAPERS = {
-    "class-orderings": "embedbench.papers.class_orderings.paper",
-    "fscil": "embedbench.papers.fscil.paper",
-    "iirc": "embedbench.papers.iirc.paper",
-    "kemker2018": "embedbench.papers.kemker2018.paper",
-    "new-metrics": "embedbench.papers.new_metrics.paper",
-}
-Reproduce = Callable[..., tuple[list[Table], list[str]]]
+PACKAGE = "embedbench.papers"
 
 
-def reproducer(paper: str) -> Reproduce:
-    """What runs a paper's experiments: `reproduce` of its module."""
-    if paper not in PAPERS:
-        raise unknown("paper", paper, PAPERS)
-    found: Reproduce = importlib.import_module(PAPERS[paper]).reproduce
-    return found
+def folders() -> dict[str, Path]:
+    """Return the `paper.py` of every folder, by the folder's name."""
+    places = importlib.import_module(PACKAGE).__path__
+    paths = (path for place in places for path in Path(place).glob("*/paper.py"))
+    return {path.parent.name: path for path in sorted(paths)}
+
+
+def names() -> dict[str, tuple[str, ...]]:
+    """Return the name of every paper and then its aliases, by folder; none where it has no paper.
+
+    >>> names()["fscil"]
+    ('tang2024', 'fscil')
+    """
+    return {folder: _names(path) for folder, path in folders().items()}
+
+
+def paper(name: str) -> Paper[Any]:
+    """Return the paper with this name or alias.
+
+    Raises
+    ------
+    UserError
+        No paper has the name, or the folder of that name has no paper.
+    """
+    known = names()
+    for folder, of_folder in known.items():
+        if name in of_folder:
+            result: Paper[Any] = importlib.import_module(f"{PACKAGE}.{folder}.paper").PAPER
+            return result
+    if (path := folders().get(name.replace("-", "_"))) is not None:
+        raise UserError(f'{path} must hold PAPER = Paper(name="…", …), with the name written out')
+    raise unknown("paper", name, [n for of_folder in known.values() for n in of_folder])
+
+
+def _names(path: Path) -> tuple[str, ...]:
+    """Name and aliases of the `PAPER` in a file."""
+    try:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            match node:
+                case ast.Assign(targets=[ast.Name("PAPER")], value=ast.Call(keywords=keywords)):
+                    given = {k.arg: ast.unparse(k.value) for k in keywords}
+                    aliases = ast.literal_eval(given.get("aliases", "()"))
+                    return (ast.literal_eval(given["name"]), *aliases)
+    except (SyntaxError, KeyError, ValueError):
+        pass
+    return ()

@@ -15,7 +15,8 @@ def emoji(out: Path, notify: Callable[[str], None], why: str) -> Path:
 
     Parameters
     ----------
-    why : told before the extraction
+    why : str
+        Why the emoji are taken: begins the message before the extraction.
     """
     from embedbench.extract.pipeline import extract
 
@@ -43,15 +44,15 @@ def find_files(
     """
     if not given:
         return {"emoji": emoji(out, notify, "no --data: the shipped emoji are taken")}
-    found: dict[str, Path] = {}
+    result: dict[str, Path] = {}
     for path in map(Path, given):
         EmbeddingFile.open(path)  # says what is wrong with it
-        if found.setdefault(path.stem, path) != path:
+        if result.setdefault(path.stem, path) != path:
             raise UserError(
-                f"{found[path.stem]} and {path} have one name, by which tables call them; "
+                f"{result[path.stem]} and {path} have one name, by which tables call them; "
                 "rename a file"
             )
-    return found
+    return result
 
 
 def named_files(
@@ -64,10 +65,13 @@ def named_files(
 
     Parameters
     ----------
-    given : NAME=FILE for a data set of the paper, or FILE, which stands in (its name then is None);
-        without any, the shipped emoji stand in
-    official : names of the paper's data sets
-    out : directory for files made on the way
+    given : sequence of str
+        NAME=FILE for a data set of the paper, or FILE, which stands in (its name then is None).
+        Without any, the shipped emoji stand in.
+    official : collection of str
+        Names of the paper's data sets.
+    out : Path
+        Directory for files made on the way.
 
     Raises
     ------
@@ -75,26 +79,26 @@ def named_files(
         An unknown name, a file that is missing or none of ours, or a stand-in under the name of a
         data set of the paper.
     """
-    found: dict[str, tuple[Path, str | None]] = {}
-    own = []
+    result: dict[str, tuple[Path, str | None]] = {}
+    stand_ins = []
     for item in given:
         name, equals, named = item.partition("=")
         if equals and name in official:
             EmbeddingFile.open(Path(named))  # says what is wrong with it
-            found[name] = (Path(named), name)
+            result[name] = (Path(named), name)
         elif equals and not Path(item).exists():
             raise UserError(
                 f"--data takes {', '.join(f'{n}=FILE' for n in official)} or FILE, a stand-in; "
                 f"got {item!r}"
             )
         else:
-            own.append(item)
-    if own or not given:
-        for name, path in find_files(own, out, notify).items():
+            stand_ins.append(item)
+    if stand_ins or not given:
+        for name, path in find_files(stand_ins, out, notify).items():
             if name in official:
                 raise UserError(
                     f"{path} stands in under the name of a data set of the paper; give "
                     f"--data {name}={path} if it is that one, or rename it"
                 )
-            found[name] = (path, None)
-    return found
+            result[name] = (path, None)
+    return result

@@ -7,34 +7,35 @@ import json
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from embedbench.reports.text import NATURAL
 from embedbench.version import __version__
 
-from .published import published
-from .table import PARTS, Table
+from .paper import Paper
+from .published import PARTS, PaperTable
 
 
-def table_text(table: Table) -> str:
-    """A table for the terminal, one line a row."""
+def table_text(table: PaperTable) -> str:
+    """Return a table for the terminal, one line a row."""
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text
 
     console = Console(file=io.StringIO(), width=NATURAL, highlight=False)
-    shown = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    grid = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for head in table.heads:
-        shown.add_column(head)
+        grid.add_column(head)
     for column in table.columns:
         for k in table.parts:
             title = column if k == table.parts[0] else PARTS[k]
-            shown.add_column(title, justify="right", no_wrap=True)
+            grid.add_column(title, justify="right", no_wrap=True)
     for line in table.lines():
-        shown.add_row(*(Text(part) for part in line))
+        grid.add_row(*(Text(part) for part in line))
     with console.capture() as captured:
         console.print(Text(table.heading))
         if table.rows:
-            console.print(shown)
+            console.print(grid)
         for remark in table.remarks:
             console.print(Text(f"* {remark}"))
         for note in table.notes:
@@ -42,8 +43,8 @@ def table_text(table: Table) -> str:
     return "\n".join(line.rstrip() for line in captured.get().rstrip().split("\n"))
 
 
-def save(tables: Sequence[Table], paper: str, out: Path) -> Path:
-    """Write the tables as JSON and as one HTML page; returns the page."""
+def save(tables: Sequence[PaperTable], paper: Paper[Any], out: Path) -> Path:
+    """Write the tables as JSON and as one HTML page; return the page's path."""
     from jinja2 import Environment, StrictUndefined
 
     from embedbench.reports.svg import COLOURS, DARK_COLOURS
@@ -54,7 +55,7 @@ def save(tables: Sequence[Table], paper: str, out: Path) -> Path:
     )
     template = environment.from_string((assets / "reproduce.html.j2").read_text(encoding="utf-8"))
     page = template.render(
-        paper=published(paper)["paper"],
+        paper=paper.citation,
         tables=tables,
         parts=PARTS,
         version=__version__,
@@ -62,10 +63,10 @@ def save(tables: Sequence[Table], paper: str, out: Path) -> Path:
         colours=COLOURS,
         dark_colours=DARK_COLOURS,
     )
-    (out / f"{paper}.json").write_text(
+    (out / f"{paper.stem}.json").write_text(
         json.dumps([t.to_json() for t in tables], indent=1, ensure_ascii=False) + "\n",
         encoding="utf-8",
     )
-    path = out / f"{paper}.html"
+    path = out / f"{paper.stem}.html"
     path.write_text(page, encoding="utf-8")
     return path

@@ -1,16 +1,199 @@
-"""Published values that ship with the package."""
+"""Published values that ship with the package, and tables that show ours beside them."""
 
 from __future__ import annotations
 
 import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import Any
 
+from embedbench.scores.stats import Stat, signed
+
+PARTS = ("paper", "ours", "diff.")
+
 
 @cache
 def published(paper: str) -> dict[str, Any]:
-    """The published values of a paper: tables by their names, and known misprints."""
+    """Return the published values of a paper: tables by their names, and known misprints.
+
+    Parameters
+    ----------
+    paper : str
+        Stem of the asset, as `Paper.stem` has it.
+    """
     asset = resources.files("embedbench") / "assets" / f"{paper}.json"
-    found: dict[str, Any] = json.loads(asset.read_text(encoding="utf-8"))
-    return found
+    values: dict[str, Any] = json.loads(asset.read_text(encoding="utf-8"))
+    return values
+
+
+@dataclass(frozen=True)
+class Value:
+    """One published number and what was measured for it.
+
+    Parameters
+    ----------
+    published : float or None
+        As printed; None where the paper has none.
+    ours : Stat or None
+        Over the seeds; None where nothing was run.
+    decimals : int
+        Digits printed of both after the point.
+    stands_in : bool
+        Measured on other data than the paper's, so no difference is formed.
+    remark : str
+        A misprint, or the reason why there is no value.
+    words : tuple of str or None
+        Published and ours, where they are words.
+    sd : float or None
+        Standard deviation printed beside the published value.
+    """
+
+    published: float | None = None
+    ours: Stat | None = None
+    decimals: int = 3
+    stands_in: bool = False
+    remark: str = ""
+    words: tuple[str, str] | None = None
+    sd: float | None = None
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less the published value, where both are of the same data."""
+        if self.published is None or self.ours is None or self.stands_in:
+            return None
+        return self.ours.mean - self.published
+
+    def texts(self) -> tuple[str, str, str]:
+        """Published, ours with its interval, and the difference, as text."""
+        if self.words is not None:
+            return (*self.words, "")
+        ours = "–" if self.ours is None else self._text(self.ours.mean)
+        if self.ours is not None and not math.isnan(self.ours.half):
+            ours += f" ±{self.ours.half:.{self.decimals}f}"
+        gap = self.difference
+        difference = "" if gap is None or math.isnan(gap) else self._signed(gap)
+        printed = "–" if self.published is None else self._text(self.published)
+        printed += "" if self.sd is None else f" ({self._text(self.sd)})"
+        return printed + (" *" if self.remark else ""), ours, difference
+
+    def _signed(self, value: float) -> str:
+        text = self._text(value)
+        return text if text.startswith("−") else f"+{text}"
+
+    def _text(self, value: float) -> str:
+        return "–" if math.isnan(value) else signed(value, self.decimals)
+
+
+@dataclass
+class PaperTable:
+    """A table of a paper, with ours in every cell.
+
+    Parameters
+    ----------
+    name : str
+        "2", "S6", …
+    title : str
+        What it shows, in the paper's words.
+    heads : sequence of str
+        Names of the label columns.
+    columns : sequence of str
+        Names of the value columns.
+    rows : list
+        Labels and values of each row. A value that a row lacks is left blank.
+    notes : list of str
+        What the reader must know.
+    figures : list of tuple
+        Title and SVG of each.
+    across : int
+        Figures side by side; 0: as many as there is room for.
+    named : int or None
+        Number of label columns that name a row in remarks; None: all.
+    """
+
+    name: str
+    title: str
+    heads: Sequence[str]
+    columns: Sequence[str]
+    rows: list[tuple[tuple[str, ...], dict[str, Value]]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    figures: list[tuple[str, str]] = field(default_factory=list)
+    across: int = 0
+    named: int | None = None
+
+    @property
+    def short(self) -> str:
+        """ "Table S6"; a name that is a word already stands alone."""
+        return self.name if re.match("[A-Z][a-z]", self.name) else f"Table {self.name}"
+
+    @property
+    def heading(self) -> str:
+        return self.title if self.short == self.name else f"{self.short}: {self.title}"
+
+    @property
+    def parts(self) -> list[int]:
+        """Which of `PARTS` the table has: ours, and the others where any value has them."""
+        texts = [v.texts() for _, values in self.rows for v in values.values()]
+        return [k for k, none in enumerate(("–", None, "")) if any(t[k] != none for t in texts)]
+
+    @property
+    def remarks(self) -> list[str]:
+        """Remarks of single values, with where they stand."""
+        return [
+            f"{', '.join(labels[: self.named])}, {column}: {value.remark}"
+            for labels, values in self.rows
+            for column, value in values.items()
+            if value.remark
+        ]
+
+    def lines(self) -> list[list[str]]:
+        """The rows as text: labels, then the `parts` of every column."""
+        blank, parts = Value().texts(), self.parts
+        return [
+            [
+                *labels,
+                *(
+                    text[k]
+                    for c in self.columns
+                    for text in [values[c].texts() if c in values else blank]
+                    for k in parts
+                ),
+            ]
+            for labels, values in self.rows
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; a number that is not there is null."""
+        return {
+            "table": self.name,
+            "title": self.title,
+            "rows": [
+                {**dict(zip(self.heads, labels, strict=True)), "values": _values(values)}
+                for labels, values in self.rows
+            ],
+            "notes": self.notes,
+        }
+
+
+def _values(values: dict[str, Value]) -> dict[str, Any]:
+    return {
+        column: {
+            "published": v.published,
+            "published_sd": v.sd,
+            "ours": None if v.ours is None else _number(v.ours.mean),
+            "half_width": None if v.ours is None else _number(v.ours.half),
+            "each": [] if v.ours is None else [_number(x) for x in v.ours.values],
+            "difference": None if v.difference is None else _number(v.difference),
+            "stands_in": v.stands_in,
+            "remark": v.remark,
+            "words": v.words,
+        }
+        for column, v in values.items()
+    }
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value

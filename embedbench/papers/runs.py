@@ -17,6 +17,9 @@ from embedbench.scores import record
 from embedbench.scores.record import Record
 from embedbench.scores.stats import Stat, number
 
+Progress = Callable[[str, int, int], None]
+Notify = Callable[[str], None]
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -24,9 +27,12 @@ class Variant:
 
     Parameters
     ----------
-    label : what the paper calls it
-    learner : what we call it
-    fixed : settings that make it what the paper means, and no `--set` changes
+    label : str
+        What the paper calls it.
+    learner : str
+        What we call it.
+    fixed : tuple of str
+        Settings that make it what the paper means; no `--set` changes them.
     """
 
     label: str
@@ -40,13 +46,24 @@ class Runs:
 
     Parameters
     ----------
-    seeds : of every run
-    learners : the ones to run, by the paper's names; of others finished runs are shown
-    device : "cpu", "cuda", …
-    items : further settings, as `embedbench run --set` takes them
-    jobs : processes
-    known : learners of ours that `items` may name
-    failed : sentences on cells that failed
+    out : Path
+        Directory of the runs and of files made on the way.
+    seeds : sequence of int
+        Seeds of every run.
+    learners : sequence of str
+        Learners to run, by the paper's names. Of others, finished runs are used.
+    device : str
+        "cpu", "cuda", …
+    items : sequence of str
+        Further settings, as `embedbench run --set` takes them.
+    jobs : int
+        Processes.
+    known : sequence of str
+        Learners of ours that `items` may name.
+    failed : list of str
+        A sentence on each cell that failed.
+    notify : callable
+        Called with a sentence for the user.
     """
 
     out: Path
@@ -57,6 +74,7 @@ class Runs:
     jobs: int = 1
     known: Sequence[str] = ()
     failed: list[str] = field(default_factory=list)
+    notify: Notify = field(default=lambda _: None, kw_only=True)
 
     def plan(
         self,
@@ -68,7 +86,7 @@ class Runs:
         fixed: Sequence[str] = (),
         preset: str | None = None,
     ) -> list[Cell]:
-        """One cell a seed; the user's settings come after `items` and before what is `fixed`."""
+        """Return one cell a seed. The user's settings go over `items`, and `fixed` over both."""
         names = [str(f) for f in files]
         return plan(
             names,
@@ -82,28 +100,24 @@ class Runs:
         )
 
     def sessions_asked(self, protocol: str) -> int:
-        """`protocol.sessions` among the user's settings; 0 without."""
+        """Return `protocol.sessions` of the user's settings; 0 without."""
         given = parse_settings(self.items, self.known, None).protocol
         return int(make(protocol_class(protocol), given, name="protocol").sessions)
 
-    def run(
-        self,
-        cells: Sequence[Cell],
-        progress: Callable[[str, int, int], None] = lambda *_: None,
-    ) -> None:
-        """Run what is not there yet; failures are kept as sentences."""
+    def run(self, cells: Sequence[Cell], progress: Progress = lambda *_: None) -> None:
+        """Run what is not there yet; each failure becomes a sentence of `failed`."""
         outcome = grid.run_grid(list(cells), self.out / "runs", jobs=self.jobs, progress=progress)
         self.failed += [f"{c.learner} on {c.protocol}: {why}" for c, why in outcome.failed]
 
     def records(self, cells: Iterable[Cell]) -> list[Record]:
-        """The finished ones that a mean may include."""
+        """Return the records of finished cells that a mean may include."""
         places = [cell.place(self.out / "runs") for cell in cells]
-        found = [record.load(p) for p in places if (p / "record.json").is_file()]
-        return [r for r in found if not any(f in LEFT_OUT for f in r["flags"])]
+        finished = [record.load(p) for p in places if (p / "record.json").is_file()]
+        return [r for r in finished if not any(f in LEFT_OUT for f in r["flags"])]
 
 
 def wanted(names: Sequence[str], known: Iterable[str], kind: str) -> list[str]:
-    """The names asked for, all where none is; an unknown one is refused."""
+    """Return the names asked for, or all where none is; an unknown one is refused."""
     every = list(known)
     for name in names:
         if name not in every:
@@ -112,10 +126,10 @@ def wanted(names: Sequence[str], known: Iterable[str], kind: str) -> list[str]:
 
 
 def over(records: Sequence[Record], value: Callable[[Record], float]) -> Stat | None:
-    """A number of each record; None where there is none."""
+    """Return a number over the records; None without records."""
     return Stat.of(value(r) for r in records) if records else None
 
 
 def metric(name: str) -> Callable[[Record], float]:
-    """Read a metric of a record."""
+    """Return what reads a metric of a record."""
     return lambda r: number(r["metrics"][name])

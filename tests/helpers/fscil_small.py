@@ -8,15 +8,15 @@ import numpy as np
 
 from embedbench.arrays import Floats
 from embedbench.papers.fscil.runs import Runs
-from embedbench.papers.table import Table
+from embedbench.papers.published import PaperTable
 from embedbench.scores.few_shot import curves_of
 from embedbench.scores.record import Record, to_json
 from embedbench.scores.stats import Stat
 
 
-def made(seed: int, found: Floats, sizes: list[int]) -> Record:
-    own = {"R": found, "curves": curves_of(found, sizes)}
-    return {"seed": seed, "n_classes": sizes, "by_score": {"accuracy": to_json(own)}, "flags": []}
+def made(seed: int, R: Floats, sizes: list[int]) -> Record:
+    score = {"R": R, "curves": curves_of(R, sizes)}
+    return {"seed": seed, "n_classes": sizes, "by_score": {"accuracy": to_json(score)}, "flags": []}
 
 
 @dataclass
@@ -34,13 +34,13 @@ class Made(Runs):
 
 def flat(base: float, novel: float) -> Floats:
     """Accuracies that never change."""
-    found = np.where(np.tri(4, dtype=np.bool_), novel, np.nan)
-    found[:, 0] = base
-    return found
+    R = np.where(np.tri(4, dtype=np.bool_), novel, np.nan)
+    R[:, 0] = base
+    return R
 
 
-def ours(found: Table, label: str, head: str) -> Stat:
-    (values,) = [v for labels, v in found.rows if label in labels]
+def ours(table: PaperTable, label: str, head: str) -> Stat:
+    (values,) = [v for labels, v in table.rows if label in labels]
     stat = values[head].ours
     assert stat is not None
     return stat

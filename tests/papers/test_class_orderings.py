@@ -12,7 +12,7 @@ import pytest
 from reproduce_files import blob_file
 
 from embedbench.papers.class_orderings import runs as class_orderings_runs
-from embedbench.papers.class_orderings.paper import reproduce
+from embedbench.papers.class_orderings.paper import PAPER
 from embedbench.papers.class_orderings.runs import LEARNERS, ORDERS, Runs
 from embedbench.papers.class_orderings.tables import (
     AFTER,
@@ -24,8 +24,8 @@ from embedbench.papers.class_orderings.tables import (
     accuracy,
     printed,
 )
-from embedbench.papers.published import published
-from embedbench.papers.table import Table
+from embedbench.papers.paper import Asked
+from embedbench.papers.published import PaperTable, published
 from embedbench.streams.orders import CONFUSION, make_order
 
 ROWS = published("class-orderings")["tables"]["1"]
@@ -70,11 +70,11 @@ def test_the_averages_of_the_papers_text_follow_from_its_table() -> None:
 
 
 def test_the_papers_numbers_bear_out_its_statement_on_first_sessions() -> None:
-    found = printed("after 2")
+    result = printed("after 2")
     for learner in IN_TABLE:
-        own = {kind: found[learner, kind] for kind in ORDERS}
-        assert max(own, key=lambda k: own[k]) == EASY
-        assert min(own, key=lambda k: own[k]) == HARD
+        of_learner = {kind: result[learner, kind] for kind in ORDERS}
+        assert max(of_learner, key=lambda k: of_learner[k]) == EASY
+        assert min(of_learner, key=lambda k: of_learner[k]) == HARD
 
 
 def _runs(place: Path, items: list[str]) -> Runs:
@@ -90,19 +90,20 @@ def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("few_steps")
 def test_orders_are_made_once_and_none_is_coarse_without_a_hierarchy(tmp_path: Path) -> None:
-    runs, told = _runs(tmp_path, ["protocol.sessions=3"]), list[str]()
-    runs.make_orders(told.append)
-    assert len(told) == 1
-    assert "no class hierarchy" in told[0]
+    runs, messages = _runs(tmp_path, ["protocol.sessions=3"]), list[str]()
+    runs.notify = messages.append
+    runs.make_orders()
+    assert len(messages) == 1
+    assert "no class hierarchy" in messages[0]
     assert set(runs.orders) == {("toy", kind) for kind in ORDERS if kind != "coarse"}
     made = {p: p.stat().st_mtime_ns for p in (tmp_path / "orders").iterdir()}
     assert len(made) == 6
     for kind in CONFUSION:
-        found = runs.order("toy", kind)
-        assert found is not None
-        assert found["kind"] == kind
-        assert found["sizes"] == [2, 2, 2]
-        assert sorted(found["order"]) == [f"c{i}" for i in range(6)]
+        result = runs.order("toy", kind)
+        assert result is not None
+        assert result["kind"] == kind
+        assert result["sizes"] == [2, 2, 2]
+        assert sorted(result["order"]) == [f"c{i}" for i in range(6)]
     runs.make_orders()
     assert {p: p.stat().st_mtime_ns for p in made} == made
 
@@ -122,7 +123,7 @@ def test_what_makes_a_learner_the_papers_is_fixed(tmp_path: Path) -> None:
     assert len({c.seeds.order for c in runs.cells("toy", "random", "icarl")}) == 2
 
 
-def _by_name(tables: list[Table]) -> dict[str, Table]:
+def _by_name(tables: list[PaperTable]) -> dict[str, PaperTable]:
     return {t.name.partition(" · ")[0]: t for t in tables}
 
 
@@ -131,15 +132,10 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 6, 8, groups=2)
     out = tmp_path / "out"
 
-    def made(*names: str) -> dict[str, Table]:
-        tables, failed = reproduce(
-            names,
-            data=[str(file.path)],
-            out=out,
-            seeds=[1],
-            learners=["icarl", "lwf-exemplars"],
-            items=FAST,
-        )
+    def made(*names: str) -> dict[str, PaperTable]:
+        learners = ["icarl", "lwf-exemplars"]
+        asked = Asked(out, [1], names, data=[str(file.path)], learners=learners, items=FAST)
+        tables, failed = PAPER.reproduce(asked)
         assert failed == []
         return _by_name(tables)
 
@@ -170,7 +166,7 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     assert {p: p.stat().st_mtime_ns for p in records} == records
 
 
-def _check_rankings(table: Table, first: Table) -> None:
+def _check_rankings(table: PaperTable, first: PaperTable) -> None:
     """τ of two learners is 1, -1 or undefined, by who is better on the order and on Random."""
     rows = dict(first.rows)
     for (label,), values in table.rows:
@@ -188,14 +184,14 @@ def _check_rankings(table: Table, first: Table) -> None:
     paper = {
         label: v["τ against Random"].published for (label,), v in table.rows if label != "Random"
     }
-    found = printed(LAST)
+    result = printed(LAST)
     for kind, label in ORDERS.items():
         if kind == "random":
             continue
         pairs = list(itertools.combinations(IN_TABLE, 2))
         agree = [
-            np.sign(found[a, "random"] - found[b, "random"])
-            * np.sign(found[a, kind] - found[b, kind])
+            np.sign(result[a, "random"] - result[b, "random"])
+            * np.sign(result[a, kind] - result[b, kind])
             for a, b in pairs
         ]
         assert paper[label] == pytest.approx(sum(agree) / len(pairs))  # no ties in these columns
@@ -215,13 +211,13 @@ def test_tau_between_seeds_by_hand(tmp_path: Path) -> None:
             {"seed": seed, "pooled": [0.5, value]} for seed, value in enumerate(last)
         ]
     # of the three pairs of seeds: 1/3, -1, -1/3
-    found = _between_seeds(runs, "toy", "random")
-    assert found is not None
-    assert found.mean == pytest.approx(-1 / 3)
+    result = _between_seeds(runs, "toy", "random")
+    assert result is not None
+    assert result.mean == pytest.approx(-1 / 3)
     runs._read["toy", "random", "bic"] = []
-    found = _between_seeds(runs, "toy", "random")  # of two learners: 1, -1, -1
-    assert found is not None
-    assert found.mean == pytest.approx(-1 / 3)
+    result = _between_seeds(runs, "toy", "random")  # of two learners: 1, -1, -1
+    assert result is not None
+    assert result.mean == pytest.approx(-1 / 3)
     runs._read["toy", "random", "icarl"] = []
     assert _between_seeds(runs, "toy", "random") is None
 

@@ -14,11 +14,19 @@ from reproduce_files import blob_file
 from sklearn.metrics import silhouette_samples
 
 from embedbench.papers.fscil.layers import LABELS, layers
-from embedbench.papers.fscil.paper import COSTLY, planned, reproduce
+from embedbench.papers.fscil.paper import PAPER, planned
 from embedbench.papers.fscil.runs import LOSSES, SWEEPS, VARIANTS, Data, Runs, of_layers
-from embedbench.papers.fscil.tsne import COLUMNS, features, neighbours, shown, silhouette, tsne
+from embedbench.papers.fscil.tsne import (
+    COLUMNS,
+    features,
+    neighbours,
+    silhouette,
+    tsne,
+    with_samples,
+)
 from embedbench.papers.page import save, table_text
-from embedbench.papers.table import Table
+from embedbench.papers.paper import Asked
+from embedbench.papers.published import PaperTable
 from embedbench.reports.collect import collect
 from embedbench.runs.runner import run_stream
 from embedbench.scores.few_shot import curves_of, summary
@@ -88,13 +96,13 @@ class Studied(Made):
 
 def studied(out: Path, **had: tuple[float, float]) -> Studied:
     """Runs of two seeds, the second a point better; accuracies of base and novel classes."""
-    own = {
+    records = {
         name.replace("_", "-"): [
             made(seed, flat(base + seed / 100, novel + seed / 100), SIZES) for seed in (0, 1)
         ]
         for name, (base, novel) in had.items()
     }
-    return Studied(out, [0, 1], [], data={"vit": Data(out / "vit.h5")}, had=own)
+    return Studied(out, [0, 1], [], data={"vit": Data(out / "vit.h5")}, had=records)
 
 
 HAD = {
@@ -104,52 +112,52 @@ HAD = {
 
 
 def test_layers_stand_in_a_row_each_with_the_paper_below(tmp_path: Path) -> None:
-    found, _ = layers(studied(tmp_path, **HAD))
-    own = [labels[1] for labels, _ in found.rows if labels[0] == "vit, a stand-in"]
-    assert own == [
+    result, _ = layers(studied(tmp_path, **HAD))
+    labels_of_ours = [labels[1] for labels, _ in result.rows if labels[0] == "vit, a stand-in"]
+    assert labels_of_ours == [
         "block-8, raw", "block-8, rectified", "block-9, raw", "block-9, rectified", "final, raw",
         "ensemble",
     ]  # fmt: skip
-    assert ours(found, "block-8, raw", "base, last").values == pytest.approx((70, 71))
-    assert ours(found, "block-8, raw", "novel, last").values == pytest.approx((45, 46))
+    assert ours(result, "block-8, raw", "base, last").values == pytest.approx((70, 71))
+    assert ours(result, "block-8, raw", "novel, last").values == pytest.approx((45, 46))
     expected = summary(curves_of(flat(0.75, 0.48), SIZES))
     for head, number in (("aAcc", "aacc"), ("gAcc", "gacc"), ("novel", "novel_accuracy")):
-        stat = ours(found, "block-8, rectified", head)
+        stat = ours(result, "block-8, rectified", head)
         assert stat.values[0] == pytest.approx(100 * expected[number])
-    paper = {labels[1]: v for labels, v in found.rows if "the paper" in labels[0]}
+    paper = {labels[1]: v for labels, v in result.rows if "the paper" in labels[0]}
     assert len(paper) == 8
     assert [paper["8-Recti"][h].published for h in ("aAcc", "gAcc")] == [65.52, 60.15]
     assert set(paper["8-Raw"]) == {"aAcc", "gAcc"}
     heads = ("aAcc", "gAcc", "novel", "novel, last")
     assert [paper["Ensemble"][h].published for h in heads] == [68.80, 62.20, 42.99, 39.0]
     assert paper["12-Raw, final (Table 5)"]["gAcc"].published == 57.87
-    base, novel = (picture for _, picture in found.figures)
+    base, novel = (picture for _, picture in result.figures)
     for name in (*NAMES, "final", "ensemble"):
         assert f">{name}<" in base
         assert f">{name}<" in novel
 
 
 def test_statements_are_of_differences_layer_by_layer(tmp_path: Path) -> None:
-    _, found = layers(studied(tmp_path, **HAD))
-    held = {labels[:2]: (values["holds"].words or ("", ""))[1] for labels, values in found.rows}
-    printed = {labels[0]: labels[2] for labels, _ in found.rows}
+    _, result = layers(studied(tmp_path, **HAD))
+    held = {labels[:2]: (values["holds"].words or ("", ""))[1] for labels, values in result.rows}
+    printed = {labels[0]: labels[2] for labels, _ in result.rows}
     raw, worse, raises, ensemble = printed
     assert printed == {
         raw: "up to +15", worse: "–", raises: "+2.23 to +3.54", ensemble: "+0.30 to +2.05",
     }  # fmt: skip
-    assert [held[told, "block-8"] for told in printed] == ["yes", "yes", "yes", "yes"]
-    assert [held[told, "block-9"] for told in printed] == ["no", "no", "no", "yes"]
-    (gap,) = [v["measured"].ours for labels, v in found.rows if labels[:2] == (raw, "block-8")]
+    assert [held[statement, "block-8"] for statement in printed] == ["yes", "yes", "yes", "yes"]
+    assert [held[statement, "block-9"] for statement in printed] == ["no", "no", "no", "yes"]
+    (gap,) = [v["measured"].ours for labels, v in result.rows if labels[:2] == (raw, "block-8")]
     assert gap is not None
     assert gap.values == pytest.approx((5, 5))
 
 
 def test_what_was_not_run_is_left_blank(tmp_path: Path) -> None:
-    table, found = layers(studied(tmp_path, prototype=(0.8, 0.4), block_9_raw=(0.7, 0.5)))
-    own = [labels[1] for labels, _ in table.rows if "the paper" not in labels[0]]
-    assert own == ["block-9, raw", LABELS["prototype"]]
+    table, result = layers(studied(tmp_path, prototype=(0.8, 0.4), block_9_raw=(0.7, 0.5)))
+    labels_of_ours = [labels[1] for labels, _ in table.rows if "the paper" not in labels[0]]
+    assert labels_of_ours == ["block-9, raw", LABELS["prototype"]]
     assert len(table.figures) == 2
-    held = [(labels[1], values["holds"].texts()[1]) for labels, values in found.rows]
+    held = [(labels[1], values["holds"].texts()[1]) for labels, values in result.rows]
     assert held[:2] == [("block-8", "–"), ("block-9", "yes")]
     assert {text for _, text in held[4:]} == {"–"}
     empty, _ = layers(studied(tmp_path))
@@ -181,8 +189,8 @@ def test_nearest_neighbours_and_silhouettes(seed: int) -> None:
 
 def test_classes_are_the_first_of_the_stream_with_test_samples() -> None:
     y = np.repeat([0, 1, 2, 3], [5, 4, 9, 6])
-    assert shown(y, np.array([3, 1, 2, 0]), 2) == [3, 2]
-    assert shown(y, np.array([1]), 2) == []
+    assert with_samples(y, np.array([3, 1, 2, 0]), 2) == [3, 2]
+    assert with_samples(y, np.array([1]), 2) == []
 
 
 def test_features_are_the_layers_and_what_the_modules_make_of_them(
@@ -192,26 +200,26 @@ def test_features_are_the_layers_and_what_the_modules_make_of_them(
     runs = runs_on(path, tmp_path, items)
     assert runs.layers("vit") == ("block-9", "block-8")
     (cell,) = runs.cells("vit", "fr")
-    found, y = features(cell, runs.layers("vit"))
+    result, y = features(cell, runs.layers("vit"))
     names = ["block-9, raw", "block-8, raw", "final, raw", "block-9, rectified"]
-    assert list(found) == [*names, "block-8, rectified"]
+    assert list(result) == [*names, "block-8, rectified"]
     stream = cell.stream()
     x = np.concatenate([e.x.numpy() for e in stream.eval_sets])
     assert np.array_equal(y, np.concatenate([e.y for e in stream.eval_sets]))
     for name, first in (("final", 0), ("block-8", 6), ("block-9", 12)):
-        own = x[:, first : first + 6]
-        unit = own / np.linalg.norm(own, axis=1, keepdims=True)
-        np.testing.assert_allclose(found[f"{name}, raw"], unit, rtol=1e-5)
+        values = x[:, first : first + 6]
+        unit = values / np.linalg.norm(values, axis=1, keepdims=True)
+        np.testing.assert_allclose(result[f"{name}, raw"], unit, rtol=1e-5)
     again, _ = features(cell, runs.layers("vit"))
-    for told, own in found.items():
-        assert own.shape == (len(y), 6)
-        np.testing.assert_array_equal(own, again[told])
+    for kind, values in result.items():
+        assert values.shape == (len(y), 6)
+        np.testing.assert_array_equal(values, again[kind])
     # cosines of rectified features to the prototypes are what FR answers with
     learner: Any = cell.make_learner()
     predictions, _ = run_stream(stream, learner, cell.seeds)
     seen = learner.prototypes.seen
     rows = learner.prototypes.rows[seen].T
-    branches = [torch.from_numpy(found[f"block-{k}, rectified"]) @ rows for k in (9, 8)]
+    branches = [torch.from_numpy(result[f"block-{k}, rectified"]) @ rows for k in (9, 8)]
     mean = sum(torch.softmax(16 * b, -1) for b in branches)
     answer = seen.nonzero().flatten()[torch.as_tensor(mean).argmax(1)]
     assert (answer.numpy() == np.asarray(predictions.answer)[-1]).mean() > 0.99
@@ -221,26 +229,27 @@ def test_features_are_the_layers_and_what_the_modules_make_of_them(
 
 
 def test_costly_tables_on_a_small_file(path: Path, tmp_path: Path) -> None:
-    tables, failed = reproduce(list(COSTLY), data=[str(path)], out=tmp_path, seeds=[0], items=QUICK)
+    asked = Asked(tmp_path, [0], list(PAPER.costly), data=[str(path)], items=QUICK)
+    tables, failed = PAPER.reproduce(asked)
     assert failed == []
-    found = {t.name: t for t in tables}
-    assert list(found) == [
+    result = {t.name: t for t in tables}
+    assert list(result) == [
         "Losses · vit", "Layers · vit", "Layers, statements · vit", "Figure A2 · vit",
         "Figure A4 · vit",
     ]  # fmt: skip
 
-    def measured(table: Table) -> list[float]:
+    def measured(table: PaperTable) -> list[float]:
         stats = [v.ours for _, values in table.rows for v in values.values() if v.ours]
         assert all(len(s.values) == 1 for s in stats)
         return [s.mean for s in stats]
 
     for name, n in (("Losses", 3 * (2 + len(LOSSES))), ("Figure A4", 2 * len(SWEEPS))):
-        values = measured(found[f"{name} · vit"])
+        values = measured(result[f"{name} · vit"])
         assert len(values) == n
         assert all(0 <= v <= 100 for v in values)
-    assert len(measured(found["Layers · vit"])) == 6 * 5
-    assert len(measured(found["Layers, statements · vit"])) == 4 * 2
-    picture = found["Figure A2 · vit"]
+    assert len(measured(result["Layers · vit"])) == 6 * 5
+    assert len(measured(result["Layers, statements · vit"])) == 4 * 2
+    picture = result["Figure A2 · vit"]
     assert [labels[0] for labels, _ in picture.rows] == [
         "block-8, raw", "block-9, raw", "final, raw", "block-8, rectified", "block-9, rectified",
     ]  # fmt: skip
@@ -250,17 +259,16 @@ def test_costly_tables_on_a_small_file(path: Path, tmp_path: Path) -> None:
         assert f">{text}<" in svg
     # no mean takes two embeddings: each is a table of its own, and says so
     groups = {row.group.place: row.group for row in collect(tmp_path / "runs")}
-    told = [n for g in groups.values() for n in g.notes if "in the place" in n]
-    assert len(groups) == 1 + len(NAMES) == 1 + len(set(told))
+    notes = [n for g in groups.values() for n in g.notes if "in the place" in n]
+    assert len(groups) == 1 + len(NAMES) == 1 + len(set(notes))
     assert all(table_text(t) for t in tables)
-    assert save(tables, "fscil", tmp_path).is_file()
+    assert save(tables, PAPER, tmp_path).is_file()
 
 
 def test_without_layers_the_reason_is_told(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 10, 24)
-    tables, failed = reproduce(
-        list(COSTLY), data=[str(file.path)], out=tmp_path / "out", seeds=[0], items=QUICK
-    )
+    data, names = [str(file.path)], list(PAPER.costly)
+    tables, failed = PAPER.reproduce(Asked(tmp_path / "out", [0], names, data, items=QUICK))
     assert failed == []
     assert all(any("extract --layers" in note for note in t.notes) for t in tables)
     runs = runs_on(file.path, tmp_path)

@@ -14,7 +14,7 @@ from reproduce_files import blob_file
 from embedbench.arrays import Floats
 from embedbench.errors import UserError
 from embedbench.papers.fscil.figures import curves, figure2, figure5, figure_a3, over_alpha, sweeps
-from embedbench.papers.fscil.paper import COSTLY, EXACT, MEASURED, planned, reproduce
+from embedbench.papers.fscil.paper import PAPER, planned
 from embedbench.papers.fscil.printed import follows, matrix, row_name, rows_of, table
 from embedbench.papers.fscil.results import further, learners, losses, statements, verdict
 from embedbench.papers.fscil.runs import (
@@ -28,8 +28,8 @@ from embedbench.papers.fscil.runs import (
     shape,
 )
 from embedbench.papers.page import table_text
-from embedbench.papers.published import published
-from embedbench.papers.table import Table
+from embedbench.papers.paper import Asked
+from embedbench.papers.published import PaperTable, published
 from embedbench.scores.few_shot import CORNER_CASES, aacc, curves_of
 
 MISPRINTS = published("fscil")["misprints"]
@@ -86,8 +86,8 @@ def test_every_cell_is_there() -> None:
     ],
 )
 def test_published_values(number: str, row: str, aacc: float, gacc: float) -> None:
-    (found,) = [r for r in rows_of(number) if row_name(r) == row]
-    assert (found["aacc"], found["gacc"]) == (aacc, gacc)
+    (result,) = [r for r in rows_of(number) if row_name(r) == row]
+    assert (result["aacc"], result["gacc"]) == (aacc, gacc)
 
 
 def test_table_a5_repeats_table_3() -> None:
@@ -110,8 +110,8 @@ def test_means_are_those_of_their_rows_but_for_the_misprints() -> None:
         # nearly all means of CUB-200 are about .1 off, in both directions
         tolerance = 0.14 if WIDTH[number] == 11 else 0.05
         for row in rows_of(number):
-            told = {k: v for k, v in follows(number, row).items() if k in ("mean", "aacc")}
-            for cell, value in told.items():
+            computed = {k: v for k, v in follows(number, row).items() if k in ("mean", "aacc")}
+            for cell, value in computed.items():
                 wrong = {c for t, n, c in MARKED if (t, n) == (number, row_name(row))}
                 if not wrong & {cell, "2", "11"}:
                     assert row[cell] == pytest.approx(value, abs=tolerance), (number, row_name(row))
@@ -141,9 +141,9 @@ def test_savc_follows_with_one_digit_of_table_1_changed() -> None:
 def test_a_matrix_has_the_accuracies_that_it_was_made_of(seed: int) -> None:
     draw = np.random.default_rng(seed)
     sessions, novel = draw.uniform(20, 90, 5), draw.uniform(5, 60, 4)
-    found = matrix(sessions.tolist(), novel.tolist(), ratio=3.0)
-    np.testing.assert_allclose(100 * aacc(found, [6, 2, 2, 2, 2]), sessions)
-    np.testing.assert_allclose(100 * np.tril(found)[1:, 1:].sum(axis=1) / [1, 2, 3, 4], novel)
+    result = matrix(sessions.tolist(), novel.tolist(), ratio=3.0)
+    np.testing.assert_allclose(100 * aacc(result, [6, 2, 2, 2, 2]), sessions)
+    np.testing.assert_allclose(100 * np.tril(result)[1:, 1:].sum(axis=1) / [1, 2, 3, 4], novel)
 
 
 def test_tables_show_what_follows_and_mark_misprints() -> None:
@@ -183,8 +183,8 @@ def test_figures_of_printed_numbers() -> None:
 
 
 def test_the_curve_by_alpha_leaves_out_what_is_undefined() -> None:
-    found = np.array([[0.9, np.nan], [0.8, 0.5]])
-    along = over_alpha(found, 2.0)
+    result = np.array([[0.9, np.nan], [0.8, 0.5]])
+    along = over_alpha(result, 2.0)
     assert along[0] == 0.5
     assert along[-1] == pytest.approx((0.9 + (2 * 0.8 + 0.5) / 3) / 2)
     assert along[6] == pytest.approx((0.9 + 0.65) / 2)
@@ -206,9 +206,9 @@ def test_stand_ins_have_the_papers_ratio() -> None:
 
 def test_data_have_the_papers_names_only_where_they_are_said_to(tmp_path: Path) -> None:
     toy = str(blob_file(tmp_path / "toy.h5", 40, 4).path)
-    found = find_data([f"cifar100={toy}", toy], tmp_path)
-    assert [d.label for d in found.values()] == ["CIFAR-100", "toy, a stand-in"]
-    assert [d.settings() for d in found.values()] == [
+    result = find_data([f"cifar100={toy}", toy], tmp_path)
+    assert [d.label for d in result.values()] == ["CIFAR-100", "toy, a stand-in"]
+    assert [d.settings() for d in result.values()] == [
         ["protocol.lists=cifar100"],
         ["protocol.base=24", "protocol.way=2", "protocol.order=size"],
     ]
@@ -244,8 +244,8 @@ def test_equal_weights_are_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Runs, "cells", cells)
     runs = Runs(tmp_path, [3, 4], ["ncm", "fr"], data={"toy": Data(tmp_path / "toy.h5")})
-    found: list[Any] = planned(runs, ["learners"])
-    assert [(c.learner, c.seed) for c in found] == [("fr", 3), ("ncm", 3), ("fr", 4), ("ncm", 4)]
+    result: list[Any] = planned(runs, ["learners"])
+    assert [(c.learner, c.seed) for c in result] == [("fr", 3), ("ncm", 3), ("fr", 4), ("ncm", 4)]
     # FR, three weights of five values, one of each FR's own
     assert len(planned(runs, ["figa4"])) == 2 * (1 + 3 * 4)
     assert len(planned(runs, ["losses", "learners"])) == 2 * (2 + 1 + len(LOSSES))
@@ -266,11 +266,13 @@ SIZES = [24, 2, 2, 2]
 
 
 def runs_of(tmp_path: Path, **had: list[Floats]) -> Made:
-    own = {
+    records = {
         n.replace("_", "-"): [made(seed, f, SIZES) for seed, f in enumerate(each)]
         for n, each in had.items()
     }
-    return Made(tmp_path, [0, 1], ["ncm", "teen"], data={"toy": Data(tmp_path / "toy.h5")}, had=own)
+    return Made(
+        tmp_path, [0, 1], ["ncm", "teen"], data={"toy": Data(tmp_path / "toy.h5")}, had=records
+    )
 
 
 def test_learners_stand_in_the_order_of_gacc(tmp_path: Path) -> None:
@@ -280,23 +282,23 @@ def test_learners_stand_in_the_order_of_gacc(tmp_path: Path) -> None:
         prototype=[flat(0.72, 0.52)],
         slda=[flat(0.6, 0.1)],
     )
-    (found,) = learners(runs)
-    own = [labels[1] for labels, _ in found.rows if labels[0] == "toy, a stand-in"]
+    (result,) = learners(runs)
+    labels_of_ours = [labels[1] for labels, _ in result.rows if labels[0] == "toy, a stand-in"]
     names = [LEARNERS[n].label for n in ("prototype", "ncm", "slda")]
-    assert own == [*names, *CORNER_CASES]
-    assert [ours(found, n, "place by gAcc").mean for n in names] == [1, 2, 3]
-    assert [ours(found, n, "place by aAcc").mean for n in names] == [2, 1, 3]
-    assert any("1 of 3 pairs" in note for note in found.notes)
-    assert ours(found, "NCM", "novel").mean == pytest.approx(20)
-    assert ours(found, "NCM", "lAcc").values == pytest.approx((68, 69.6))
+    assert labels_of_ours == [*names, *CORNER_CASES]
+    assert [ours(result, n, "place by gAcc").mean for n in names] == [1, 2, 3]
+    assert [ours(result, n, "place by aAcc").mean for n in names] == [2, 1, 3]
+    assert any("1 of 3 pairs" in note for note in result.notes)
+    assert ours(result, "NCM", "novel").mean == pytest.approx(20)
+    assert ours(result, "NCM", "lAcc").values == pytest.approx((68, 69.6))
     lazy = curves_of(CORNER_CASES["Lazy"](4, 0.82), SIZES)
-    assert ours(found, "Lazy", "gAcc").mean == pytest.approx(100 * lazy["gacc"].mean())
-    assert any("TEEN" in n and "extract --layers" in n for n in found.notes)
+    assert ours(result, "Lazy", "gAcc").mean == pytest.approx(100 * lazy["gacc"].mean())
+    assert any("TEEN" in n and "extract --layers" in n for n in result.notes)
 
 
 def test_no_mean_takes_the_papers_rows(tmp_path: Path) -> None:
-    (found,) = learners(runs_of(tmp_path, ncm=[flat(0.8, 0.2)]))
-    paper = {labels: values for labels, values in found.rows if "the paper" in labels[0]}
+    (result,) = learners(runs_of(tmp_path, ncm=[flat(0.8, 0.2)]))
+    paper = {labels: values for labels, values in result.rows if "the paper" in labels[0]}
     assert len(paper) == 9
     for values in paper.values():
         assert all(v.ours is None and v.difference is None for v in values.values())
@@ -307,36 +309,38 @@ def test_no_mean_takes_the_papers_rows(tmp_path: Path) -> None:
     assert paper["CIFAR-100, the paper", "ViT baseline"]["novel"].published == 15.81
     assert "novel" not in paper["CUB-200, the paper", "NC-FSCIL"]
     assert "63.6 seems right" in paper["CUB-200, the paper", "ViT baseline"]["lAcc"].remark
-    for labels, own in found.rows:
+    for labels, ours_of_row in result.rows:
         if labels[0] == "toy, a stand-in":
-            assert all(v.published is None for v in own.values())
+            assert all(v.published is None for v in ours_of_row.values())
 
 
 @pytest.mark.parametrize(
-    ("gaps", "told"),
+    ("gaps", "expected"),
     [((5.0,), "yes"), ((-5.0,), "no"), ((4.0, 4.1), "yes"), ((-9.0, 9.0), "open"), ((), "–")],
 )
-def test_a_verdict_is_open_where_the_interval_has_both(gaps: tuple[float, ...], told: str) -> None:
+def test_a_verdict_is_open_where_the_interval_has_both(
+    gaps: tuple[float, ...], expected: str
+) -> None:
     words = verdict(gaps, lambda gap: gap > 0)["holds"].words
     assert words is not None
-    assert words[1] == told
+    assert words[1] == expected
 
 
-def holds(found: Table) -> list[str]:
-    return [(values["holds"].words or ("", ""))[1] for _, values in found.rows]
+def holds(result: PaperTable) -> list[str]:
+    return [(values["holds"].words or ("", ""))[1] for _, values in result.rows]
 
 
 def test_statements_are_of_runs_of_one_seed(tmp_path: Path) -> None:
     base = [flat(0.80, 0.20), flat(0.82, 0.20)]
     good = runs_of(tmp_path, prototype=base, fr=[flat(0.78, 0.42), flat(0.80, 0.42), flat(0.1, 0)])
-    (found,) = statements(good)
-    assert holds(found) == ["yes", "yes", "yes", "no"]
-    gain = found.rows[2][1]["measured"].ours
+    (result,) = statements(good)
+    assert holds(result) == ["yes", "yes", "yes", "no"]
+    gain = result.rows[2][1]["measured"].ours
     assert gain is not None
     assert gain.values == pytest.approx((22, 22))
-    assert found.rows[0][0][1:] == ("+4.33", "+3.13", "+6.12")
-    assert found.rows[1][0][1:] == ("+0.06", "−0.31", "+0.67")
-    assert found.rows[2][0][1:] == ("+20.18", "–", "+23.44")
+    assert result.rows[0][0][1:] == ("+4.33", "+3.13", "+6.12")
+    assert result.rows[1][0][1:] == ("+0.06", "−0.31", "+0.67")
+    assert result.rows[2][0][1:] == ("+20.18", "–", "+23.44")
     (poor,) = statements(runs_of(tmp_path, prototype=base, fr=[flat(0.70, 0.21)]))
     assert holds(poor) == ["no", "no", "yes", "no"]
     (without,) = statements(runs_of(tmp_path, ncm=base))
@@ -346,12 +350,12 @@ def test_statements_are_of_runs_of_one_seed(tmp_path: Path) -> None:
 def test_further_scores_and_losses_and_sweeps(tmp_path: Path) -> None:
     had = {"prototype": [flat(0.8, 0.2)], "fr": [flat(0.8, 0.4)], "fr_cr": [flat(0.8, 0.3)]}
     runs = runs_of(tmp_path, **had)
-    (found,) = further(runs)
-    assert [labels[0] for labels, _ in found.rows] == [
+    (result,) = further(runs)
+    assert [labels[0] for labels, _ in result.rows] == [
         *(LEARNERS[n].label for n in ("prototype", "fr")), *CORNER_CASES,
     ]  # fmt: skip
-    assert ours(found, LEARNERS["fr"].label, "hAcc").mean == pytest.approx(100 * 0.64 / 1.2)
-    assert ours(found, "Greedy", "PD").mean == pytest.approx(-100 * (0.8 + 1 + 1) / 3)
+    assert ours(result, LEARNERS["fr"].label, "hAcc").mean == pytest.approx(100 * 0.64 / 1.2)
+    assert ours(result, "Greedy", "PD").mean == pytest.approx(-100 * (0.8 + 1 + 1) / 3)
     (added,) = losses(runs)
     assert [labels[1] for labels, _ in added.rows] == [
         "68.74 / 57.87", "66.84 / 60.89", "68.60 / 61.38", "68.80 / 62.20",
@@ -365,49 +369,51 @@ def test_further_scores_and_losses_and_sweeps(tmp_path: Path) -> None:
 
 
 def test_figures_of_runs(tmp_path: Path) -> None:
-    (found,) = curves(runs_of(tmp_path, ncm=[flat(0.8, 0.2), flat(0.7, 0.3)]))
-    assert [title for title, _ in found.figures] == [
+    (result,) = curves(runs_of(tmp_path, ncm=[flat(0.8, 0.2), flat(0.7, 0.3)]))
+    assert [title for title, _ in result.figures] == [
         "aAcc by session", "gAcc by session", "accuracy on novel classes by session",
         "mean gAcc by α",
     ]  # fmt: skip
-    assert "NCM" in found.notes[0]
+    assert "NCM" in result.notes[0]
     (empty,) = curves(runs_of(tmp_path))
     assert empty.figures == []
 
 
 def test_exact_tables_need_no_data(tmp_path: Path) -> None:
-    tables, failed = reproduce(["A1", "fig2"], data=["none.h5"], out=tmp_path, seeds=[0])
+    asked = Asked(tmp_path, [0], ["A1", "fig2"], data=["none.h5"])
+    tables, failed = PAPER.reproduce(asked)
     assert [t.name for t in tables] == ["A1", "Figure 2"]
     assert failed == []
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(UserError, match="unknown table 'a9'"):
-        reproduce(["a9"], data=[], out=tmp_path, seeds=[0])
-    assert not set(COSTLY) & {*EXACT, *MEASURED}
+        PAPER.reproduce(Asked(tmp_path, [0], ["a9"]))
+    assert not set(PAPER.costly) & {*PAPER.exact, *PAPER.tables}
 
 
 def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 24, 24)
-    tables, failed = reproduce(
-        list(MEASURED),
+    asked = Asked(
+        tmp_path / "out",
+        [0, 1],
+        list(PAPER.tables),
         data=[str(file.path)],
-        out=tmp_path / "out",
-        seeds=[0, 1],
         learners=["prototype", "ncm"],
     )
+    tables, failed = PAPER.reproduce(asked)
     assert failed == []
-    found = {t.name: t for t in tables}
-    assert list(found) == ["Learners · toy", "Further · toy", "Statements · toy", "Curves · toy"]
+    result = {t.name: t for t in tables}
+    assert list(result) == ["Learners · toy", "Further · toy", "Statements · toy", "Curves · toy"]
     for label in (LEARNERS["prototype"].label, LEARNERS["ncm"].label):
-        stat = ours(found["Learners · toy"], label, "gAcc")
+        stat = ours(result["Learners · toy"], label, "gAcc")
         assert len(stat.values) == 2
         assert 0 < stat.mean < 100
-    assert len(found["Curves · toy"].figures) == 4
+    assert len(result["Curves · toy"].figures) == 4
 
 
 def test_without_data_the_shipped_layers_stand_in(tmp_path: Path) -> None:
-    (found,) = find_data([], tmp_path).values()
-    file = found.opened
-    assert found.settings()[:2] == ["protocol.base=24", "protocol.way=2"]
+    (result,) = find_data([], tmp_path).values()
+    file = result.opened
+    assert result.settings()[:2] == ["protocol.base=24", "protocol.way=2"]
     assert file.shape == (600, 384)
     assert list(file.layers.values()) == [384] * 4
     assert {file.samples.n_leaves, *np.bincount(file.labels)} == {40, 15}

@@ -14,12 +14,11 @@ from matplotlib.figure import Figure
 from reproduce_files import blob_file
 
 from embedbench.errors import UserError
-from embedbench.papers.iirc.paper import TABLES, planned
+from embedbench.papers.iirc.paper import PAPER, planned
 from embedbench.papers.iirc.runs import BUFFERS, LEARNERS, OFFICIAL, VARIANTS, Data, Runs, find_data
 from embedbench.papers.iirc.tables import statements, table5, table6
 from embedbench.papers.page import save, table_text
-from embedbench.papers.published import published
-from embedbench.papers.table import Table
+from embedbench.papers.published import PaperTable, published
 from embedbench.reports.plots import Curve, _draw_curve, curve_plot
 from embedbench.scores.label_sets import LabelSets, pack
 from embedbench.scores.record import Record
@@ -71,8 +70,8 @@ def test_published_values(table: str, learner: str, values: dict[int, float]) ->
 
 def test_data_have_the_papers_names_only_where_they_are_said_to(tmp_path: Path) -> None:
     toy = str(blob_file(tmp_path / "toy.h5", 4, 4, groups=2).path)
-    found = find_data([f"cifar={toy}", toy], tmp_path)
-    assert [(d.label, d.stands_in) for d in found.values()] == [
+    result = find_data([f"cifar={toy}", toy], tmp_path)
+    assert [(d.label, d.stands_in) for d in result.values()] == [
         ("IIRC-CIFAR", False),
         ("toy for IIRC-CIFAR", True),
     ]
@@ -103,13 +102,18 @@ def test_cells_of_one_stream_stand_side_by_side(
     runs = Runs(
         tmp_path, [3, 4], ["er", "lucir"], items=items, data={"toy": Data(tmp_path / "toy.h5")}
     )
-    found: list[Any] = planned(runs, ["5"])
-    assert len(found) == 2 * 2 * 3
-    assert [(v, k, s) for _, v, k, s in found[:4]] == [
+    result: list[Any] = planned(runs, ["5"])
+    assert len(result) == 2 * 2 * 3
+    assert [(v, k, s) for _, v, k, s in result[:4]] == [
         ("er", 0, 3), ("lucir", 0, 3), ("joint", 0, 3), ("er", 0, 4),
     ]  # fmt: skip
     assert {v for _, v, *_ in planned(runs, ["buffer"])} == set(BUFFERS)
-    assert {v for _, v, *_ in planned(runs, list(TABLES))} == {*BUFFERS, "er", "lucir", "joint"}
+    assert {v for _, v, *_ in planned(runs, list(PAPER.tables))} == {
+        *BUFFERS,
+        "er",
+        "lucir",
+        "joint",
+    }
 
 
 # --- runs that never were ---
@@ -119,9 +123,9 @@ def bears() -> LabelSets:
     """Four samples, three sessions, the answers of a perfect learner but for one label."""
     labels = {"bear": 0, "bus": 1, "polar": 2, "brown": 3}
     y = np.zeros((4, 4), dtype=bool)
-    for row, own in zip(y, (("bear", "polar"), ("bear", "polar"), ("bear", "brown"), ("bus",)),
+    for row, of_row in zip(y, (("bear", "polar"), ("bear", "polar"), ("bear", "brown"), ("bus",)),
                         strict=True):  # fmt: skip
-        row[[labels[k] for k in own]] = True
+        row[[labels[k] for k in of_row]] = True
     introduces = np.array([[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], dtype=bool)
     seen = np.cumsum(introduces, axis=0).astype(bool)
     given = y[None] & seen[:, None, :]
@@ -185,7 +189,7 @@ def made_runs(name: str, data: Data, **changes: Any) -> MadeRuns:
     return MadeRuns(Path(), [0, 1], data={name: data}, items=items, made=made)
 
 
-def row(table: Table, label: str) -> Any:
+def row(table: PaperTable, label: str) -> Any:
     return next(values for labels, values in table.rows if labels[0] == label)
 
 
@@ -214,7 +218,7 @@ def test_a_stand_in_has_its_own_name_and_no_difference() -> None:
     (table,) = table5(runs)
     assert table.heading.startswith("Table 5 · toy: ")
     assert "toy for IIRC-CIFAR" in table.heading
-    values = [v for _, own in table.rows for v in own.values()]
+    values = [v for _, of_row in table.rows for v in of_row.values()]
     assert any(v.ours for v in values)
     assert all(v.difference is None for v in values)
     assert any("stands in for IIRC-CIFAR" in note for note in table.notes)
@@ -232,7 +236,7 @@ def test_only_what_was_run_is_shown_beside_the_paper() -> None:
 # --- the statements ---
 
 
-def _told(**changes: Any) -> dict[str, tuple[str, Any]]:
+def _judged(**changes: Any) -> dict[str, tuple[str, Any]]:
     runs = made_runs("toy", Data(Path("toy.h5")), **changes)
     (table,) = statements(runs)
     return {
@@ -242,25 +246,25 @@ def _told(**changes: Any) -> dict[str, tuple[str, Any]]:
 
 
 def test_statements_are_judged_by_what_was_measured() -> None:
-    found = _told(
+    result = _judged(
         er={"new": 0.8},
         lucir={"new": 0.2},
         **{"icarl-cnn": {"given": 5.0}, "icarl-norm": {"given": 1.0}},
     )
-    assert found["joint"][0] == "yes"
-    assert found["joint"][1].ours.mean == pytest.approx(0.4 - 0.35)
-    assert found["joint"][1].published == pytest.approx(0.63 - 0.35)
-    assert found["ER-infinite"][0] == "yes"
-    assert found["ER-infinite"][1].ours.mean == pytest.approx(0.05)
-    assert found["ER-infinite"][1].published == pytest.approx(0.28)
-    assert found["ER"][0] == "no"
-    assert found["ER"][1].ours.mean == pytest.approx(0.4)
-    assert found["iCaRL-CNN"][0] == "yes"
-    assert found["iCaRL-CNN"][1].ours.mean == pytest.approx(2.5)
-    assert found["iCaRL-norm"][0] == "no"
-    assert found["LUCIR"][0] == "yes"
-    assert found["LUCIR"][1].ours.mean == pytest.approx(0.25)
-    assert _told()["LUCIR"][0] == "no"
+    assert result["joint"][0] == "yes"
+    assert result["joint"][1].ours.mean == pytest.approx(0.4 - 0.35)
+    assert result["joint"][1].published == pytest.approx(0.63 - 0.35)
+    assert result["ER-infinite"][0] == "yes"
+    assert result["ER-infinite"][1].ours.mean == pytest.approx(0.05)
+    assert result["ER-infinite"][1].published == pytest.approx(0.28)
+    assert result["ER"][0] == "no"
+    assert result["ER"][1].ours.mean == pytest.approx(0.4)
+    assert result["iCaRL-CNN"][0] == "yes"
+    assert result["iCaRL-CNN"][1].ours.mean == pytest.approx(2.5)
+    assert result["iCaRL-norm"][0] == "no"
+    assert result["LUCIR"][0] == "yes"
+    assert result["LUCIR"][1].ours.mean == pytest.approx(0.25)
+    assert _judged()["LUCIR"][0] == "no"
     (table,) = statements(made_runs("toy", Data(Path("toy.h5"))))
     assert "paper: incremental joint > ER-infinite > iCaRL-CNN" in table.notes[0]
     assert "ours: joint > incremental joint > ER-infinite > BiC" in table.notes[0]
@@ -278,7 +282,7 @@ def test_every_table_and_figure_is_made_and_saved(tmp_path: Path) -> None:
     runs = made_runs("toy", Data(Path("toy.h5")))
     figures = {}
     tables = []
-    for key, make in TABLES.items():
+    for key, make in PAPER.tables.items():
         made = make(runs)
         figures[key] = [title for t in made for title, _ in t.figures]
         tables += made
@@ -292,7 +296,7 @@ def test_every_table_and_figure_is_made_and_saved(tmp_path: Path) -> None:
         # truth and nine learners, after sessions 0, 1 and the last
         "confusion": 3 * (1 + len(LEARNERS)),
     }
-    page = save(tables, "iirc", tmp_path).read_text(encoding="utf-8")
+    page = save(tables, PAPER, tmp_path).read_text(encoding="utf-8")
     for name in NAMES:
         assert f">{name}<" in page
     assert "Figures A.10, A.11" in page
@@ -302,7 +306,7 @@ def test_every_table_and_figure_is_made_and_saved(tmp_path: Path) -> None:
 
 def test_without_runs_nothing_is_drawn() -> None:
     runs = MadeRuns(Path(), [0], data={"toy": Data(Path("toy.h5"))})
-    for make in TABLES.values():
+    for make in PAPER.tables.values():
         for table in make(runs):
             assert table.figures == []
 

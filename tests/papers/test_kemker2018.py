@@ -14,19 +14,19 @@ from embedbench.files.samples import Samples
 from embedbench.files.writer import write_file
 from embedbench.papers.kemker2018 import s10
 from embedbench.papers.kemker2018.data import Data, Size, find_data, paper_size
-from embedbench.papers.kemker2018.paper import reproduce
+from embedbench.papers.kemker2018.paper import PAPER
 from embedbench.papers.kemker2018.runs import LEARNERS, PROTOCOLS, Runs
 from embedbench.papers.kemker2018.s1 import CHOICES, s1_cells, table_s1
-from embedbench.papers.kemker2018.s7 import Source, drifting
+from embedbench.papers.kemker2018.s7 import Digits, drifting
 from embedbench.papers.kemker2018.sizes import FEL_UNITS, Capacity, megabytes, summary
 from embedbench.papers.kemker2018.tables import table1, table2, table2_sizes, table5
 from embedbench.papers.page import save, table_text
-from embedbench.papers.published import published
-from embedbench.papers.table import Table, Value
+from embedbench.papers.paper import Asked
+from embedbench.papers.published import PaperTable, Value, published
 from embedbench.scores.stats import Stat
 
-PAPER = published("kemker2018")
-TABLES = PAPER["tables"]
+MISPRINTS = published("kemker2018")["misprints"]
+TABLES = published("kemker2018")["tables"]
 
 
 def test_every_cell_of_the_paper_is_there() -> None:
@@ -54,7 +54,7 @@ def test_table_3_is_the_mean_of_table_2() -> None:
         if abs(np.mean(over) - row["omega_all"]) > 0.00101:
             off.append((row["learner"], row["protocol"]))
     assert off == [("ewc", "multi-modal")]  # a misprint of the paper, marked
-    assert any(m["table"] == "3" and m["learner"] == "ewc" for m in PAPER["misprints"])
+    assert any(m["table"] == "3" and m["learner"] == "ewc" for m in MISPRINTS)
 
 
 def test_table_s9_percentages_follow_from_table_1() -> None:
@@ -117,10 +117,10 @@ def test_a_file_is_held_to_the_data_set_that_it_is_called(
         find_data(["cub"], tmp_path)
     with pytest.raises(UserError, match="Did you mean 'audioset'"):
         find_data(["audiosett=birds.h5"], tmp_path)
-    found = find_data(["cub-stand-in=birds.h5"], tmp_path)
-    assert list(found) == ["cub"]
-    assert found["cub"].label == "birds for CUB-200"
-    assert found["cub"].size == Size(6, 4, 8)
+    result = find_data(["cub-stand-in=birds.h5"], tmp_path)
+    assert list(result) == ["cub"]
+    assert result["cub"].label == "birds for CUB-200"
+    assert result["cub"].size == Size(6, 4, 8)
 
 
 def test_a_value_that_stands_in_has_no_difference() -> None:
@@ -165,14 +165,15 @@ def test_stand_ins_are_run_labelled_and_saved(
     items = ["mlp.units=8", "offline.mlp.units=8"]
     items += [f"{name}.stop.epochs=1" for name in ("mlp", "offline.mlp")]
     out = tmp_path / "out"
-    tables, failed = reproduce(
+    asked = Asked(
+        out,
+        [0, 1],
         ["2", "figures"],
         data=["cub-stand-in=birds.h5"],
-        out=out,
-        seeds=[0, 1],
         learners=["mlp"],
         items=items,
     )
+    tables, failed = PAPER.reproduce(asked)
     assert failed == []
     rows = dict(tables[0].rows)
     mine = rows["permutation", "MLP", "birds for CUB-200"]["Ω_all"]
@@ -181,7 +182,7 @@ def test_stand_ins_are_run_labelled_and_saved(
     assert mine.published == 0.635
     assert mine.difference is None
     assert rows["permutation", "MLP", "MNIST"]["Ω_all"].ours is None
-    page = save(tables, "kemker2018", out).read_text(encoding="utf-8")
+    page = save(tables, PAPER, out).read_text(encoding="utf-8")
     assert "birds for CUB-200" in page
     assert page.count("<svg") == 4  # two of each protocol
     kept = json.loads((out / "kemker2018.json").read_text(encoding="utf-8"))
@@ -190,11 +191,13 @@ def test_stand_ins_are_run_labelled_and_saved(
 
 def test_unknown_tables_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="Did you mean 's6'"):
-        reproduce(["s66"], data=[], out=tmp_path, seeds=[0])
+        PAPER.reproduce(Asked(tmp_path, [0], ["s66"]))
 
 
 def test_a_table_is_read_back_from_its_json() -> None:
-    table = Table("S6", "t", ("a",), ("v",), [(("x",), {"v": Value(1.0, Stat.of([2.0, 4.0]), 1)})])
+    table = PaperTable(
+        "S6", "t", ("a",), ("v",), [(("x",), {"v": Value(1.0, Stat.of([2.0, 4.0]), 1)})]
+    )
     row = json.loads(json.dumps(table.to_json()))["rows"][0]
     assert row["a"] == "x"
     assert row["values"]["v"]["ours"] == 3.0
@@ -208,7 +211,7 @@ def test_the_last_share_of_a_drifting_stream_is_of_the_upper_classes(
     share: float, seed: int, tmp_path: Path
 ) -> None:
     file = _file(tmp_path / "ten.h5", 5, 10, n=24)  # 120 training samples
-    stream = drifting(Source.of(file), share, seed)
+    stream = drifting(Digits.of(file), share, seed)
     y = np.concatenate([s.y for s in stream.sessions])
     late = round(share * 120)
     assert len(y) == 120
@@ -233,14 +236,15 @@ def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
 ) -> None:
     monkeypatch.setitem(s10.CAPACITIES, "mlp", ("units", (3, 5)))
     file = _file(tmp_path / "birds.h5", 6, 4, n=40)
-    (table,), failed = reproduce(
+    asked = Asked(
+        tmp_path,
+        [0],
         ["s10"],
         data=[f"cub-stand-in={file.path}"],
-        out=tmp_path,
-        seeds=[0],
         learners=["mlp"],
         items=["offline.mlp.units=8", "mlp.stop.epochs=3"],
     )
+    (table,), failed = PAPER.reproduce(asked)
     assert failed == []
     (log,) = (json.loads(p.read_text()) for p in (tmp_path / "runs" / "tuning").iterdir())
     assert [t["settings"] for t in log["tried"]] == [{"units": "3"}, {"units": "5"}]

@@ -15,7 +15,7 @@ from reproduce_files import blob_file
 from torch.nn.functional import cross_entropy
 
 from embedbench.models.er import ER
-from embedbench.papers.new_metrics.paper import reproduce
+from embedbench.papers.new_metrics.paper import PAPER
 from embedbench.papers.new_metrics.tables import (
     LEARNERS,
     Runs,
@@ -25,8 +25,8 @@ from embedbench.papers.new_metrics.tables import (
     table1,
     table2,
 )
-from embedbench.papers.published import published
-from embedbench.papers.table import Table
+from embedbench.papers.paper import Asked
+from embedbench.papers.published import PaperTable, published
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
@@ -71,8 +71,8 @@ def test_ours_differ_in_the_two_values_alone_that_the_paper_cut_off() -> None:
                 if value.remark:
                     remarks.append((after, column))
                 else:
-                    shown = value.texts()
-                    assert shown[0] == shown[1]
+                    texts = value.texts()
+                    assert texts[0] == texts[1]
     assert remarks == [("T4", "T3"), ("T5", "T3")]
 
 
@@ -85,25 +85,25 @@ def test_figure_2_begins_and_ends_where_the_formulas_do() -> None:
     assert rows["20"]["β_2"] == pytest.approx(0.2734, abs=5e-5)
     assert rows["100"]["β_2"] == pytest.approx(0.0846, abs=5e-5)
     for sessions in (20, 100):
-        own = rows[str(sessions)]
-        assert (own["γ_1"], own["γ_K/2"]) == (1 / sessions, 0.5)
-        assert (own["γ_K"], own["β_K"]) == (1, 1)
+        of_paper = rows[str(sessions)]
+        assert (of_paper["γ_1"], of_paper["γ_K/2"]) == (1 / sessions, 0.5)
+        assert (of_paper["γ_K"], of_paper["β_K"]) == (1, 1)
         half = sessions // 2
         harmonic = [sum(1 / i for i in range(2, k + 1)) for k in (half, sessions)]
         beta = harmonic[1] * (half - 1) / (harmonic[0] * (sessions - 1))
-        assert own["β_K/2"] == pytest.approx(beta)
+        assert of_paper["β_K/2"] == pytest.approx(beta)
     assert len(table.figures) == 2
 
 
 @pytest.mark.parametrize("asked", [10, 50])
 def test_sessions_are_equal_where_a_number_nearby_allows_it(asked: int) -> None:
     for n in range(4, 300):
-        found = equal_sessions(n, asked)
+        result = equal_sessions(n, asked)
         wanted = min(asked, n // 2)
         even = [k for k in range(2, n // 2 + 1) if n % k == 0 and 0.8 * wanted <= k <= 1.2 * wanted]
-        assert 2 <= found <= n // 2
-        assert found == wanted if not even else n % found == 0
-        assert all(abs(found - wanted) <= abs(k - wanted) for k in even)
+        assert 2 <= result <= n // 2
+        assert result == wanted if not even else n % result == 0
+        assert all(abs(result - wanted) <= abs(k - wanted) for k in even)
 
 
 def test_near_highest_by_hand() -> None:
@@ -135,13 +135,14 @@ def test_er_without_a_memory_is_plain_online_training(seed: int) -> None:
 
 
 def test_the_exact_tables_need_no_data(tmp_path: Path) -> None:
-    tables, failed = reproduce(["1", "fig2"], data=["none.h5"], out=tmp_path, seeds=[0])
+    asked = Asked(tmp_path, [0], ["1", "fig2"], data=["none.h5"])
+    tables, failed = PAPER.reproduce(asked)
     assert [t.name for t in tables] == ["1", "Figure 2"]
     assert failed == []
     assert list(tmp_path.iterdir()) == []
 
 
-def _values(table: Table, labels: tuple[str, ...], column: str) -> tuple[float, ...]:
+def _values(table: PaperTable, labels: tuple[str, ...], column: str) -> tuple[float, ...]:
     ours = dict(table.rows)[labels][column].ours
     assert ours is not None
     return ours.values
@@ -150,9 +151,8 @@ def _values(table: Table, labels: tuple[str, ...], column: str) -> tuple[float, 
 def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 24, 10)
     items = ["er.units=8", "er.memory.total=30", "gdumb.units=8", "gdumb.stop.epochs=1"]
-    tables, failed = reproduce(
-        [], data=[str(file.path)], out=tmp_path / "out", seeds=[0, 1], items=items
-    )
+    asked = Asked(tmp_path / "out", [0, 1], data=[str(file.path)], items=items)
+    tables, failed = PAPER.reproduce(asked)
     assert failed == []
     assert [t.name for t in tables] == ["1", "2", "Figure 2", "Figure 3", "Figure 4"]
     accuracy, forgetting = tables[3:]
@@ -181,8 +181,8 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
         assert record["protocol_params"]["order"] == "random"
         assert len(record["pooled"]) == 12
         half = [100 * r["curves"]["aa"][5] for r in runs.records(runs.cells("toy", 12, learner))]
-        shown = _values(accuracy, ("toy", "12", LEARNERS[learner].label, "AA"), "at K/2")
-        assert shown == pytest.approx(half)
+        values = _values(accuracy, ("toy", "12", LEARNERS[learner].label, "AA"), "at K/2")
+        assert values == pytest.approx(half)
     assert totals == {"er": 30, "gdumb": 12, "finetune": 0}
 
 

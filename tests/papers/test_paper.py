@@ -3,31 +3,132 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from reproduce_files import blob_file
+from typer.testing import CliRunner
 
+import embedbench.papers
+from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.papers.catalogue import PAPERS, reproducer
+from embedbench.papers.catalogue import names, paper
 from embedbench.papers.data import find_files
 from embedbench.papers.page import save, table_text
-from embedbench.papers.published import published
+from embedbench.papers.published import PaperTable, Value, published
 from embedbench.papers.runs import Runs, wanted
-from embedbench.papers.table import Table, Value
+from embedbench.scores.stats import Stat
+
+ALIASES = {
+    "kemker2018": (),
+    "masana2020": ("class-orderings",),
+    "abdelsalam2021": ("iirc",),
+    "tang2024": ("fscil",),
+    "michel2023": ("new-metrics",),
+}
+SIXTH = """
+from embedbench.papers.paper import Paper
+from embedbench.papers.published import PaperTable, Value
+from embedbench.papers.runs import Runs
 from embedbench.scores.stats import Stat
 
 
-@pytest.mark.parametrize("paper", PAPERS)
-def test_every_paper_has_published_values_and_what_runs_it(paper: str) -> None:
-    assert published(paper)["paper"]
-    assert published(paper)["tables"]
-    assert callable(reproducer(paper))
+def table1():
+    value = Value(0.5, Stat.of([0.25]))
+    return PaperTable("1", "a sixth", ("row",), ("v",), [(("x",), {"v": value})])
 
 
-def test_an_unknown_paper_is_refused() -> None:
-    with pytest.raises(UserError, match="Did you mean 'new-metrics'"):
-        reproducer("new-metric")
+PAPER = Paper(
+    name="sixth2027",
+    aliases=("another-one",),
+    citation="Sixth et al. (2027): Another one",
+    stem="another-one",
+    runs=lambda asked, tables: asked.runs(Runs),
+    cells=lambda runs, tables: [],
+    learners=lambda: [],
+    exact={"1": table1},
+)
+"""
+
+
+@pytest.mark.parametrize("name", ALIASES)
+def test_every_paper_is_found_by_name_and_alias(name: str) -> None:
+    chosen = paper(name)
+    assert (chosen.name, chosen.aliases) == (name, ALIASES[name])
+    assert all(paper(alias) is chosen for alias in chosen.aliases)
+    assert published(chosen.stem)["paper"] == chosen.citation
+    assert published(chosen.stem)["tables"]
+    assert [*chosen.exact, *chosen.tables, *chosen.costly]
+
+
+def test_a_paper_is_named_for_its_first_author_and_year() -> None:
+    assert {of_folder[0]: of_folder[1:] for of_folder in names().values()} == ALIASES
+    for name in ALIASES:
+        author, year = re.fullmatch(r"(\w+) et al\. \((\d{4})\): .+", paper(name).citation).groups()  # type: ignore[union-attr]
+        assert name == f"{author.lower()}{year}"
+
+
+def test_an_unknown_paper_is_refused_with_every_name() -> None:
+    every = ", ".join(sorted([*ALIASES, *(a for aliases in ALIASES.values() for a in aliases)]))
+    with pytest.raises(UserError, match=f"Did you mean 'new-metrics'.* Known: {every}"):
+        paper("new-metric")
+    with pytest.raises(UserError, match="Did you mean 'tang2024'"):
+        paper("tang2025")
+
+
+def test_names_are_known_before_anything_slow_is_imported() -> None:
+    code = (
+        "import sys; from embedbench.papers.catalogue import folders, names; folders(); names(); "
+        "sys.exit('torch' in sys.modules or 'embedbench.papers.fscil.paper' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory whose folders are papers, too."""
+    place = tmp_path / "papers"
+    place.mkdir()
+    monkeypatch.setattr(embedbench.papers, "__path__", [*embedbench.papers.__path__, str(place)])
+    return place
+
+
+def _folder(place: Path, name: str, text: str) -> None:
+    (place / name).mkdir()
+    (place / name / "paper.py").write_text(text, encoding="utf-8")
+
+
+def test_a_sixth_paper_is_a_folder(
+    elsewhere: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _folder(elsewhere, "sixth", SIXTH)
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["reproduce", "sixth2027"])
+    assert result.exit_code == 0, result.output
+    assert [line.split() for line in result.stdout.splitlines()[1:]] == [
+        ["row", "v", "ours", "diff."],
+        ["x", "0.500", "0.250", "−0.250"],
+    ]
+    page = tmp_path / "reproduce" / "another-one" / "another-one.html"
+    assert "Sixth et al. (2027): Another one" in page.read_text(encoding="utf-8")
+    assert page.with_suffix(".json").is_file()
+    assert paper("another-one").name == "sixth2027"
+    assert names()["sixth"] == ("sixth2027", "another-one")
+
+
+@pytest.mark.parametrize("text", ["", "NAME = 'a'", "PAPER = Paper(citation='a')", "PAPER = ("])
+def test_a_folder_without_a_paper_is_refused_and_harms_no_other(text: str, elsewhere: Path) -> None:
+    _folder(elsewhere, "not_one", text)
+    (elsewhere / "no_file").mkdir()
+    with pytest.raises(UserError, match=r"not_one/paper\.py must hold PAPER = Paper\("):
+        paper("not-one")
+    with pytest.raises(UserError, match="unknown paper 'no-file'"):
+        paper("no-file")
+    assert names()["not_one"] == ()
+    assert paper("kemker2018").name == "kemker2018"
 
 
 def test_a_table_has_only_the_parts_that_some_value_has() -> None:
@@ -38,7 +139,7 @@ def test_a_table_has_only_the_parts_that_some_value_has() -> None:
         ("v",): Value(None, ours),
     }
     for heads, value in cases.items():
-        table = Table("1", "t", ("a",), ("v",), [(("x",), {"v": value}), (("y",), {})])
+        table = PaperTable("1", "t", ("a",), ("v",), [(("x",), {"v": value}), (("y",), {})])
         lines = table_text(table).splitlines()
         assert tuple(lines[1].split()) == ("a", *heads)
         assert all(len(line) == 1 + len(heads) for line in table.lines())
@@ -47,19 +148,19 @@ def test_a_table_has_only_the_parts_that_some_value_has() -> None:
 def test_a_printed_deviation_stands_in_brackets() -> None:
     value = Value(51.8, Stat.of([60.0]), 1, stands_in=True, sd=5.3)
     assert value.texts() == ("51.8 (5.3)", "60.0", "")
-    table = Table("1", "t", ("a",), ("v",), [(("x",), {"v": value})])
+    table = PaperTable("1", "t", ("a",), ("v",), [(("x",), {"v": value})])
     assert table.to_json()["rows"][0]["values"]["v"]["published_sd"] == 5.3
 
 
 def test_names_that_are_words_stand_alone() -> None:
     heads = {"S6": "Table S6", "2 MB": "Table 2 MB", "Figure 3": "Figure 3", "Rankings": "Rankings"}
     for name, short in heads.items():
-        assert Table(name, "t", (), ()).short == short
+        assert PaperTable(name, "t", (), ()).short == short
 
 
 def test_a_page_places_figures_as_asked(tmp_path: Path) -> None:
-    table = Table("Figure 1", "t", (), (), figures=[("a", "<svg></svg>")], across=2)
-    page = save([table], "new-metrics", tmp_path).read_text(encoding="utf-8")
+    table = PaperTable("Figure 1", "t", (), (), figures=[("a", "<svg></svg>")], across=2)
+    page = save([table], paper("michel2023"), tmp_path).read_text(encoding="utf-8")
     assert "repeat(2, 1fr)" in page
     assert json.loads((tmp_path / "new-metrics.json").read_text())[0]["table"] == "Figure 1"
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from embedbench.arrays import Floats, Ints
 from embedbench.files.file import EmbeddingFile
-from embedbench.papers.table import Table
+from embedbench.papers.published import PaperTable
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.stats import signed
 from embedbench.streams.orders import CONFUSION, session_sizes, weights
@@ -26,13 +26,15 @@ _CLASSES = ("class", "taken for class")
 _POSITIONS = ("position", "position")
 
 
-def figure1(runs: Runs) -> list[Table]:
+def figure1(runs: Runs) -> list[PaperTable]:
     """Figure 1: accuracy of every class after joint training, by accuracy and by group."""
     from embedbench.reports.plots import class_bars
 
     tables = []
     for name, path in runs.files.items():
-        table = Table(f"Figure 1 · {name}", f"Figure 1: accuracy of every class, {name}", (), ())
+        table = PaperTable(
+            f"Figure 1 · {name}", f"Figure 1: accuracy of every class, {name}", (), ()
+        )
         table.across = 1
         places = [cell.place(runs.out / "runs") for cell in runs.joint(name)]
         if all((place / "predictions.h5").is_file() for place in places):
@@ -44,9 +46,11 @@ def figure1(runs: Runs) -> list[Table]:
             if (name, "coarse") in runs.orders:
                 orders["grouped by the file's hierarchy"] = _order(runs, name, "coarse", file)
             for title, order in orders.items():
-                told = f"{name}, classes {title}"
+                caption = f"{name}, classes {title}"
                 styles = [groups[c] for c in order]
-                table.figures.append((told, class_bars(recall[order].tolist(), styles, cuts, told)))
+                table.figures.append(
+                    (caption, class_bars(recall[order].tolist(), styles, cuts, caption))
+                )
         table.notes.append(
             "test accuracy after one joint training on all classes; colours: groups of the "
             "hierarchy; dashed: sessions. Classes without test samples have no bar"
@@ -77,37 +81,39 @@ def _groups(file: EmbeddingFile) -> Ints:
 
 def _order(runs: Runs, name: str, kind: str, file: EmbeddingFile) -> Ints:
     """(C,) an order's classes by their numbers in the file."""
-    found = runs.order(name, kind)
-    assert found is not None
+    result = runs.order(name, kind)
+    assert result is not None
     number = {c: i for i, c in enumerate(file.classes[: file.samples.n_leaves])}
-    return np.array([number[c] for c in found["order"]])
+    return np.array([number[c] for c in result["order"]])
 
 
 def _matrix(runs: Runs, name: str) -> Floats:
     """(C, C) confusion from 0 to 1: square roots of shares of the largest entry."""
-    found = runs.order(name, CONFUSION[0])
-    assert found is not None
-    errors = np.array(found["matrix"], dtype=np.float64)
+    result = runs.order(name, CONFUSION[0])
+    assert result is not None
+    errors = np.array(result["matrix"], dtype=np.float64)
     shares: Floats = np.sqrt(errors / max(errors.max(), 1.0))
     return shares
 
 
-def figure2(runs: Runs) -> list[Table]:
+def figure2(runs: Runs) -> list[PaperTable]:
     """Figure 2: the confusion matrix in the original and in the coarse order."""
     from embedbench.reports.plots import heat_map
 
     tables = []
     for name, path in runs.files.items():
         file, confused = EmbeddingFile.open(path), _matrix(runs, name)
-        table = Table(f"Figure 2 · {name}", f"Figure 2: the confusion matrix of {name}", (), ())
+        table = PaperTable(
+            f"Figure 2 · {name}", f"Figure 2: the confusion matrix of {name}", (), ()
+        )
         orders = {"the file's order": np.arange(len(confused))}
         if (name, "coarse") in runs.orders:
             orders["coarse"] = _order(runs, name, "coarse", file)
         for title, order in orders.items():
-            told = f"{name}, {title}"
-            shown = confused[np.ix_(order, order)]
-            picture = heat_map(shown, told, axes_names=_CLASSES, numbers=False)
-            table.figures.append((told, picture))
+            caption = f"{name}, {title}"
+            matrix = confused[np.ix_(order, order)]
+            picture = heat_map(matrix, caption, axes_names=_CLASSES, numbers=False)
+            table.figures.append((caption, picture))
         table.notes.append(_CONFUSED)
         tables.append(table)
     return tables
@@ -119,28 +125,28 @@ _CONFUSED = (
 )
 
 
-def figure3(runs: Runs) -> list[Table]:
-    """Figure 3: the objectives W, and the confusion matrices in the orders found."""
+def figure3(runs: Runs) -> list[PaperTable]:
+    """Figure 3: the objectives W, and the confusion matrix in the order that each one gives."""
     from embedbench.reports.plots import heat_map
 
     tables = []
     for name, path in runs.files.items():
         file, confused = EmbeddingFile.open(path), _matrix(runs, name)
         title = f"Figure 3: objectives and resulting confusion matrices, {name}"
-        table = Table(f"Figure 3 · {name}", title, (), (), across=len(CONFUSION))
+        table = PaperTable(f"Figure 3 · {name}", title, (), (), across=len(CONFUSION))
         results = []
         for kind in CONFUSION:
-            found = runs.order(name, kind)
-            assert found is not None
-            W = weights(kind, found["sizes"])
-            told = f"{ORDERS[kind]}: what confusion costs"
-            picture = heat_map(_unit(W), told, axes_names=_POSITIONS, numbers=False)
-            table.figures.append((told, picture))
+            order_file = runs.order(name, kind)
+            assert order_file is not None
+            W = weights(kind, order_file["sizes"])
+            caption = f"{ORDERS[kind]}: what confusion costs"
+            picture = heat_map(_unit(W), caption, axes_names=_POSITIONS, numbers=False)
+            table.figures.append((caption, picture))
             order = _order(runs, name, kind, file)
-            scores = (signed(found[key], 0) for key in ("natural_score", "score"))
-            told = f"{ORDERS[kind]}: {' → '.join(scores)}"
-            shown = confused[np.ix_(order, order)]
-            results.append((told, heat_map(shown, told, axes_names=_CLASSES, numbers=False)))
+            scores = (signed(order_file[key], 0) for key in ("natural_score", "score"))
+            caption = f"{ORDERS[kind]}: {' → '.join(scores)}"
+            matrix = confused[np.ix_(order, order)]
+            results.append((caption, heat_map(matrix, caption, axes_names=_CLASSES, numbers=False)))
         table.figures += results
         table.notes += [
             "dark: confusion costs little there. Scores: Σ_ij W_ij M_π(i)π(j) of the file's own "
@@ -157,7 +163,7 @@ def _unit(W: Floats) -> Floats:
     return scaled
 
 
-def figures4to9(runs: Runs) -> list[Table]:
+def figures4to9(runs: Runs) -> list[PaperTable]:
     """Figures 4 to 9: accuracy over all classes learned, a curve an order."""
     from embedbench.reports.plots import Curve, curve_plot, glyph
 
@@ -165,7 +171,7 @@ def figures4to9(runs: Runs) -> list[Table]:
     key = ", ".join(f"{glyph(i)} {label}" for i, label in enumerate(ORDERS.values()))
     for name in runs.files:
         title = f"Figures 4 to 9: accuracy by session on every order, {name} for CIFAR-100"
-        table = Table(f"Figures 4–9 · {name}", title, (), (), notes=[key])
+        table = PaperTable(f"Figures 4–9 · {name}", title, (), (), notes=[key])
         for learner, where in CURVES.items():
             curves = []
             for style, kind in enumerate(ORDERS):
@@ -173,8 +179,8 @@ def figures4to9(runs: Runs) -> list[Table]:
                 if pooled:
                     curves.append(Curve(np.array(pooled, dtype=np.float64), style))
             if curves:
-                told = f"{name}, {LEARNERS[learner].label} ({where})"
-                picture = curve_plot(curves, float("nan"), 1, told, axis="sessions learned")
-                table.figures.append((told, picture))
+                caption = f"{name}, {LEARNERS[learner].label} ({where})"
+                picture = curve_plot(curves, float("nan"), 1, caption, axis="sessions learned")
+                table.figures.append((caption, picture))
         tables.append(table)
     return tables

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -48,8 +48,10 @@ class Runs(runs.Runs):
 
     Parameters
     ----------
-    files : by what tables call them
-    orders : (file, kind) → "random" or the path of the order file
+    files : dict
+        Embedding files by what tables call them.
+    orders : dict
+        (file, kind) → "random" or the path of the order file.
     """
 
     files: dict[str, Path] = field(kw_only=True)
@@ -63,7 +65,7 @@ class Runs(runs.Runs):
         """Number of sessions."""
         return self.sessions_asked(PROTOCOL) or SESSIONS
 
-    def make_orders(self, notify: Callable[[str], None] = lambda _: None) -> None:
+    def make_orders(self) -> None:
         """Make the orders of every file, or take those that were made before.
 
         An order file is named for the file's content and the number of sessions. A file without a
@@ -79,21 +81,21 @@ class Runs(runs.Runs):
                 made = place / f"{stem}-{kind}.json"
                 if not made.is_file():
                     try:
-                        found = make_order(file, kind, sessions=self.sessions)
+                        order = make_order(file, kind, sessions=self.sessions)
                     except UserError as e:
                         if kind != "coarse":
                             raise
-                        notify(f"no coarse order: {e}")
+                        self.notify(f"no coarse order: {e}")
                         continue
-                    write_order(found, made)
+                    write_order(order, made)
                 self.orders[name, kind] = str(made)
 
     def order(self, name: str, kind: str) -> dict[str, Any] | None:
-        """What the order file of a kind says; None where there is none."""
+        """Return the content of the order file of a kind; None where there is none."""
         if (name, kind) not in self.orders:
             return None
-        found: dict[str, Any] = json.loads(Path(self.orders[name, kind]).read_text("utf-8"))
-        return found
+        result: dict[str, Any] = json.loads(Path(self.orders[name, kind]).read_text("utf-8"))
+        return result
 
     def cells(self, name: str, kind: str, learner: str) -> list[Cell]:
         """One cell a seed; none where the file has no such order."""

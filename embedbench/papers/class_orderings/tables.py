@@ -1,8 +1,8 @@
 """Masana et al. (2020) again: Table 1, and what the paper says about first sessions and rankings.
 
 **Departs**: the paper trains a network on CIFAR-100's images; ours are embeddings of other data,
-with each learner's own settings for them. Its Random is drawn anew for each run here, as the
-spread of its runs suggests. Accuracy is the mean over the classes seen, which is the accuracy per
+with settings chosen for them. Random is drawn anew for each run here, as the spread of the paper's
+runs suggests. Accuracy is the mean over the classes seen, which is the accuracy per
 sample where classes are equally large, as in CIFAR-100.
 """
 
@@ -14,8 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from embedbench.arrays import Floats
-from embedbench.papers.published import published
-from embedbench.papers.table import Table, Value
+from embedbench.papers.published import PaperTable, Value, published
 from embedbench.scores.ranking import kendall_tau
 from embedbench.scores.record import Record
 from embedbench.scores.stats import Stat, number
@@ -59,11 +58,11 @@ def printed(head: str) -> Means:
 def means(runs: Runs, name: str, head: str) -> Means:
     """Our means of a column."""
     pairs = itertools.product(LEARNERS, ORDERS)
-    found = {(learner, k): ours(runs, name, k, learner, head) for learner, k in pairs}
-    return {key: stat.mean for key, stat in found.items() if stat is not None}
+    stats = {(learner, k): ours(runs, name, k, learner, head) for learner, k in pairs}
+    return {key: stat.mean for key, stat in stats.items() if stat is not None}
 
 
-def table1(runs: Runs) -> list[Table]:
+def table1(runs: Runs) -> list[PaperTable]:
     """Table 1: accuracy after sessions 2, 5 and the last, for every learner and order."""
     rows = published("class-orderings")["tables"]["1"]
     paper = {
@@ -73,7 +72,7 @@ def table1(runs: Runs) -> list[Table]:
     }
     tables = []
     for name in runs.files:
-        table = Table(
+        table = PaperTable(
             f"1 · {name}",
             f"accuracy in percent, {runs.sessions} sessions of {name} for {SESSIONS} of CIFAR-100",
             ("learner", "order"),
@@ -101,14 +100,14 @@ def table1(runs: Runs) -> list[Table]:
 # --- the two statements ---
 
 
-def statements(runs: Runs) -> list[Table]:
+def statements(runs: Runs) -> list[PaperTable]:
     """Which orders are easy and hard, and whether the ranking of the learners depends on them."""
     return [t for name in runs.files for t in (_extremes(runs, name), _rankings(runs, name))]
 
 
-def _extremes(runs: Runs, name: str) -> Table:
+def _extremes(runs: Runs, name: str) -> PaperTable:
     """Best and worst order of every learner, early and in the end."""
-    table = Table(
+    table = PaperTable(
         f"Easiest and hardest order · {name}",
         f"Easiest and hardest order of every learner: {name} for CIFAR-100",
         ("learner", "sessions"),
@@ -161,10 +160,10 @@ def _count(of: Means) -> tuple[int, int, int]:
     return sum(r[0] == EASY for r in ranked), sum(r[-1] == HARD for r in ranked), len(ranked)
 
 
-def _rankings(runs: Runs, name: str) -> Table:
+def _rankings(runs: Runs, name: str) -> PaperTable:
     """The ranking of the paper's five learners on every order, against that on Random."""
     ranking, tau, seeds = f"ranking {LAST}", "τ against Random", "τ between seeds"
-    table = Table(
+    table = PaperTable(
         f"Rankings · {name}",
         f"Does the ranking of the learners change with the order? {name} for CIFAR-100",
         ("order",),
@@ -196,8 +195,8 @@ def _on(of: Mapping[tuple[str, str], float], kind: str) -> dict[str, float]:
 
 def _ranking(of: Means, kind: str) -> str:
     """Learners from the best to the worst."""
-    found = _on(of, kind)
-    ranked = sorted(found, key=lambda learner: -found[learner])
+    accuracies = _on(of, kind)
+    ranked = sorted(accuracies, key=lambda learner: -accuracies[learner])
     return " > ".join(LEARNERS[learner].label for learner in ranked) or "–"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from embedbench.arrays import Floats
-from embedbench.papers.table import Table, Value
+from embedbench.papers.published import PaperTable, Value
 from embedbench.scores.few_shot import BASE, CORNER_CASES, class_ratio, gacc, gacc_area
 from embedbench.scores.record import Record
 from embedbench.scores.stats import Stat
@@ -21,16 +21,16 @@ AXIS = f"{STEPS} α"
 NOTE = "by α: means over the sessions, at α = 0 over those with novel classes"
 
 
-def over_alpha(found: Floats, ratio: float) -> Floats:
+def over_alpha(R: Floats, ratio: float) -> Floats:
     """(13,) mean over the sessions of gAcc_i(α), α = 0, 1/12, … 1, where it is defined."""
-    mean: Floats = np.nanmean(gacc(found, ratio, np.arange(STEPS + 1) / STEPS), axis=1)
+    mean: Floats = np.nanmean(gacc(R, ratio, np.arange(STEPS + 1) / STEPS), axis=1)
     return mean
 
 
 # --- of printed numbers ---
 
 
-def figure2() -> Table:
+def figure2() -> PaperTable:
     """Figures 2 and A1: the corner cases beside methods on miniImageNet."""
     cases = {name: case(len(CLASSES), BASE) for name, case in CORNER_CASES.items()}
     cases |= _printed("A6", ("SAVC", "NC-FSCIL", "Vit-Baseline"))
@@ -39,43 +39,45 @@ def figure2() -> Table:
     return table
 
 
-def figure5() -> Table:
+def figure5() -> PaperTable:
     """Figure 5: gAcc of the methods on miniImageNet whose novel accuracy is printed."""
     return _figure("Figure 5", "methods on miniImageNet", _printed("A6"))
 
 
-def figure_a3() -> Table:
+def figure_a3() -> PaperTable:
     """Figure A3: gAcc of the methods on CIFAR-100 whose novel accuracy is printed."""
     return _figure("Figure A3", "methods on CIFAR-100", _printed("A7"))
 
 
 def _printed(number: str, names: Iterable[str] = ()) -> dict[str, Floats]:
     """Accuracies behind the rows of Table A6 or A7; of some, or of all."""
-    found = {row_name(r): behind(number, r) for r in rows_of(number)}
-    return {n: m for n in names or found if (m := found[n]) is not None}
+    known = {row_name(r): behind(number, r) for r in rows_of(number)}
+    return {n: m for n in names or known if (m := known[n]) is not None}
 
 
-def _figure(name: str, what: str, cases: Mapping[str, Floats]) -> Table:
+def _figure(name: str, what: str, cases: Mapping[str, Floats]) -> PaperTable:
     """gAcc by α and by session of several score matrices."""
     from embedbench.reports.plots import Curve, curve_plot, glyph
 
     columns = [*POINTS, "gAcc"]
-    table = Table(name, f"{name}: gAcc by α and by session, {what}, percent", ("method",), columns)
+    table = PaperTable(
+        name, f"{name}: gAcc by α and by session, {what}, percent", ("method",), columns
+    )
     by_alpha, by_session = [], []
-    for style, (label, found) in enumerate(cases.items()):
-        along, areas = over_alpha(found, RATIO), gacc_area(found, RATIO)
+    for style, (label, R) in enumerate(cases.items()):
+        along, areas = over_alpha(R, RATIO), gacc_area(R, RATIO)
         numbers = [*(along[at] for at in POINTS.values()), areas.mean()]
         stats = [Stat.of([100 * v]) for v in numbers]
         values = {c: Value(None, s, 2) for c, s in zip(columns, stats, strict=True)}
         table.rows.append(((f"{glyph(style)} {label}",), values))
         by_alpha.append(Curve(along[None], style))
         by_session.append(Curve(areas[None], style))
-    for drawn, told, axis, first in (
+    for drawn, caption, axis, first in (
         (by_alpha, "mean gAcc by α", AXIS, 0),
         (by_session, "gAcc by session", "after session i", 1),
     ):
-        picture = curve_plot(drawn, float("nan"), first, f"{what}: {told}", axis=axis)
-        table.figures.append((told, picture))
+        picture = curve_plot(drawn, float("nan"), first, f"{what}: {caption}", axis=axis)
+        table.figures.append((caption, picture))
     table.notes.append(f"from the accuracies behind Tables 1, 3 and A1 to A7; {NOTE}")
     return table
 
@@ -83,24 +85,24 @@ def _figure(name: str, what: str, cases: Mapping[str, Floats]) -> Table:
 # --- of runs ---
 
 
-def curves(runs: Runs) -> list[Table]:
+def curves(runs: Runs) -> list[PaperTable]:
     """Figures 2, 5, 6 and A3 in kind: accuracies by session and gAcc by α."""
     return [_curves(runs, name) for name in runs.data]
 
 
-def _curves(runs: Runs, name: str) -> Table:
+def _curves(runs: Runs, name: str) -> PaperTable:
     from embedbench.reports.plots import glyph
 
     label = runs.data[name].label
     title = f"Figures 5, 6, A3: accuracies by session and gAcc by α, {label}"
-    table = Table(f"Curves · {name}", title, (), (), across=2)
+    table = PaperTable(f"Curves · {name}", title, (), (), across=2)
     parts: dict[str, tuple[Callable[[Record], Floats], str, int]] = {
         "aAcc by session": (curve("aacc"), "after session i", 1),
         "gAcc by session": (curve("gacc"), "after session i", 1),
         "accuracy on novel classes by session": (_after_base, "after session i", 2),
     }
-    for told, (read, axis, first) in parts.items():
-        table.figures += _pictures(runs, name, tuple(LEARNERS), told, read, axis, first)
+    for caption, (read, axis, first) in parts.items():
+        table.figures += _pictures(runs, name, tuple(LEARNERS), caption, read, axis, first)
     table.figures += by_alpha(runs, name, tuple(LEARNERS))
     run = [(i, v) for i, (n, v) in enumerate(LEARNERS.items()) if runs.of(name, n)]
     table.notes += [", ".join(f"{glyph(i)} {v.label}" for i, v in run), NOTE]
@@ -121,7 +123,7 @@ def _pictures(
     runs: Runs,
     name: str,
     variants: Sequence[str],
-    told: str,
+    caption: str,
     read: Callable[[Record], Floats],
     axis: str,
     first: int,
@@ -130,35 +132,37 @@ def _pictures(
     from embedbench.reports.plots import Curve, curve_plot
 
     drawn = [
-        Curve(found, style)
+        Curve(values, style)
         for style, n in enumerate(variants)
-        if (found := runs.curve(name, n, read)) is not None
+        if (values := runs.curve(name, n, read)) is not None
     ]
-    label = f"{runs.data[name].label}: {told}"
-    return [(told, curve_plot(drawn, float("nan"), first, label, axis=axis))] if drawn else []
+    label = f"{runs.data[name].label}: {caption}"
+    return [(caption, curve_plot(drawn, float("nan"), first, label, axis=axis))] if drawn else []
 
 
 def _along(record: Record) -> Floats:
     return over_alpha(accuracies(record), class_ratio(record["n_classes"]))
 
 
-def sweeps(runs: Runs) -> list[Table]:
+def sweeps(runs: Runs) -> list[PaperTable]:
     """Figure A4 in kind: aAcc and gAcc of FR by the weight of each loss."""
     return [_sweeps(runs, name) for name in runs.data]
 
 
-def _sweeps(runs: Runs, name: str) -> Table:
+def _sweeps(runs: Runs, name: str) -> PaperTable:
     """A row a weight of each loss, the others as they are in FR."""
     from embedbench.reports.plots import glyph
 
     label = runs.data[name].label
     title = f"Figure A4: FR by the weights of its losses, {label}, percent"
-    table = Table(f"Figure A4 · {name}", title, ("weight", "value"), ("aAcc", "gAcc"), across=3)
+    table = PaperTable(
+        f"Figure A4 · {name}", title, ("weight", "value"), ("aAcc", "gAcc"), across=3
+    )
     for beta in BETAS:
         for weight in SWEPT:
-            found = measured(runs, name, f"fr-{beta}-{weight:g}", ("aacc", "gacc"))
-            if found is not None:
-                values = dict(zip(table.columns, found, strict=True))
+            numbers = measured(runs, name, f"fr-{beta}-{weight:g}", ("aacc", "gacc"))
+            if numbers is not None:
+                values = dict(zip(table.columns, numbers, strict=True))
                 table.rows.append(((beta, f"{weight:g}"), values))
         table.figures += _swept(runs, name, beta)
     table.notes += [f"{glyph(0)} aAcc, {glyph(1)} gAcc"] if table.figures else []
@@ -176,8 +180,8 @@ def _swept(runs: Runs, name: str, beta: str) -> list[tuple[str, str]]:
 
     drawn = []
     for style, what in enumerate(("aacc", "gacc")):
-        found = [runs.numbers(name, f"fr-{beta}-{weight:g}", what) for weight in SWEPT]
-        each = [f for f in found if f is not None]
+        by_weight = [runs.numbers(name, f"fr-{beta}-{weight:g}", what) for weight in SWEPT]
+        each = [f for f in by_weight if f is not None]
         if len(each) < len(SWEPT) or len({len(f) for f in each}) > 1:
             return []
         drawn.append(Curve(np.stack(each, axis=1), style))
@@ -190,7 +194,7 @@ def _swept(runs: Runs, name: str, beta: str) -> list[tuple[str, str]]:
 def measured(
     runs: Runs, name: str, variant: str, what: Sequence[str], decimals: int = 2
 ) -> list[Value] | None:
-    """Numbers of `generalised.summary` in percent, over the seeds; None without runs."""
-    found = [runs.numbers(name, variant, w) for w in what]
-    values = [Value(None, Stat.of(100 * f), decimals) for f in found if f is not None]
+    """Numbers of `few_shot.summary` in percent, over the seeds; None without runs."""
+    numbers = [runs.numbers(name, variant, w) for w in what]
+    values = [Value(None, Stat.of(100 * f), decimals) for f in numbers if f is not None]
     return values if len(values) == len(what) else None

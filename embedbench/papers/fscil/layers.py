@@ -1,19 +1,20 @@
 """The layer study of Tang et al. (2024) in kind: Table 6 and Figure 3, right, of our runs.
 
-The losses of FR are sums over the layers, each of which has a module of its own; so FR with one
-layer alone is one branch of the ensemble, but for the initial weights and the draws. Raw features
-are those of a layer in the place of the final embedding, under the prototype baseline.
+FR has one module a layer, and its losses are sums over the layers. So FR with one layer alone is
+one branch of the ensemble, but for the initial weights and the draws. Raw features are a layer in
+the place of the final embedding; the prototype baseline classifies them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from embedbench.arrays import Floats
 from embedbench.files.file import FINAL
-from embedbench.papers.table import Table, Value
+from embedbench.papers.published import PaperTable, Value
 from embedbench.scores.record import Record
 from embedbench.scores.stats import Stat
 
@@ -35,21 +36,21 @@ LAST = {
 }
 
 
-def layers(runs: Runs) -> list[Table]:
+def layers(runs: Runs) -> list[PaperTable]:
     """Table 6 and Figure 3, right, in kind; and what the paper says of layers."""
     return [made(runs, name) for name in runs.data for made in (_layers, _statements)]
 
 
-def _layers(runs: Runs, name: str) -> Table:
+def _layers(runs: Runs, name: str) -> PaperTable:
     data, names = runs.data[name], runs.layers(name)
     title = f"Table 6, Figure 3: layers, raw and rectified, and ensemble, {data.label}, percent"
-    table = Table(f"Layers · {name}", title, ("data", "features"), list(READ), across=2)
+    table = PaperTable(f"Layers · {name}", title, ("data", "features"), list(READ), across=2)
     each = [f"{layer}-{kind}" for layer in names for kind in ("raw", "recti")]
     for variant in [*each, *LABELS] if names else []:
-        found = runs.of(name, variant)
-        if found:
+        records = runs.of(name, variant)
+        if records:
             values = {
-                head: Value(None, Stat.of(100 * read(r) for r in found), 2)
+                head: Value(None, Stat.of(100 * read(r) for r in records), 2)
                 for head, read in READ.items()
             }
             label = LABELS.get(variant) or runs.variants(name)[variant].label
@@ -75,14 +76,14 @@ def _of_the_paper() -> list[tuple[tuple[str, ...], dict[str, Value]]]:
     novel = {r["method"]: r for r in rows_of("A6")}
     rows: list[tuple[tuple[str, ...], dict[str, Value]]] = []
     for row in [*rows_of("6"), rows_of("5")[0]]:
-        own = row_name(row)
+        layer = row_name(row)
         values = {"aAcc": row["aacc"], "gAcc": row["gacc"]}
-        if own in SAME:
-            found = novel[SAME[own]]
-            values |= {"novel": found["mean"], "novel, last": found["novel"][-1]}
-        label = "12-Raw, final (Table 5)" if own == "none" else own
-        shown = {head: Value(v, None, 2) for head, v in values.items()}
-        rows.append((("miniImageNet, the paper", label), shown))
+        if layer in SAME:
+            printed = novel[SAME[layer]]
+            values |= {"novel": printed["mean"], "novel, last": printed["novel"][-1]}
+        label = "12-Raw, final (Table 5)" if layer == "none" else layer
+        cells = {head: Value(v, None, 2) for head, v in values.items()}
+        rows.append((("miniImageNet, the paper", label), cells))
     return rows
 
 
@@ -96,13 +97,13 @@ def _figures(runs: Runs, name: str, names: Sequence[str]) -> list[tuple[str, str
     )
     places = [*names, FINAL, "ensemble"]
     figures = []
-    for head, told in LAST.items():
+    for head, caption in LAST.items():
         each = [_by_layer(runs, name, variants, READ[head]) for variants in kinds]
         drawn = [Curve(values, style) for style, values in enumerate(each) if len(values)]
         if drawn:
-            label = f"{runs.data[name].label}: {told}"
+            label = f"{runs.data[name].label}: {caption}"
             picture = curve_plot(drawn, float("nan"), 0, label, axis="", places=places)
-            figures.append((told, picture))
+            figures.append((caption, picture))
     return figures
 
 
@@ -124,11 +125,37 @@ def _by_layer(
 
 # --- what the paper says ---
 
-Claim = tuple[str, str, str, str, str, Callable[[float], bool]]
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the paper on a difference of two variants.
+
+    Parameters
+    ----------
+    statement : str
+        What the paper says.
+    printed : str
+        The difference as printed, or "–".
+    variant : str
+        The variant that the statement is about; "{}" stands for a layer.
+    baseline : str
+        The variant that is subtracted.
+    number : str
+        Which number of `READ`.
+    holds : callable
+        Whether the statement holds of a difference.
+    """
+
+    statement: str
+    printed: str
+    variant: str
+    baseline: str
+    number: str
+    holds: Callable[[float], bool]
 
 
 def _claims() -> tuple[Claim, ...]:
-    """A statement, printed, which variant less which other, by what number, and what is asked."""
+    """Return what the paper says of layers, with the differences printed in Table 6."""
     gacc = [row["gacc"] for row in rows_of("6")]
     raw, rectified, ensemble = gacc[:-1:2], gacc[1::2], gacc[-1]
     gains = [b - a for a, b in zip(raw, rectified, strict=True)]
@@ -140,28 +167,55 @@ def _claims() -> tuple[Claim, ...]:
         return gap < 0
 
     return (
-        ("raw, better on novel classes than the final embedding", "up to +15",
-         "{}-raw", "prototype", "novel, last", more),
-        ("raw, worse on base classes than the final embedding", "–",
-         "{}-raw", "prototype", "base, last", less),
-        ("FR raises gAcc", _span(gains), "{}-recti", "{}-raw", "gAcc", more),
-        ("the ensemble has a higher gAcc than this branch",
-         _span([ensemble - g for g in rectified]), "fr", "{}-recti", "gAcc", more),
-    )  # fmt: skip
+        Claim(
+            "raw, better on novel classes than the final embedding",
+            printed="up to +15",
+            variant="{}-raw",
+            baseline="prototype",
+            number="novel, last",
+            holds=more,
+        ),
+        Claim(
+            "raw, worse on base classes than the final embedding",
+            printed="–",
+            variant="{}-raw",
+            baseline="prototype",
+            number="base, last",
+            holds=less,
+        ),
+        Claim(
+            "FR raises gAcc",
+            printed=_span(gains),
+            variant="{}-recti",
+            baseline="{}-raw",
+            number="gAcc",
+            holds=more,
+        ),
+        Claim(
+            "the ensemble has a higher gAcc than this branch",
+            printed=_span([ensemble - g for g in rectified]),
+            variant="fr",
+            baseline="{}-recti",
+            number="gAcc",
+            holds=more,
+        ),
+    )
 
 
 def _span(gaps: Sequence[float]) -> str:
     return f"{min(gaps):+.2f} to {max(gaps):+.2f}".replace("-", "−")
 
 
-def _statements(runs: Runs, name: str) -> Table:
+def _statements(runs: Runs, name: str) -> PaperTable:
     title = f"What the paper says of layers, {runs.data[name].label}, points"
     heads = ("statement", "layer", "miniImageNet, the paper")
-    table = Table(f"Layers, statements · {name}", title, heads, ("measured", "holds"))
-    for told, printed, first, second, head, holds in _claims():
+    table = PaperTable(f"Layers, statements · {name}", title, heads, ("measured", "holds"))
+    for claim in _claims():
         for layer in runs.layers(name):
-            gaps = runs.gaps(name, first.format(layer), second.format(layer), READ[head])
-            table.rows.append(((told, layer, printed), verdict(gaps, holds)))
+            pair = (claim.variant.format(layer), claim.baseline.format(layer))
+            gaps = runs.gaps(name, *pair, READ[claim.number])
+            labels = (claim.statement, layer, claim.printed)
+            table.rows.append((labels, verdict(gaps, claim.holds)))
     table.notes += [
         "differences of runs of one seed, means over the seeds; they hold where the mean has the "
         "sign. Novel and base classes after the last session, as in the figures",

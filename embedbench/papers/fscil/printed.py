@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.arrays import Floats
-from embedbench.papers.published import published
-from embedbench.papers.table import Table, Value
+from embedbench.papers.published import PaperTable, Value, published
 from embedbench.scores.few_shot import BASE, CORNER_CASES, aacc, gacc_area
 from embedbench.scores.stats import Stat
 
@@ -72,8 +71,8 @@ FIRST_OF_6 = 0  # Table 6 counts its sessions from 0
 
 def rows_of(number: str) -> list[Row]:
     """The printed rows of a table."""
-    found: list[Row] = published("fscil")["tables"][number]
-    return found
+    rows: list[Row] = published("fscil")["tables"][number]
+    return rows
 
 
 def row_name(row: Row) -> str:
@@ -106,17 +105,17 @@ def matrix(sessions: Sequence[float], novel: Sequence[float], ratio: float = RAT
     """
     k = np.arange(len(sessions))
     on_novel = np.array([0.0, *novel])
-    found = np.tile(on_novel[:, None], len(k)) / 100
-    found[:, 0] = ((ratio + k) * np.asarray(sessions) - k * on_novel) / ratio / 100
-    found[np.triu_indices(len(k), 1)] = np.nan
-    return found
+    R = np.tile(on_novel[:, None], len(k)) / 100
+    R[:, 0] = ((ratio + k) * np.asarray(sessions) - k * on_novel) / ratio / 100
+    R[np.triu_indices(len(k), 1)] = np.nan
+    return R
 
 
 def behind(number: str, row: Row) -> Floats | None:
     """Accuracies behind a row, where all and novel classes are printed; None elsewhere."""
     if number in ALL:
-        found = _all_classes(number, row_name(row))
-        return None if found is None else matrix(found["sessions"], row["novel"])
+        all_classes = _all_classes(number, row_name(row))
+        return None if all_classes is None else matrix(all_classes["sessions"], row["novel"])
     if number not in NOVEL:
         return None
     name = SAME.get(row_name(row), row_name(row))
@@ -135,26 +134,26 @@ def follows(number: str, row: Row) -> dict[str, float]:
     """What the other cells of a row make of its mean, aAcc and gAcc, in percent."""
     if number in CASES:
         made = CORNER_CASES[CASES[number]](len(CLASSES), BASE)
-        found = {"aacc": aacc(made, CLASSES), "gacc": gacc_area(made, RATIO)}
+        curves = {"aacc": aacc(made, CLASSES), "gacc": gacc_area(made, RATIO)}
         after = row["after"]
-        return {n: 100 * float(v[after - 1] if after else v.mean()) for n, v in found.items()}
-    told = {}
+        return {n: 100 * float(v[after - 1] if after else v.mean()) for n, v in curves.items()}
+    result = {}
     accuracies = behind(number, row)
     if "novel" in row:
-        told["mean"] = float(np.mean(row["novel"]))
+        result["mean"] = float(np.mean(row["novel"]))
     if "sessions" in row:
-        told["aacc"] = float(np.mean(row["sessions"]))
+        result["aacc"] = float(np.mean(row["sessions"]))
     elif accuracies is not None:
-        told["aacc"] = 100 * float(aacc(accuracies, CLASSES).mean())
+        result["aacc"] = 100 * float(aacc(accuracies, CLASSES).mean())
     if accuracies is not None:
-        told["gacc"] = 100 * float(gacc_area(accuracies, RATIO).mean())
-    return told
+        result["gacc"] = 100 * float(gacc_area(accuracies, RATIO).mean())
+    return result
 
 
 # --- the tables ---
 
 
-def table(number: str) -> Table:
+def table(number: str) -> PaperTable:
     """A printed table; beside its means what the other cells make of them."""
     rows = rows_of(number)
     keys = [k for k in HEADS if any(k in r for r in rows)]
@@ -164,12 +163,12 @@ def table(number: str) -> Table:
     columns = [k for k in COLUMNS if k in rows[0]]
     heads = [HEADS[k] for k in keys] + [str(first + i) for i in range(width)]
     named = len(LOSSES) if "fr" in keys else 1
-    shown = Table(number, TITLES[number], heads, [COLUMNS[k] for k in columns], named=named)
+    result = PaperTable(number, TITLES[number], heads, [COLUMNS[k] for k in columns], named=named)
     wrong = misprints(number)
     for row in rows:
         cells = [c for k in lists for c in row.get(k, [])]
         cells += [None] * (width - len(cells))
-        name, own = row_name(row), follows(number, row)
+        name, computed = row_name(row), follows(number, row)
         labels = [_text(row, k) for k in keys]
         labels += [
             _cell(c) + (" *" if (name, str(first + i)) in wrong else "")
@@ -178,18 +177,18 @@ def table(number: str) -> Table:
         values = {
             COLUMNS[k]: Value(
                 row[k],
-                Stat.of([own[k]]) if k in own and row[k] is not None else None,
+                Stat.of([computed[k]]) if k in computed and row[k] is not None else None,
                 2,
                 remark=wrong.get((name, k), ""),
             )
             for k in columns
         }
-        shown.rows.append((tuple(labels), values))
-    shown.notes += _notes(number)
-    shown.notes += [
+        result.rows.append((tuple(labels), values))
+    result.notes += _notes(number)
+    result.notes += [
         f"* {name}, {cell}: {why}" for (name, cell), why in wrong.items() if cell.isdigit()
     ]
-    return shown
+    return result
 
 
 def _cell(value: float | None) -> str:

@@ -1,7 +1,7 @@
 """Our learners on few-shot streams, beside what Tang et al. (2024) print of theirs.
 
 **Departs**: the paper trains a vision transformer on the base session; ours learn on embeddings of
-a backbone that never saw the data. So rows stand beside each other, and no difference is formed.
+a backbone that never saw the data. So both have rows in one table, and no difference is formed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import combinations
 
 import numpy as np
 
-from embedbench.papers.table import Table, Value
+from embedbench.papers.published import PaperTable, Value
 from embedbench.scores.few_shot import CORNER_CASES, curves_of
 from embedbench.scores.few_shot import summary as quoted
 from embedbench.scores.stats import Stat
@@ -41,25 +41,25 @@ PRINTED = {
 OURS = ("NC-FSCIL", "YourSelf (Ours)", "Ours")  # methods of the paper that we have too
 
 
-def learners(runs: Runs) -> list[Table]:
+def learners(runs: Runs) -> list[PaperTable]:
     """Tables 1 to 3 in kind: the learners by aAcc and by gAcc, the paper's rows below."""
     return [_learners(runs, name) for name in runs.data]
 
 
-def _learners(runs: Runs, name: str) -> Table:
+def _learners(runs: Runs, name: str) -> PaperTable:
     data = runs.data[name]
     columns = [*MAIN.values(), *PLACES.values()]
     title = f"learners by accuracy and by gAcc, {data.label}, percent"
-    table = Table(f"Learners · {name}", title, ("data", "learner"), columns)
+    table = PaperTable(f"Learners · {name}", title, ("data", "learner"), columns)
     means = {n: _means(runs, name, n) for n in LEARNERS if runs.of(name, n)}
-    places = {m: _places({n: own[m] for n, own in means.items()}) for m in PLACES}
+    places = {m: _places({n: numbers[m] for n, numbers in means.items()}) for m in PLACES}
     for n in sorted(means, key=lambda n: places["gacc"][n]):
         values = dict(zip(MAIN.values(), measured(runs, name, n, list(MAIN)) or [], strict=True))
         for m, head in PLACES.items():
             values[head] = Value(None, Stat.of([places[m][n]]), 0)
         table.rows.append(((data.label, LEARNERS[n].label), values))
-    for case, own in _corner_cases(runs, name).items():
-        values = {MAIN[m]: Value(None, Stat.of([100 * own[m]]), 2) for m in MAIN}
+    for case, numbers in _corner_cases(runs, name).items():
+        values = {MAIN[m]: Value(None, Stat.of([100 * numbers[m]]), 2) for m in MAIN}
         table.rows.append(((data.label, case), values))
     for official in OFFICIAL:
         table.rows += _of_the_paper(official)
@@ -92,7 +92,7 @@ def _means(runs: Runs, name: str, variant: str) -> dict[str, float]:
 
 
 def _places(of: Mapping[str, float]) -> dict[str, int]:
-    """Places by a number, the highest first; learners with one number share a place."""
+    """Return places by a number, the highest first; equal numbers share a place."""
     return {n: 1 + sum(other > v for other in of.values()) for n, v in of.items()}
 
 
@@ -122,10 +122,10 @@ def _of_the_paper(official: str) -> list[tuple[tuple[str, ...], dict[str, Value]
     chosen = [rows_of(ablation)[0], *(r for r in rows_of(methods) if r["method"] in OURS)]
     rows: list[tuple[tuple[str, ...], dict[str, Value]]] = []
     for row in chosen:
-        own = row_name(row)
-        wrong = misprints(ablation if own == "none" else methods)
-        label = {"none": "ViT baseline", "Ours": "YourSelf (Ours)"}.get(own, own)
-        key = "Vit-Baseline" if own == "none" else label
+        method = row_name(row)
+        wrong = misprints(ablation if method == "none" else methods)
+        label = {"none": "ViT baseline", "Ours": "YourSelf (Ours)"}.get(method, method)
+        key = "Vit-Baseline" if method == "none" else label
         cells = {
             "aacc": row["aacc"],
             "gacc": row["gacc"],
@@ -133,7 +133,7 @@ def _of_the_paper(official: str) -> list[tuple[tuple[str, ...], dict[str, Value]
             "mean": on_novel.get(key),
         }
         values = {
-            head: Value(v, None, 2, remark=wrong.get((own, cell), ""))
+            head: Value(v, None, 2, remark=wrong.get((method, cell), ""))
             for head, (cell, v) in zip(MAIN.values(), cells.items(), strict=True)
             if v is not None
         }
@@ -141,20 +141,20 @@ def _of_the_paper(official: str) -> list[tuple[tuple[str, ...], dict[str, Value]
     return rows
 
 
-def further(runs: Runs) -> list[Table]:
+def further(runs: Runs) -> list[PaperTable]:
     """hAcc, tAcc and what measures forgetting; the corner cases beside them."""
     return [_further(runs, name) for name in runs.data]
 
 
-def _further(runs: Runs, name: str) -> Table:
+def _further(runs: Runs, name: str) -> PaperTable:
     title = f"further scores of the learners, {runs.data[name].label}, percent"
-    table = Table(f"Further · {name}", title, ("learner",), list(FURTHER.values()))
+    table = PaperTable(f"Further · {name}", title, ("learner",), list(FURTHER.values()))
     for n, variant in LEARNERS.items():
-        found = measured(runs, name, n, list(FURTHER))
-        if found is not None:
-            table.rows.append(((variant.label,), dict(zip(table.columns, found, strict=True))))
-    for case, own in _corner_cases(runs, name).items():
-        values = {h: Value(None, Stat.of([100 * own[m]]), 2) for m, h in FURTHER.items()}
+        of_learner = measured(runs, name, n, list(FURTHER))
+        if of_learner is not None:
+            table.rows.append(((variant.label,), dict(zip(table.columns, of_learner, strict=True))))
+    for case, numbers in _corner_cases(runs, name).items():
+        values = {h: Value(None, Stat.of([100 * numbers[m]]), 2) for m, h in FURTHER.items()}
         table.rows.append(((case,), values))
     table.notes.append(
         "tAcc, gAcc: means over sessions; hAcc: over those with novel classes; PD, KR, RPD and F: "
@@ -163,27 +163,29 @@ def _further(runs: Runs, name: str) -> Table:
     return table
 
 
-def losses(runs: Runs) -> list[Table]:
+def losses(runs: Runs) -> list[PaperTable]:
     """Tables 4, 5 and A8, Figure 7 in kind: FR with each loss added."""
     return [_losses(runs, name) for name in runs.data]
 
 
-def _losses(runs: Runs, name: str) -> Table:
+def _losses(runs: Runs, name: str) -> PaperTable:
     from embedbench.reports.plots import glyph
 
     title = f"Tables 4, 5, A8: losses added to the baseline, {runs.data[name].label}, percent"
     heads = {m: MAIN[m] for m in ("aacc", "gacc", "novel_accuracy")}
-    table = Table(f"Losses · {name}", title, ("learner", *OFFICIAL.values()), list(heads.values()))
+    table = PaperTable(
+        f"Losses · {name}", title, ("learner", *OFFICIAL.values()), list(heads.values())
+    )
     steps = ("prototype", *LOSSES, "fr")
     for step, n in enumerate(steps):
         printed = [_pair(rows_of(PRINTED[o][1])[step]) for o in OFFICIAL]
-        found = measured(runs, name, n, list(heads))
-        values = dict(zip(table.columns, found, strict=True)) if found else {}
+        numbers = measured(runs, name, n, list(heads))
+        values = dict(zip(table.columns, numbers, strict=True)) if numbers else {}
         table.rows.append(((VARIANTS[n].label, *printed), values))
     table.figures += by_alpha(runs, name, steps)
     if table.figures:
-        shown = ", ".join(f"{glyph(i)} {VARIANTS[n].label}" for i, n in enumerate(steps))
-        table.notes.append(f"Figure 7: {shown}")
+        legend = ", ".join(f"{glyph(i)} {VARIANTS[n].label}" for i, n in enumerate(steps))
+        table.notes.append(f"Figure 7: {legend}")
     table.notes.append("of the paper's data sets aAcc and gAcc as printed")
     table.notes += [] if runs.possible(name, "fr") else [NO_LAYERS]
     return table
@@ -196,24 +198,24 @@ def _pair(row: Row) -> str:
 # --- what the paper says ---
 
 
-def statements(runs: Runs) -> list[Table]:
+def statements(runs: Runs) -> list[PaperTable]:
     """What the paper says of FR and of the two metrics: whether it holds here."""
     return [_statements(runs, name) for name in runs.data]
 
 
-def _statements(runs: Runs, name: str) -> Table:
+def _statements(runs: Runs, name: str) -> PaperTable:
     title = f"What the paper says, {runs.data[name].label}, points"
     heads = ("statement", *OFFICIAL.values())
-    table = Table(f"Statements · {name}", title, heads, ("measured", "holds"))
+    table = PaperTable(f"Statements · {name}", title, heads, ("measured", "holds"))
     gains: dict[str, tuple[str, Callable[[float], bool]]] = {
         "FR raises gAcc over the baseline by three points or more": ("gacc", lambda v: v >= 3),
         "FR leaves aAcc within a point of the baseline's": ("aacc", lambda v: abs(v) <= 1),
         "FR raises the accuracy on novel classes": ("novel_accuracy", lambda v: v > 0),
     }
-    for told, (what, holds) in gains.items():
+    for statement, (what, holds) in gains.items():
         printed = [_printed_gain(o, what) for o in OFFICIAL]
-        table.rows.append(((told, *printed), _gain(runs, name, what, holds)))
-    shown = [_printed_swaps(o) for o in OFFICIAL]
+        table.rows.append(((statement, *printed), _gain(runs, name, what, holds)))
+    swaps = [_printed_swaps(o) for o in OFFICIAL]
     means = {n: _means(runs, name, n) for n in LEARNERS if runs.of(name, n)}
     swapped = _swapped({n: (v["aacc"], v["gacc"]) for n, v in means.items()})
     some = len(means) > 1
@@ -221,8 +223,8 @@ def _statements(runs: Runs, name: str) -> Table:
         "measured": Value(None, Stat.of([swapped]) if some else None, 0),
         "holds": _holds(swapped > 0 if some else None),
     }
-    told = "gAcc orders methods otherwise than aAcc; pairs that change places"
-    table.rows.append(((told, *shown), values))
+    statement = "gAcc orders methods otherwise than aAcc; pairs that change places"
+    table.rows.append(((statement, *swaps), values))
     table.notes.append(
         "differences of runs of one seed, means over the seeds; open: the interval has both. What "
         "counts as holding is ours"
@@ -236,19 +238,22 @@ def _gain(runs: Runs, name: str, what: str, holds: Callable[[float], bool]) -> d
 
 
 def verdict(gaps: Sequence[float], holds: Callable[[float], bool]) -> dict[str, Value]:
-    """Differences, and whether a statement holds: of their mean, and of both ends of its interval
-    where there are several; where these do not agree, it is open."""
+    """Return the mean difference, and whether a statement holds: "yes", "no", "open" or "–".
+
+    With several differences the statement is also tried at both ends of the mean's 95 % interval.
+    It is open where the three do not agree, and "–" without differences.
+    """
     if not gaps:
         return {"measured": Value(), "holds": _holds(None)}
     stat = Stat.of(gaps)
     half = 0.0 if math.isnan(stat.half) else stat.half
-    told = {holds(stat.mean + d) for d in (-half, 0.0, half)}
-    held = _holds(told.pop()) if len(told) == 1 else Value(words=("–", "open"))
+    verdicts = {holds(stat.mean + d) for d in (-half, 0.0, half)}
+    held = _holds(verdicts.pop()) if len(verdicts) == 1 else Value(words=("–", "open"))
     return {"measured": Value(None, stat, 2), "holds": held}
 
 
-def _holds(told: bool | None) -> Value:
-    return Value(words=("–", {True: "yes", False: "no", None: "–"}[told]))
+def _holds(holds: bool | None) -> Value:
+    return Value(words=("–", {True: "yes", False: "no", None: "–"}[holds]))
 
 
 def _printed_gain(official: str, what: str) -> str:

@@ -64,12 +64,12 @@ def of_layers(layers: Iterable[str]) -> dict[str, Variant]:
     >>> list(of_layers(["block-8"]))
     ['block-8-raw', 'block-8-recti']
     """
-    found = {}
+    result = {}
     for layer in layers:
         alone = (f"protocol.embedding={layer}", "protocol.layers=none")
-        found[f"{layer}-raw"] = Variant(f"{layer}, raw", "prototype", alone)
-        found[f"{layer}-recti"] = Variant(f"{layer}, rectified", "fr", (f"fr.layers={layer}",))
-    return found
+        result[f"{layer}-raw"] = Variant(f"{layer}, raw", "prototype", alone)
+        result[f"{layer}-recti"] = Variant(f"{layer}, rectified", "fr", (f"fr.layers={layer}",))
+    return result
 
 
 def registered() -> list[str]:
@@ -83,7 +83,10 @@ class Data:
 
     Parameters
     ----------
-    official : name of the published lists; None: a stand-in, sessions made of its own classes
+    file : Path
+        Embedding file.
+    official : str or None
+        Name of the published lists; None: a stand-in, whose sessions are made of its classes.
     """
 
     file: Path
@@ -124,8 +127,10 @@ def find_data(
 
     Parameters
     ----------
-    given : "cifar100=FILE", "cub200=FILE", "mini-imagenet=FILE", or FILE, which stands in
-    out : directory for files made on the way
+    given : sequence of str
+        "cifar100=FILE", "cub200=FILE", "mini-imagenet=FILE", or FILE, which stands in.
+    out : Path
+        Directory for files made on the way.
     """
     if not given:
         notify("no --data: 600 shipped emoji with the layers of a ViT are taken")
@@ -140,7 +145,8 @@ class Runs(runs.Runs):
 
     Parameters
     ----------
-    data : by name
+    data : dict
+        Data sets by name.
     """
 
     data: dict[str, Data] = field(kw_only=True)
@@ -154,8 +160,8 @@ class Runs(runs.Runs):
         if not cells:
             return ()
         params = (cells[0].learner_params, cells[0].protocol_params)
-        modules, shown = (str(json.loads(p)["layers"]) for p in params)
-        return layer_names(self.data[name].opened, shown if modules == "all" else modules)
+        modules, of_stream = (str(json.loads(p)["layers"]) for p in params)
+        return layer_names(self.data[name].opened, of_stream if modules == "all" else modules)
 
     def variants(self, name: str) -> dict[str, Variant]:
         """`VARIANTS`, and those of the file's layers."""
@@ -184,9 +190,9 @@ class Runs(runs.Runs):
         return self._read[key]
 
     def numbers(self, name: str, variant: str, what: str) -> Floats | None:
-        """(n,) a number of `generalised.summary`, of each run; None without runs."""
-        found = [summary(r)[what] for r in self.of(name, variant)]
-        return np.array(found) if found else None
+        """(n,) a number of `few_shot.summary`, of each run; None without runs."""
+        values = [summary(r)[what] for r in self.of(name, variant)]
+        return np.array(values) if values else None
 
     def gaps(self, name: str, more: str, less: str, read: Callable[[Record], float]) -> list[float]:
         """A fraction of one variant less that of another, in points, of runs of one seed."""
@@ -195,8 +201,8 @@ class Runs(runs.Runs):
 
     def curve(self, name: str, variant: str, read: Callable[[Record], Any]) -> Floats | None:
         """(n, T) a curve of each run; None without runs."""
-        found = [read(r) for r in self.of(name, variant)]
-        return np.array(found, dtype=np.float64) if found else None
+        values = [read(r) for r in self.of(name, variant)]
+        return np.array(values, dtype=np.float64) if values else None
 
 
 def curve(name: str) -> Callable[[Record], Any]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from embedbench.arrays import Ints
 from embedbench.errors import UserError
 from embedbench.files.file import FINAL
-from embedbench.papers.table import Table, Value
+from embedbench.papers.published import PaperTable, Value
 from embedbench.runs.cell import Cell
 from embedbench.scores.stats import Stat
 from embedbench.streams.stream import Stream
@@ -24,44 +24,45 @@ from embedbench.streams.stream import Stream
 from .runs import NO_LAYERS, Runs
 
 N_BASE, N_NOVEL = 4, 5  # classes of a picture, as in the paper
-FEWEST, MOST = 5, 40  # test samples that a class must have, and that are shown of it
+FEWEST, MOST = 5, 40  # test samples: what a class must have, and at most so many are drawn
 PERPLEXITY = 30.0
 COLUMNS = ("1-NN, base", "1-NN, novel", "silhouette, base", "silhouette, novel")
 
 Features = NDArray[np.float32]
 
 
-def tsne(runs: Runs) -> list[Table]:
+def tsne(runs: Runs) -> list[PaperTable]:
     """Figures 3, left, and A2 in kind."""
+    runs.notify("tsne: one FR a file is trained once more, since runs keep no state")
     return [_tsne(runs, name) for name in runs.data]
 
 
-def _tsne(runs: Runs, name: str) -> Table:
+def _tsne(runs: Runs, name: str) -> PaperTable:
     label, layers = runs.data[name].label, runs.layers(name)
     title = f"Figures 3, A2: test features by layer, raw and rectified, {label}"
-    table = Table(f"Figure A2 · {name}", title, ("features",), COLUMNS, across=1)
+    table = PaperTable(f"Figure A2 · {name}", title, ("features",), COLUMNS, across=1)
     if not layers:
         table.notes.append(NO_LAYERS)
         return table
     cell = runs.cells(name, "fr")[0]
     try:
-        found, y = features(cell, layers)
+        by_kind, y = features(cell, layers)
     except UserError as e:
         runs.failed.append(f"{cell.learner} for {table.name}: {e}")
         return table
     base, novel = _sides(cell.stream())
-    for told, x in found.items():
+    for kind, x in by_kind.items():
         numbers = [f(x, y, side) for f in (neighbours, silhouette) for side in (base, novel)]
         stats = [Stat.of([v]) for v in numbers]
         table.rows.append(
-            ((told,), {c: Value(None, s, 3) for c, s in zip(COLUMNS, stats, strict=True)})
+            ((kind,), {c: Value(None, s, 3) for c, s in zip(COLUMNS, stats, strict=True)})
         )
     classes = runs.data[name].opened.classes
-    chosen = [shown(y, base, N_BASE), shown(y, novel, N_NOVEL)]
+    chosen = [with_samples(y, base, N_BASE), with_samples(y, novel, N_NOVEL)]
     if any(chosen):
         rows = {classes[c]: np.flatnonzero(y == c)[:MOST] for side in chosen for c in side}
         table.figures.append(
-            _picture(found, rows, len(chosen[0]), len(layers) + 1, label, cell.seed)
+            _picture(by_kind, rows, len(chosen[0]), len(layers) + 1, label, cell.seed)
         )
     table.notes += _notes(cell)
     return table
@@ -87,7 +88,10 @@ def features(cell: Cell, layers: Sequence[str]) -> tuple[dict[str, Features], In
 
     Parameters
     ----------
-    layers : those that it has modules for, in its order
+    cell : Cell
+        An FR.
+    layers : sequence of str
+        Layers that it has modules for, in its order.
     """
     import torch
     from torch.nn.functional import normalize
@@ -100,10 +104,12 @@ def features(cell: Cell, layers: Sequence[str]) -> tuple[dict[str, Features], In
     x = torch.cat([e.x.tensor(cell.device) for e in stream.eval_sets])
     spans = {n: stream.spec.layers[n] for n in layers}
     spans[FINAL] = (0, min(first for first, _ in stream.spec.layers.values()))
-    found = {f"{n}, raw": x[:, first:end] for n, (first, end) in spans.items()}
-    found |= {f"{n}, rectified": own for n, own in zip(layers, learner.rectified(x), strict=True)}
+    result = {f"{n}, raw": x[:, first:end] for n, (first, end) in spans.items()}
+    result |= {
+        f"{n}, rectified": values for n, values in zip(layers, learner.rectified(x), strict=True)
+    }
     y = np.concatenate([e.y for e in stream.eval_sets])
-    return {told: normalize(own, dim=1).cpu().numpy() for told, own in found.items()}, y
+    return {name: normalize(values, dim=1).cpu().numpy() for name, values in result.items()}, y
 
 
 def _sides(stream: Stream) -> tuple[Ints, Ints]:
@@ -112,7 +118,7 @@ def _sides(stream: Stream) -> tuple[Ints, Ints]:
     return base, np.concatenate(novel)
 
 
-def shown(y: Ints, classes: Ints, n: int) -> list[int]:
+def with_samples(y: Ints, classes: Ints, n: int) -> list[int]:
     """The first `n` of `classes` with enough test samples; y (n,) are the labels of all."""
     return [int(c) for c in classes if np.count_nonzero(y == c) >= FEWEST][:n]
 
@@ -151,7 +157,7 @@ def silhouette(x: Features, y: Ints, classes: Ints) -> float:
 
 
 def _picture(
-    found: dict[str, Features],
+    by_kind: dict[str, Features],
     rows: dict[str, Ints],
     pale: int,
     across: int,
@@ -164,9 +170,9 @@ def _picture(
     every = np.concatenate(list(rows.values()))
     ends = np.cumsum([len(r) for r in rows.values()])
     places = dict(zip(rows, np.split(np.arange(len(every)), ends[:-1]), strict=True))
-    maps = {told: plane(x[every], seed) for told, x in found.items()}
-    told = "t-SNE of test features"
-    return told, scatter_panels(maps, places, f"{label}: {told}", pale=pale, across=across)
+    maps = {caption: plane(x[every], seed) for caption, x in by_kind.items()}
+    caption = "t-SNE of test features"
+    return caption, scatter_panels(maps, places, f"{label}: {caption}", pale=pale, across=across)
 
 
 def plane(x: Features, seed: int) -> Features:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from embedbench.arrays import Ints
-from embedbench.papers.table import Table, Value
+from embedbench.papers.published import PaperTable, Value
 from embedbench.scores.label_sets import LabelSets
 from embedbench.scores.multilabel import confusion, introduction_order
 from embedbench.scores.record import Record
@@ -26,26 +26,26 @@ FIRST, MIDDLE, LAST = 10, 10, 5  # of the 25 classes that a confusion matrix sho
 FOLLOWED = 4  # sessions of Figures A.16 and A.17
 
 
-def performance(runs: Runs) -> list[Table]:
+def performance(runs: Runs) -> list[PaperTable]:
     """Figures 3, 4 and A.8: pw-JS over all samples with a seen label, by session."""
     parts = {"pw-JS, all classes so far (R_j)": score("pw_js")}
     return _figures(runs, "Figures 3, 4, A.8", "average performance by session", parts)
 
 
-def newest(runs: Runs) -> list[Table]:
+def newest(runs: Runs) -> list[PaperTable]:
     """Figures 5 and A.9: pw-JS on each session right after it was learned."""
     parts = {"pw-JS, the session just learned (R_jj)": lambda r: np.diagonal(matrix(r))}
     title = "performance on each new session"
     return [_figure(runs, n, "Figures 5, A.9", title, parts, joint=False) for n in runs.data]
 
 
-def superclasses(runs: Runs) -> list[Table]:
+def superclasses(runs: Runs) -> list[PaperTable]:
     """Figures A.10 and A.11: pw-JS if only superclasses counted."""
     parts = {"pw-JS, superclasses only": curve("superclass_pw_js")}
     return _figures(runs, "Figures A.10, A.11", "performance over the superclasses only", parts)
 
 
-def subclasses(runs: Runs) -> list[Table]:
+def subclasses(runs: Runs) -> list[PaperTable]:
     """Figures A.12 and A.13: precision among subclasses with and without a superclass."""
     parts = {
         "precision, subclasses under superclasses": curve("subclass_precision"),
@@ -54,7 +54,7 @@ def subclasses(runs: Runs) -> list[Table]:
     return _figures(runs, "Figures A.12, A.13", "precision among types of subclasses", parts)
 
 
-def jaccard(runs: Runs) -> list[Table]:
+def jaccard(runs: Runs) -> list[PaperTable]:
     """Figures A.14 and A.15: pw-JS beside JS; exact matches too."""
     parts = {
         "pw-JS": score("pw_js"),
@@ -64,11 +64,13 @@ def jaccard(runs: Runs) -> list[Table]:
     return _figures(runs, "Figures A.14, A.15", "pw-JS, JS and exact match by session", parts)
 
 
-def depth(runs: Runs) -> list[Table]:
+def depth(runs: Runs) -> list[PaperTable]:
     """pw-JS if only the classes of one depth counted; the paper's hierarchies have two."""
     tables = []
     for name in runs.data:
-        records = (r for n in LEARNERS for own in runs.of(name, n) for r in own)
+        records = (
+            r for n in LEARNERS for of_configuration in runs.of(name, n) for r in of_configuration
+        )
         keys = [k for k in next(records, {"curves": {}})["curves"] if k.startswith("depth_")]
         parts = {f"pw-JS, depth {key.split('_')[1]}": curve(key) for key in keys}
         title = "performance by depth in the hierarchy, 0 the top"
@@ -76,14 +78,14 @@ def depth(runs: Runs) -> list[Table]:
     return tables
 
 
-def labels(runs: Runs) -> list[Table]:
+def labels(runs: Runs) -> list[PaperTable]:
     """Labels given to a sample by session, and how many it has."""
     from embedbench.reports.plots import Curve
 
     tables = []
     for name in runs.data:
         each = (runs.curve(name, n, curve("labels_true")) for n in LEARNERS)
-        true = next((found for found in each if found is not None), None)
+        true = next((values for values in each if values is not None), None)
         extra = [] if true is None else [Curve(true.mean(axis=0, keepdims=True), None)]
         parts = {"labels given to a sample": curve("labels_predicted")}
         title = "number of labels given by session"
@@ -93,7 +95,7 @@ def labels(runs: Runs) -> list[Table]:
     return tables
 
 
-def _figures(runs: Runs, number: str, title: str, parts: dict[str, Read]) -> list[Table]:
+def _figures(runs: Runs, number: str, title: str, parts: dict[str, Read]) -> list[PaperTable]:
     return [_figure(runs, name, number, title, parts) for name in runs.data]
 
 
@@ -107,26 +109,26 @@ def _figure(
     unit: str = "%",
     extra: Sequence[Curve] = (),
     joint: bool = True,
-) -> Table:
+) -> PaperTable:
     """A picture a part, a curve a learner beside the `extra` ones; `joint` has one session only."""
     from embedbench.reports.plots import Curve, curve_plot
 
     data = runs.data[name]
-    table = Table(f"{number} · {name}", f"{number}: {title}, {data.label}", (), ())
+    table = PaperTable(f"{number} · {name}", f"{number}: {title}, {data.label}", (), ())
     for what, read in parts.items():
         drawn = [
-            Curve(found, style)
+            Curve(values, style)
             for style, learner in enumerate(LEARNERS)
-            if (found := runs.curve(name, learner, read)) is not None
+            if (values := runs.curve(name, learner, read)) is not None
         ]
         if drawn:
-            told = f"{data.label}: {what}"
+            caption = f"{data.label}: {what}"
             once = runs.curve(name, "joint", read) if joint else None
             ideal = float("nan") if once is None else float(once[:, -1].mean())
             picture = curve_plot(
-                [*extra, *drawn], ideal, 0, told, tight=True, unit=unit, deviations=True
+                [*extra, *drawn], ideal, 0, caption, tight=True, unit=unit, deviations=True
             )
-            table.figures.append((told, picture))
+            table.figures.append((caption, picture))
     table.across = 3 if len(table.figures) == 3 else 2
     bands = f"{_BANDS}; dashed: joint, all classes at once" if joint else _BANDS
     table.notes += [_key([VARIANTS[n].label for n in LEARNERS]), bands]
@@ -145,7 +147,7 @@ def _key(names: Sequence[str]) -> str:
     return ", ".join(f"{glyph(i)} {name}" for i, name in enumerate(names))
 
 
-def sessions(runs: Runs) -> list[Table]:
+def sessions(runs: Runs) -> list[PaperTable]:
     """Figures A.16 and A.17: pw-JS on four sessions of the middle, followed to the end."""
     tables = []
     for name in runs.data:
@@ -179,23 +181,23 @@ def followed(n_sessions: int) -> list[int]:
 # --- confusion ---
 
 
-def confusions(runs: Runs) -> list[Table]:
+def confusions(runs: Runs) -> list[PaperTable]:
     """Figures 6 and A.18 to A.26: labels given to the samples of each class."""
     tables = []
     for name, data in runs.data.items():
         numbers = "Figures 6, A.18–A.26"
         title = f"{numbers}: labels given to the samples of each class, {data.label}"
-        table = Table(f"{numbers} · {name}", title, (), (), across=2)
+        table = PaperTable(f"{numbers} · {name}", title, (), (), across=2)
         truth = False
         for learner in LEARNERS:
-            found = runs.answers(name, learner)
-            if found is None:
+            answers = runs.answers(name, learner)
+            if answers is None:
                 continue
             if not truth:
-                table.figures += _confusions(*found, f"{name}, true labels", truth=True)
+                table.figures += _confusions(*answers, f"{name}, true labels", truth=True)
                 truth = True
-            told = f"{name}, {VARIANTS[learner].label}"
-            table.figures += _confusions(*found, told, truth=False)
+            caption = f"{name}, {VARIANTS[learner].label}"
+            table.figures += _confusions(*answers, caption, truth=False)
         table.notes.append(
             "share of the samples of a row's class that were given a column's label, from dark "
             "(0) to bright (1); a sample has a row for each of its labels. Classes by "
@@ -207,7 +209,7 @@ def confusions(runs: Runs) -> list[Table]:
 
 
 def _confusions(
-    p: LabelSets, names: Sequence[str], told: str, *, truth: bool
+    p: LabelSets, names: Sequence[str], caption: str, *, truth: bool
 ) -> list[tuple[str, str]]:
     """A picture after each of the paper's sessions, and after the last."""
     from embedbench.reports.plots import named_map
@@ -216,20 +218,22 @@ def _confusions(
     ends = {int(s): m for m, s in enumerate(p.session)}  # the last moment of each session
     pictures = []
     for session in sorted({*CONFUSED_AFTER, max(ends)} & set(ends)):
-        shown = shown_classes(int(p.seen[ends[session]].sum()))
-        found = confusion(p, ends[session], truth=truth)[np.ix_(shown, shown)]
-        title = f"{told}, after session {session}"
-        own = [names[c] for c in order[shown]]
-        pictures.append((title, named_map(found, own, title, ("true label", "label given"))))
+        chosen = chosen_classes(int(p.seen[ends[session]].sum()))
+        shares = confusion(p, ends[session], truth=truth)[np.ix_(chosen, chosen)]
+        title = f"{caption}, after session {session}"
+        class_names = [names[c] for c in order[chosen]]
+        pictures.append(
+            (title, named_map(shares, class_names, title, ("true label", "label given")))
+        )
     return pictures
 
 
-def shown_classes(seen: int) -> Ints:
+def chosen_classes(seen: int) -> Ints:
     """Places, in order of introduction, of the classes that a confusion matrix shows.
 
-    >>> shown_classes(4)
+    >>> chosen_classes(4)
     array([0, 1, 2, 3])
-    >>> len(shown_classes(60)), shown_classes(60)[-6:]
+    >>> len(chosen_classes(60)), chosen_classes(60)[-6:]
     (25, array([54, 55, 56, 57, 58, 59]))
     """
     if seen <= FIRST + MIDDLE + LAST:
@@ -241,7 +245,7 @@ def shown_classes(seen: int) -> Ints:
 # --- buffers ---
 
 
-def buffers(runs: Runs) -> list[Table]:
+def buffers(runs: Runs) -> list[PaperTable]:
     """Figures A.27 and A.28: ER with more and fewer exemplars a class."""
     from embedbench.reports.plots import Curve, curve_plot
 
@@ -250,19 +254,19 @@ def buffers(runs: Runs) -> list[Table]:
     for name, data in runs.data.items():
         title = f"{numbers}: ER by exemplars a class, {data.label}"
         heads = (last, "mean over sessions")
-        table = Table(f"{numbers} · {name}", title, ("learner",), heads, across=2)
+        table = PaperTable(f"{numbers} · {name}", title, ("learner",), heads, across=2)
         drawn = []
         for style, variant in enumerate(BUFFERS):
-            found = runs.curve(name, variant, score("pw_js"))
-            if found is not None:
-                drawn.append(Curve(found, style))
-                stats = (Stat.of(found[:, -1]), Stat.of(found.mean(axis=1)))
+            curves = runs.curve(name, variant, score("pw_js"))
+            if curves is not None:
+                drawn.append(Curve(curves, style))
+                stats = (Stat.of(curves[:, -1]), Stat.of(curves.mean(axis=1)))
                 values = {h: Value(None, s, 2) for h, s in zip(table.columns, stats, strict=True)}
                 table.rows.append(((VARIANTS[variant].label,), values))
         if drawn:
-            told = f"{data.label}: pw-JS of ER by exemplars a class"
-            picture = curve_plot(drawn, float("nan"), 0, told, tight=True, deviations=True)
-            table.figures.append((told, picture))
+            caption = f"{data.label}: pw-JS of ER by exemplars a class"
+            picture = curve_plot(drawn, float("nan"), 0, caption, tight=True, deviations=True)
+            table.figures.append((caption, picture))
         table.notes += [_key([VARIANTS[n].label for n in BUFFERS]), _BANDS]
         tables.append(table)
     return tables

@@ -49,9 +49,12 @@ class Official:
 
     Parameters
     ----------
-    label : the paper's name
-    table : that prints its pw-JS
-    configurations : number of task configurations
+    label : str
+        The paper's name.
+    table : str
+        Number of the table that prints its pw-JS.
+    configurations : int
+        Number of task configurations.
     """
 
     label: str
@@ -73,8 +76,10 @@ class Data:
 
     Parameters
     ----------
-    file : embedding file
-    official : None: the file stands in for IIRC-CIFAR, by its own hierarchy
+    file : Path
+        Embedding file.
+    official : str or None
+        Name of the data set; None: the file stands in for IIRC-CIFAR, with the hierarchy in it.
     """
 
     file: Path
@@ -86,7 +91,7 @@ class Data:
 
     @property
     def paper(self) -> Official:
-        """The data set whose published values are shown."""
+        """The data set whose published values stand beside ours."""
         return STOOD_FOR if self.official is None else OFFICIAL[self.official]
 
     @property
@@ -100,8 +105,10 @@ class Data:
         return STAND_IN_CONFIGURATIONS if self.stands_in else self.paper.configurations
 
     def configured(self, k: int) -> list[str]:
-        """Settings of the protocol for task configuration k: the official one, or one drawn from
-        the file's own hierarchy."""
+        """Return settings of the protocol for task configuration k.
+
+        It is the official one, or one drawn from the hierarchy in the file.
+        """
         hierarchy = "file" if self.official is None else f"iirc-{self.official}"
         return [f"protocol.hierarchy={hierarchy}", f"{CHOSEN}{k}"]
 
@@ -113,8 +120,10 @@ def find_data(
 
     Parameters
     ----------
-    given : "cifar=FILE", "imagenet-lite=FILE", "imagenet-full=FILE", or FILE, which stands in
-    out : directory for files made on the way
+    given : sequence of str
+        "cifar=FILE", "imagenet-lite=FILE", "imagenet-full=FILE", or FILE, which stands in.
+    out : Path
+        Directory for files made on the way.
     """
     files = named_files(given, OFFICIAL, out, notify)
     return {name: Data(path, official) for name, (path, official) in files.items()}
@@ -126,7 +135,8 @@ class Runs(runs.Runs):
 
     Parameters
     ----------
-    data : by name
+    data : dict
+        Data sets by name.
     """
 
     data: dict[str, Data] = field(kw_only=True)
@@ -178,8 +188,8 @@ class Runs(runs.Runs):
 
     def sessions(self, name: str) -> int:
         """Sessions of the longest finished run; 0 without any."""
-        found = [self.curve(name, n, score("pw_js")) for n in LEARNERS]
-        return max((c.shape[1] for c in found if c is not None), default=0)
+        curves = [self.curve(name, n, score("pw_js")) for n in LEARNERS]
+        return max((c.shape[1] for c in curves if c is not None), default=0)
 
     def answers(self, name: str, variant: str) -> tuple[LabelSets, Sequence[str]] | None:
         """Label sets and class names of the first finished run; None where there is none."""

@@ -11,52 +11,55 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from embedbench.arrays import Floats
-from embedbench.papers.published import published
-from embedbench.papers.table import Table, Value
+from embedbench.papers.published import PaperTable, Value, published
 from embedbench.scores.stats import Stat
 
 from .runs import LEARNERS, VARIANTS, Runs, curve, matrix, score
 
 JOINTS = ("joint", "incremental-joint")
-SHOWN = [*LEARNERS, "joint"]
+COLUMNS = [*LEARNERS, "joint"]
 
 
-def table5(runs: Runs) -> list[Table]:
+def table5(runs: Runs) -> list[PaperTable]:
     """Table 5: pw-JS on IIRC-CIFAR after every session, or on files that stand in for it."""
     return _tables(runs, "5")
 
 
-def table6(runs: Runs) -> list[Table]:
+def table6(runs: Runs) -> list[PaperTable]:
     """Table 6: pw-JS on IIRC-ImageNet-lite after every session."""
     return _tables(runs, "6")
 
 
-def table7(runs: Runs) -> list[Table]:
+def table7(runs: Runs) -> list[PaperTable]:
     """Table 7: pw-JS on IIRC-ImageNet-full after every session."""
     return _tables(runs, "7")
 
 
-def _tables(runs: Runs, number: str) -> list[Table]:
+def _tables(runs: Runs, number: str) -> list[PaperTable]:
     return [_table(runs, name) for name, d in runs.data.items() if d.paper.table == number]
 
 
-def _table(runs: Runs, name: str) -> Table:
+def _table(runs: Runs, name: str) -> PaperTable:
     """The published table of a data set, ours beside it."""
     data = runs.data[name]
     paper = {row["task"]: row for row in published("iirc")["tables"][data.paper.table]}
     ours = pooled(runs, name)
     last = (runs.sessions(name) or len(paper)) - 1
-    columns = [n for n in SHOWN if n in ours or any(n in row["pw_js"] for row in paper.values())]
+    columns = [n for n in COLUMNS if n in ours or any(n in row["pw_js"] for row in paper.values())]
     title = f"average performance (pw-JS) after each session, {data.label}"
     heads = [VARIANTS[n].label for n in columns]
-    table = Table(_named(data.paper.table, runs, name), title, ("after session",), heads)
+    table = PaperTable(_named(data.paper.table, runs, name), title, ("after session",), heads)
     for t in range(max(last, max(paper)) + 1):
         printed = paper.get(t, {"pw_js": {}, "sd": {}})
         values = {}
         for n, head in zip(columns, heads, strict=True):
             at = 0 if n == "joint" and t == last else t if n != "joint" else -1
-            found = ours.get(n)
-            stat = None if found is None or not 0 <= at < found.shape[1] else Stat.of(found[:, at])
+            of_learner = ours.get(n)
+            stat = (
+                None
+                if of_learner is None or not 0 <= at < of_learner.shape[1]
+                else Stat.of(of_learner[:, at])
+            )
             mean, sd = printed["pw_js"].get(n), printed["sd"].get(n)
             values[head] = Value(mean, stat, 2, data.stands_in, sd=sd)
         table.rows.append(((str(t),), values))
@@ -72,7 +75,7 @@ def _named(what: str, runs: Runs, name: str) -> str:
 def _notes(runs: Runs, name: str) -> list[str]:
     data, k = runs.data[name], len(runs.configurations(name))
     over = f"{k} task configurations" if k > 1 else "one task configuration"
-    told = [
+    notes = [
         f"in brackets the paper's standard deviation over {data.paper.configurations} task "
         f"configurations; ± is our 95 % interval over {over}, of each the mean over its seeds "
         f"({', '.join(map(str, runs.seeds))})",
@@ -80,36 +83,36 @@ def _notes(runs: Runs, name: str) -> list[str]:
         "incremental joint: all data so far with complete labels",
     ]
     if data.stands_in:
-        told.append(
+        notes.append(
             f"{data.file.stem} stands in for {data.paper.label}: other classes in other sessions, "
             "so rows agree in their numbers alone, and no difference is formed"
         )
     else:
-        told.append("the paper's are residual networks trained on the images; ours are embeddings")
-    return told
+        notes.append("the paper's are residual networks trained on the images; ours are embeddings")
+    return notes
 
 
 def pooled(runs: Runs, name: str) -> dict[str, Floats]:
     """R_j of pw-JS, (n, T) by learner, of those that were run."""
-    found = {n: runs.curve(name, n, score("pw_js")) for n in SHOWN}
-    return {n: values for n, values in found.items() if values is not None}
+    curves = {n: runs.curve(name, n, score("pw_js")) for n in COLUMNS}
+    return {n: values for n, values in curves.items() if values is not None}
 
 
 # --- what the paper says ---
 
 
-def statements(runs: Runs) -> list[Table]:
+def statements(runs: Runs) -> list[PaperTable]:
     """The shape of the paper's results: which of its statements hold here."""
     return [_statements(runs, name) for name in runs.data]
 
 
-def _statements(runs: Runs, name: str) -> Table:
+def _statements(runs: Runs, name: str) -> PaperTable:
     data, ours = runs.data[name], pooled(runs, name)
     paper = published("iirc")["tables"][data.paper.table][-1]["pw_js"]
     mine = {n: _final(values) for n, values in ours.items()}
     title = f"What the paper says of the learners: {data.label}"
-    table = Table(f"Statements · {name}", title, ("statement",), ("measured", "holds"))
-    told = {
+    table = PaperTable(f"Statements · {name}", title, ("statement",), ("measured", "holds"))
+    judged = {
         "joint and incremental joint are on top in the end; the lower one's lead": _on_top(
             paper, mine, stands_in=data.stands_in
         ),
@@ -131,7 +134,7 @@ def _statements(runs: Runs, name: str) -> Table:
             _ratio(_late(runs, name, "lucir"), _late(runs, name, "er")), lambda share: share < 0.5
         ),
     }  # fmt: skip
-    table.rows += [((statement,), values) for statement, values in told.items()]
+    table.rows += [((statement,), values) for statement, values in judged.items()]
     table.notes += [
         f"in the end, paper: {_ranking(paper)}; ours: {_ranking(mine)}",
         "after the last session; R_jj: mean over the second half of the sessions. What counts as "
@@ -146,10 +149,10 @@ def _on_top(
     paper: Mapping[str, float], mine: Mapping[str, float], *, stands_in: bool
 ) -> dict[str, Value]:
     """Final pw-JS of the lower one of the joint learners less that of the best other one."""
-    printed, found = _lead(paper), _lead(mine)
-    stat = None if np.isnan(found) else Stat.of([found])
+    printed, lead = _lead(paper), _lead(mine)
+    stat = None if np.isnan(lead) else Stat.of([lead])
     value = Value(None if np.isnan(printed) else printed, stat, 2, stands_in)
-    return {"measured": value, **_holds(None if stat is None else found > 0)}
+    return {"measured": value, **_holds(None if stat is None else lead > 0)}
 
 
 def _lead(of: Mapping[str, float]) -> float:
@@ -160,7 +163,7 @@ def _lead(of: Mapping[str, float]) -> float:
 
 def _ranking(of: Mapping[str, float]) -> str:
     """Learners from the best to the worst."""
-    ranked = sorted((n for n in SHOWN if n in of), key=lambda n: -of[n])
+    ranked = sorted((n for n in COLUMNS if n in of), key=lambda n: -of[n])
     return " > ".join(VARIANTS[n].label for n in ranked) or "–"
 
 
@@ -173,22 +176,22 @@ def _gap(
     a, b = (ours.get(n) for n in pair)
     if a is None or b is None or len(a) != len(b):
         return {"measured": Value(printed, None, 2), **_holds(None)}
-    found = Stat.of(a[:, -1] - b[:, -1])
-    value = Value(printed, found, 2, stands_in)
-    return {"measured": value, **_holds(found.mean > 0)}
+    stat = Stat.of(a[:, -1] - b[:, -1])
+    value = Value(printed, stat, 2, stands_in)
+    return {"measured": value, **_holds(stat.mean > 0)}
 
 
-def _measured(found: Floats | None, holds: Callable[[float], bool]) -> dict[str, Value]:
+def _measured(values: Floats | None, holds: Callable[[float], bool]) -> dict[str, Value]:
     """A number of each configuration, and whether the statement holds of their mean."""
-    if found is None:
+    if values is None:
         return {"measured": Value(), **_holds(None)}
-    stat = Stat.of(found)
-    told = None if np.isnan(stat.mean) else bool(holds(stat.mean))
-    return {"measured": Value(None, stat, 2), **_holds(told)}
+    stat = Stat.of(values)
+    held = None if np.isnan(stat.mean) else bool(holds(stat.mean))
+    return {"measured": Value(None, stat, 2), **_holds(held)}
 
 
-def _holds(told: bool | None) -> dict[str, Value]:
-    word = {True: "yes", False: "no", None: "–"}[told]
+def _holds(held: bool | None) -> dict[str, Value]:
+    word = {True: "yes", False: "no", None: "–"}[held]
     return {"holds": Value(words=("–", word))}
 
 
@@ -198,16 +201,16 @@ def _final(values: Floats) -> float:
 
 def _lasts(runs: Runs, name: str, learner: str, what: str) -> Floats | None:
     """(n,) last value of a curve of each configuration."""
-    found = runs.curve(name, learner, curve(what))
-    return None if found is None else found[:, -1]
+    values = runs.curve(name, learner, curve(what))
+    return None if values is None else values[:, -1]
 
 
 def _late(runs: Runs, name: str, learner: str) -> Floats | None:
     """(n,) mean of R_jj over the second half of the sessions, of each configuration."""
-    found = runs.curve(name, learner, lambda r: np.diagonal(matrix(r)))
-    if found is None:
+    values = runs.curve(name, learner, lambda r: np.diagonal(matrix(r)))
+    if values is None:
         return None
-    late: Floats = found[:, found.shape[1] // 2 :].mean(axis=1)
+    late: Floats = values[:, values.shape[1] // 2 :].mean(axis=1)
     return late
 
 
@@ -215,5 +218,5 @@ def _ratio(above: Floats | None, below: Floats | None) -> Floats | None:
     """Quotient configuration by configuration; NaN where below is 0, None where one is missing."""
     if above is None or below is None or len(above) != len(below):
         return None
-    found: Floats = above / np.where(below > 0, below, np.nan)
-    return found
+    quotient: Floats = above / np.where(below > 0, below, np.nan)
+    return quotient

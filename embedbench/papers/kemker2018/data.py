@@ -1,4 +1,4 @@
-"""The data sets of Kemker et al. (2018): found, checked against Table 1, or stood in for."""
+"""The data sets of Kemker et al. (2018): looked for, checked against Table 1, or stood in for."""
 
 from __future__ import annotations
 
@@ -34,9 +34,12 @@ class Data:
 
     Parameters
     ----------
-    name : "mnist", "cub" or "audioset"
-    file : embedding file
-    stands_in : another data set in its place; never averaged under the paper's name
+    name : str
+        "mnist", "cub" or "audioset".
+    file : Path
+        Embedding file.
+    stands_in : bool
+        Another data set in its place; never averaged under the paper's name.
     """
 
     name: str
@@ -95,16 +98,19 @@ def find_data(
 
     Parameters
     ----------
-    given : "mnist=mnist.h5", "cub-stand-in=birds.h5", …
-    out : directory for files made on the way
-    names : of the data sets that are needed
+    given : sequence of str
+        "mnist=mnist.h5", "cub-stand-in=birds.h5", …
+    out : Path
+        Directory for files made on the way.
+    names : sequence of str
+        The data sets that are needed.
 
     Raises
     ------
     UserError
         A name or file is unknown, or a file is not the data set that it is called.
     """
-    found = {}
+    result = {}
     for item in given:
         key, equals, path = item.partition("=")
         name = key.removesuffix(STAND_IN)
@@ -112,17 +118,17 @@ def find_data(
             raise UserError(f"--data takes NAME=FILE, such as mnist=mnist.h5; got {item!r}")
         if name not in NAMES:
             raise unknown("data set", key, [*NAMES, *(n + STAND_IN for n in NAMES)])
-        found[name] = _checked(Data(name, Path(path), key.endswith(STAND_IN)))
+        result[name] = _checked(Data(name, Path(path), key.endswith(STAND_IN)))
     for name in names:
-        if name not in found and Path(f"{name}.h5").is_file():
-            found[name] = _checked(Data(name, Path(f"{name}.h5")))
-    if "mnist" in names and "mnist" not in found:
+        if name not in result and Path(f"{name}.h5").is_file():
+            result[name] = _checked(Data(name, Path(f"{name}.h5")))
+    if "mnist" in names and "mnist" not in result:
         made = _import_mnist(out, notify)
-        found |= {"mnist": _checked(Data("mnist", made))} if made else {}
-    if "cub" in names and "cub" not in found:
+        result |= {"mnist": _checked(Data("mnist", made))} if made else {}
+    if "cub" in names and "cub" not in result:
         why = "no file of CUB-200: the shipped emoji stand in for it"
-        found["cub"] = Data("cub", emoji(out, notify, why), stands_in=True)
-    return {name: found[name] for name in NAMES if name in found}
+        result["cub"] = Data("cub", emoji(out, notify, why), stands_in=True)
+    return {name: result[name] for name in NAMES if name in result}
 
 
 def _checked(data: Data) -> Data:

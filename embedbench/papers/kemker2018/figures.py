@@ -9,19 +9,18 @@ import numpy as np
 
 from embedbench.arrays import Floats
 from embedbench.files.file import EmbeddingFile
-from embedbench.papers.published import published
-from embedbench.papers.table import Table, Value
+from embedbench.papers.published import PaperTable, Value, published
 from embedbench.reports.rows import ideals
 from embedbench.scores.stats import Stat
 
 from .runs import LEARNERS, Runs
 
 
-def table_s9(runs: Runs) -> Table:
+def table_s9(runs: Runs) -> PaperTable:
     """Table S9: features that are not redundant, and their share in percent."""
     from embedbench.files.redundancy import redundancy
 
-    table = Table("S9", "Non-redundant features (FCBF)", ("data",), ("features", "percent"))
+    table = PaperTable("S9", "Non-redundant features (FCBF)", ("data",), ("features", "percent"))
     for row in published("kemker2018")["tables"]["S9"]:
         data = runs.data.get(row["data"])
         values = {
@@ -29,8 +28,8 @@ def table_s9(runs: Runs) -> Table:
             "percent": Value(row["percent"], None, 1),
         }
         if data:
-            found, _ = redundancy(EmbeddingFile.open(data.file))
-            kept, share = Stat.of([found["kept"]]), Stat.of([100 * found["share"]])
+            result, _ = redundancy(EmbeddingFile.open(data.file))
+            kept, share = Stat.of([result["kept"]]), Stat.of([100 * result["share"]])
             values = {
                 "features": Value(row["kept"], kept, 0, data.stands_in),
                 "percent": Value(row["percent"], share, 1, data.stands_in),
@@ -40,11 +39,11 @@ def table_s9(runs: Runs) -> Table:
     return table
 
 
-def figures(runs: Runs) -> Table:
+def figures(runs: Runs) -> PaperTable:
     """Figures 2, S2 and S3: accuracy by session on each data set."""
     from embedbench.reports.plots import Curve, curve_plot, glyph
 
-    table = Table("Figures 2, S2, S3", "Figures 2, S2 and S3: accuracy by session", (), ())
+    table = PaperTable("Figures 2, S2, S3", "Figures 2, S2 and S3: accuracy by session", (), ())
     table.notes.append(
         ", ".join(f"{glyph(i)} {name}" for i, name in enumerate(LEARNERS.values()))
         + "; dashed: the offline MLP"

@@ -1,13 +1,11 @@
-"""`embedbench reproduce kemker2018`: which runs each table needs, and the whole in one call."""
+"""`embedbench reproduce kemker2018`: the tables, and which runs each of them needs."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
-from embedbench.papers.runs import wanted
-from embedbench.papers.table import Table
+from embedbench.papers.paper import Asked, Paper, each
 from embedbench.runs.cell import Cell
 
 from .data import NAMES, find_data
@@ -18,64 +16,20 @@ from .s7 import table_s7
 from .s10 import s10_cells, s10_rows, table_s10
 from .tables import table1, table2, table2_sizes, table3, table4, table5, table_s6, table_s8
 
-Progress = Callable[[str, int, int], None]
-Notify = Callable[[str], None]
 
-
-TABLES: dict[str, tuple[Callable[[Runs], Table], ...]] = {
-    "1": (table1,),
-    "2": (table2, table2_sizes),
-    "3": (table3,),
-    "4": (table4,),
-    "5": (table5,),
-    "s1": (table_s1,),
-    "s6": (table_s6,),
-    "s7": (table_s7,),
-    "s8": (table_s8,),
-    "s9": (table_s9,),
-    "s10": (table_s10,),
-    "figures": (figures,),
-}
-
-
-def reproduce(
-    names: Sequence[str],
-    *,
-    data: Sequence[str],
-    out: Path,
-    seeds: Sequence[int],
-    learners: Sequence[str] = (),
-    items: Sequence[str] = (),
-    jobs: int = 1,
-    device: str = "cpu",
-    progress: Progress = lambda *_: None,
-    notify: Notify = lambda _: None,
-) -> tuple[list[Table], list[str]]:
-    """Run what is missing; returns the tables, and a sentence on each run that failed.
-
-    Finished runs are kept and used again.
-
-    Parameters
-    ----------
-    names : of `TABLES`; empty: all
-    data : "mnist=mnist.h5", "cub-stand-in=birds.h5", …; see `find_data`
-    out : directory of the files made, the runs and the tables
-    learners : the ones to run, empty: all; of others finished runs are shown
-    items : further settings, as `embedbench run --set` takes them
-    """
-    tables = wanted([n.lower() for n in names], TABLES, "table")
-    learners = wanted(learners, LEARNERS, "learner of the paper")
-    out.mkdir(parents=True, exist_ok=True)
+def runs_on(asked: Asked, tables: Sequence[str]) -> Runs:
+    """Return the runs on the data sets that are needed and at hand."""
     needed = ["mnist"] if {"s1", "s6", "s7"} >= set(tables) else list(NAMES)
-    found = find_data(data, out, notify, names=needed)
-    runs = Runs(out, seeds, learners, device, items, jobs, data=found)
+    data = find_data(asked.data, asked.out, asked.notify, names=needed)
     for name in needed:
-        if name not in runs.data:
-            notify(f"no file of {NAMES[name]}: its rows stay empty (--data {name}=FILE)")
-    cells = list(dict.fromkeys(c for n in tables for c in _cells(runs, n)))
-    notify(f"{len(cells)} runs; those that are finished are kept")
-    runs.run(cells, progress)
-    return [make(runs) for n in tables for make in TABLES[n]], runs.failed
+        if name not in data:
+            asked.notify(f"no file of {NAMES[name]}: its rows stay empty (--data {name}=FILE)")
+    return asked.runs(Runs, data=data)
+
+
+def planned(runs: Runs, tables: Sequence[str]) -> list[Cell]:
+    """Return the runs of the tables, each once."""
+    return list(dict.fromkeys(cell for table in tables for cell in _cells(runs, table)))
 
 
 def _cells(runs: Runs, table: str) -> list[Cell]:
@@ -93,3 +47,27 @@ def _cells(runs: Runs, table: str) -> list[Cell]:
         return [c for p in pairs for c in runs.inc_cells(*p)] if "mnist" in runs.data else []
     protocols = {"4": PROTOCOLS[:2], "figures": PROTOCOLS[:2], "s8": PROTOCOLS[2:]}
     return [c for run in runs.table2(protocols.get(table, PROTOCOLS)) for c in runs.cells(run)]
+
+
+PAPER = Paper(
+    name="kemker2018",
+    citation="Kemker et al. (2018): Measuring Catastrophic Forgetting in Neural Networks",
+    stem="kemker2018",
+    runs=runs_on,
+    cells=planned,
+    learners=lambda: LEARNERS,
+    tables={
+        "1": each(table1),
+        "2": each(table2, table2_sizes),
+        "3": each(table3),
+        "4": each(table4),
+        "5": each(table5),
+        "s1": each(table_s1),
+        "s6": each(table_s6),
+        "s7": each(table_s7),
+        "s8": each(table_s8),
+        "s9": each(table_s9),
+        "s10": each(table_s10),
+        "figures": each(figures),
+    },
+)

@@ -35,7 +35,8 @@ class Runs(runs.Runs):
 
     Parameters
     ----------
-    data : what is at hand, by the paper's names
+    data : dict
+        Data sets at hand, by the paper's names.
     """
 
     data: dict[str, Data] = field(kw_only=True)

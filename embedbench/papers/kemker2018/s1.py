@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from embedbench.papers.table import Table, Value
+from embedbench.papers.published import PaperTable, Value
 from embedbench.runs.cell import Cell
 from embedbench.scores.record import Record
 from embedbench.scores.stats import Stat
@@ -18,7 +18,7 @@ CHOICES = {
     "λ by the session's validation data": (),
     "λ by all sessions' validation data": ("ewc.past_validation=true",),
 }
-SHOWN = (2, 5, 10)  # sessions learned
+AFTER = (2, 5, 10)  # sessions learned
 
 
 def s1_cells(runs: Runs, choice: str) -> list[Cell]:
@@ -27,12 +27,12 @@ def s1_cells(runs: Runs, choice: str) -> list[Cell]:
     return runs.cells_on("ewc", "permutation", ["mnist"], items, preset=None)
 
 
-def table_s1(runs: Runs) -> Table:
+def table_s1(runs: Runs) -> PaperTable:
     """Figure S1: mean test accuracy over all permutations learned so far."""
     from embedbench.reports.plots import Curve, curve_plot, glyph
 
-    heads = [f"after {n}" for n in SHOWN]
-    table = Table(
+    heads = [f"after {n}" for n in AFTER]
+    table = PaperTable(
         "Figure S1", "Figure S1: EWC on permuted MNIST, percent", ("λ",), [*heads, "λ in the end"]
     )
     curves = []
@@ -43,7 +43,7 @@ def table_s1(runs: Runs) -> Table:
             pooled = np.array([r["by_score"]["accuracy"]["pooled"] for r in records])  # (n, T)
             values = {
                 head: Value(None, Stat.of(100 * pooled[:, n - 1]), 1)
-                for head, n in zip(heads, SHOWN, strict=True)
+                for head, n in zip(heads, AFTER, strict=True)
             }
             values["λ in the end"] = Value(None, Stat.of(_last_lam(r) for r in records), 0)
             curves.append(Curve(pooled, style))

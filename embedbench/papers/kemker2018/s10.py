@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from embedbench.papers.published import published
+from embedbench.papers.published import PaperTable, Value, published
 from embedbench.papers.runs import metric, over
-from embedbench.papers.table import Table, Value
 from embedbench.runs.cell import Cell
 from embedbench.runs.tune import chosen_items, tune
 from embedbench.scores.stats import Stat
@@ -51,10 +50,10 @@ def s10_rows(runs: Runs) -> list[tuple[str, str, str]]:
     ]
 
 
-def table_s10(runs: Runs) -> Table:
+def table_s10(runs: Runs) -> PaperTable:
     """Table S10: Ω and size with the capacity chosen on validation data."""
     heads, size = ("protocol", "learner", "data", "capacity"), "MB as the paper counts"
-    table = Table("S10", "Ideal capacity", heads, [*SYMBOLS.values(), size])
+    table = PaperTable("S10", "Ideal capacity", heads, [*SYMBOLS.values(), size])
     rows = published("kemker2018")["tables"]["S10"]
     printed = {(r["learner"], r["data"]): r["mb"] for r in rows if "mb" in r}
     at_hand = s10_rows(runs)

@@ -10,8 +10,7 @@ from embedbench.arrays import Ints
 from embedbench.fields import make
 from embedbench.files.file import EmbeddingFile
 from embedbench.learning.learner import Learner
-from embedbench.papers.published import published
-from embedbench.papers.table import Table, Value
+from embedbench.papers.published import PaperTable, Value, published
 from embedbench.runs.registry import learner_class
 from embedbench.runs.settings import parse_settings
 from embedbench.scores.scoring import score_matrices
@@ -32,11 +31,11 @@ SETTINGS = {
 }
 
 
-def table_s7(runs: Runs) -> Table:
+def table_s7(runs: Runs) -> PaperTable:
     """Table S7: accuracy on all ten digits when a share of training saw five of them."""
-    table = Table("S7", "FEL verification (MNIST)", ("non-stationary share",), ("accuracy",))
+    table = PaperTable("S7", "FEL verification (MNIST)", ("non-stationary share",), ("accuracy",))
     data = runs.data.get("mnist")
-    source = Source.of(EmbeddingFile.open(data.file)) if data else None
+    source = Digits.of(EmbeddingFile.open(data.file)) if data else None
     for row in published("kemker2018")["tables"]["S7"]:
         ours = _accuracy(source, row["share"], runs) if source else None
         value = Value(row["accuracy"], ours, 1)
@@ -50,7 +49,7 @@ def table_s7(runs: Runs) -> Table:
     return table
 
 
-def _accuracy(source: Source, share: float, runs: Runs) -> Stat:
+def _accuracy(source: Digits, share: float, runs: Runs) -> Stat:
     """Percent of test digits, over the seeds."""
     from embedbench.runs.runner import run_stream
 
@@ -65,7 +64,7 @@ def _accuracy(source: Source, share: float, runs: Runs) -> Stat:
 
 
 @dataclass(frozen=True)
-class Source:
+class Digits:
     """A file's features in memory, their digest, and its split."""
 
     file: EmbeddingFile
@@ -74,13 +73,13 @@ class Source:
     digest: str
 
     @classmethod
-    def of(cls, file: EmbeddingFile) -> Source:
+    def of(cls, file: EmbeddingFile) -> Digits:
         split = split_rows(file, "test", 0.0)
         features, digest, _ = load_table(file, "none", split.train)
         return cls(file, split, features, digest)
 
 
-def drifting(source: Source, share: float, seed: int) -> Stream:
+def drifting(source: Digits, share: float, seed: int) -> Stream:
     """A stream of as many draws as there are training samples, the last `share` of them from the
     upper half of the classes; one eval set of all test samples."""
     file, split, features = source.file, source.split, source.features

@@ -33,9 +33,12 @@ class Capacity:
 
     Parameters
     ----------
-    units : hidden units a layer
-    side : of the map
-    fel_units : of the expansion layer
+    units : int
+        Hidden units a layer.
+    side : int
+        Side of the map, in units.
+    fel_units : int
+        Units of the expansion layer.
     """
 
     units: int = 400
@@ -59,9 +62,11 @@ def megabytes(
 
     Parameters
     ----------
-    sessions : heads of PathNet; 10 is what the printed sizes imply
-    outputs : of the readout, the classes by default; 10 gives the printed CUB-200 sizes of the
-        GeppNets
+    sessions : int
+        Heads of PathNet; 10 is what the printed sizes imply.
+    outputs : int or None
+        Outputs of the readout; None: the classes. 10 gives the printed CUB-200 sizes of the
+        GeppNets.
     """
     d, c, h = size.features, size.classes, capacity.units
     units, expanded = capacity.side**2, capacity.fel_units
@@ -88,9 +93,12 @@ def summary(
 
     Parameters
     ----------
-    omega_all : (learner, protocol) → mean Ω_all; a pair that is not there gets a cross
-    size : (learner, data set) → MB
-    minutes : (learner, protocol) → training time
+    omega_all : mapping
+        (learner, protocol) → mean Ω_all; a pair that is not there gets a cross.
+    size : mapping
+        (learner, data set) → MB.
+    minutes : mapping
+        (learner, protocol) → training time.
     """
     learners = dict.fromkeys(learner for learner, _ in size)
     ticks = {}

@@ -8,9 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from embedbench.papers.published import published
+from embedbench.papers.published import PaperTable, Value, published
 from embedbench.papers.runs import metric, over
-from embedbench.papers.table import Table, Value
 from embedbench.scores.record import Record
 from embedbench.scores.stats import Stat
 
@@ -22,12 +21,12 @@ SYMBOLS = {"omega_base": "Ω_base", "omega_new": "Ω_new", "omega_all": "Ω_all"
 NO_PATHNET = "the session id at test would give the class away, so the paper leaves it out"
 
 
-def table1(runs: Runs) -> Table:
+def table1(runs: Runs) -> PaperTable:
     """Table 1: the data sets."""
     columns = ("classes", "features", "train", "test")
     ranges = ("train_per_class", "test_per_class")
-    shown = [*columns, *(f"{r.replace('_', ' ')}, {end}" for r in ranges for end in ("min", "max"))]
-    table = Table("1", "Dataset specifications", ("data",), shown)
+    heads = [*columns, *(f"{r.replace('_', ' ')}, {end}" for r in ranges for end in ("min", "max"))]
+    table = PaperTable("1", "Dataset specifications", ("data",), heads)
     misprint = _misprints("1")
     for row in published("kemker2018")["tables"]["1"]:
         data = runs.data.get(row["data"])
@@ -36,7 +35,7 @@ def table1(runs: Runs) -> Table:
         mine = [n for c in (*columns, *ranges) for n in ours.get(c, [])]
         values = {
             head: Value(n, Stat.of([mine[i]]) if mine else None, 0, bool(data and data.stands_in))
-            for i, (head, n) in enumerate(zip(shown, numbers, strict=True))
+            for i, (head, n) in enumerate(zip(heads, numbers, strict=True))
         }
         reason = misprint.get((None, f"{row['data']} train"))
         if reason:
@@ -45,9 +44,9 @@ def table1(runs: Runs) -> Table:
     return table
 
 
-def table2(runs: Runs) -> Table:
+def table2(runs: Runs) -> PaperTable:
     """Table 2 without its MB column: Ω of every learner, protocol and data set."""
-    table = Table(
+    table = PaperTable(
         "2", "Ω of every learner and data set", ("protocol", "learner", "data"), [*SYMBOLS.values()]
     )
     misprint = _misprints("2")
@@ -65,10 +64,10 @@ def table2(runs: Runs) -> Table:
     return table
 
 
-def table2_sizes(runs: Runs) -> Table:
+def table2_sizes(runs: Runs) -> PaperTable:
     """Table 2's MB column: as the paper counts (no data needed), and the bytes truly held."""
     paper, held = "MB as the paper counts", "MB held here"
-    table = Table("2 MB", "Model sizes", ("learner", "data"), (paper, held))
+    table = PaperTable("2 MB", "Model sizes", ("learner", "data"), (paper, held))
     misprint = _misprints("2")
     for row in published("kemker2018")["tables"]["2 MB"]:
         name, learner = row["data"], row["learner"]
@@ -105,18 +104,18 @@ def _means(runs: Runs) -> dict[tuple[str, str], tuple[Stat | None, bool]]:
             runs.stat((learner, protocol, modalities(n, protocol)), metric("omega_all"))
             for n in names
         ]
-        found = [s for s in stats if s is not None]
-        complete = found and len(found) == sum(n in runs.data for n in names)
-        each = zip(*(s.values for s in found), strict=False)  # seed by seed
+        known = [s for s in stats if s is not None]
+        complete = known and len(known) == sum(n in runs.data for n in names)
+        each = zip(*(s.values for s in known), strict=False)  # seed by seed
         stat = Stat.of(float(np.mean(v)) for v in each) if complete else None
-        real = len(found) == len(names) and not runs.stands_in(names)
+        real = len(known) == len(names) and not runs.stands_in(names)
         means[learner, protocol] = (stat, real)
     return means
 
 
-def table3(runs: Runs) -> Table:
+def table3(runs: Runs) -> PaperTable:
     """Table 3: mean Ω_all over the data sets."""
-    table = Table("3", "Mean Ω_all over the data sets", ("learner", "data"), PROTOCOLS)
+    table = PaperTable("3", "Mean Ω_all over the data sets", ("learner", "data"), PROTOCOLS)
     rows = published("kemker2018")["tables"]["3"]
     printed = {(r["learner"], r["protocol"]): r["omega_all"] for r in rows}
     means = _means(runs)
@@ -141,9 +140,9 @@ def _labels(runs: Runs) -> list[str]:
     return [d.label for d in runs.data.values()]
 
 
-def table4(runs: Runs) -> Table:
+def table4(runs: Runs) -> PaperTable:
     """Table 4: minutes on CUB-200."""
-    table = Table(
+    table = PaperTable(
         "4", "Time, minutes (ours: training and evaluation)", ("learner", "data"), PROTOCOLS[:2]
     )
     rows = published("kemker2018")["tables"]["4"]
@@ -158,9 +157,9 @@ def table4(runs: Runs) -> Table:
     return table
 
 
-def table5(runs: Runs) -> Table:
+def table5(runs: Runs) -> PaperTable:
     """Table 5: who does well at what, by rules that give the paper's ticks from its numbers."""
-    table = Table("5", "Summary", ("learner",), tuple(QUESTIONS))
+    table = PaperTable("5", "Summary", ("learner",), tuple(QUESTIONS))
     printed = {
         (r["learner"], r["question"]): r["yes"] for r in published("kemker2018")["tables"]["5"]
     }
@@ -201,9 +200,9 @@ def _misprints(table: str) -> dict[tuple[str | None, str], str]:
     }
 
 
-def table_s6(runs: Runs) -> Table:
+def table_s6(runs: Runs) -> PaperTable:
     """Table S6: the GeppNets' verification on MNIST, accuracy per sample in percent."""
-    table = Table(
+    table = PaperTable(
         "S6", "GeppNet verification (MNIST)", ("test", "learner"), ("base", "new", "overall")
     )
     gaps: dict[str, list[list[float]]] = {}
@@ -222,8 +221,8 @@ def table_s6(runs: Runs) -> Table:
     table.notes.append(
         "GeppNet's constants were fitted to this table, so agreement here confirms nothing"
     )
-    for name, found in gaps.items():
-        base, new, overall = np.mean(found, axis=0)
+    for name, of_learner in gaps.items():
+        base, new, overall = np.mean(of_learner, axis=0)
         table.notes.append(
             f"{name}: mean absolute gap {base:.1f} (base), {new:.1f} (new), {overall:.1f} (overall)"
         )
@@ -239,9 +238,9 @@ def _s6(r: Record) -> dict[str, float]:
     }
 
 
-def table_s8(runs: Runs) -> Table:
+def table_s8(runs: Runs) -> PaperTable:
     """Table S8: multi-modal accuracies, percent, mean per class."""
-    table = Table(
+    table = PaperTable(
         "S8",
         "Multi-modal accuracies",
         ("learner", "first / second"),

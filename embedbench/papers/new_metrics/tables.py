@@ -20,9 +20,8 @@ from embedbench.arrays import Floats
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.samples import TRAIN
 from embedbench.papers import runs as reproduce_runs
-from embedbench.papers.published import published
+from embedbench.papers.published import PaperTable, Value, published
 from embedbench.papers.runs import Variant
-from embedbench.papers.table import Table, Value
 from embedbench.runs.cell import Cell
 from embedbench.scores.rescaled import beta, gamma, random_tables
 from embedbench.scores.stats import Stat
@@ -48,7 +47,8 @@ class Runs(reproduce_runs.Runs):
 
     Parameters
     ----------
-    files : by what tables call them
+    files : dict
+        Embedding files by what tables call them.
     """
 
     files: dict[str, Path] = field(kw_only=True)
@@ -68,7 +68,7 @@ class Runs(reproduce_runs.Runs):
         return max(1, round(MEMORY * int((split == TRAIN).sum())))
 
     def cells(self, name: str, sessions: int, learner: str) -> list[Cell]:
-        """One cell a seed, each with a class order of its own."""
+        """Return one cell a seed. Each seed draws another class order."""
         variant = LEARNERS[learner]
         items = [
             f"protocol.sessions={sessions}",
@@ -83,7 +83,9 @@ class Runs(reproduce_runs.Runs):
         """Every run; those on one stream side by side, so that it is built once."""
         streams = [(name, k) for name in self.files for k in self.sessions(name)]
         lists = [[self.cells(*s, learner) for learner in self.learners] for s in streams]
-        return [cell for own in lists for seed in zip(*own, strict=True) for cell in seed]
+        return [
+            cell for of_stream in lists for seed in zip(*of_stream, strict=True) for cell in seed
+        ]
 
     def curves(self, name: str, sessions: int, learner: str, curve: str) -> Floats | None:
         """(n, K) values of the finished runs, a line a seed; None without any."""
@@ -112,30 +114,30 @@ def equal_sessions(n_classes: int, asked: int) -> int:
 # --- exact, without runs ---
 
 
-def table1() -> Table:
+def table1() -> PaperTable:
     """Table 1: accuracy of the random classifier after each of five tasks of two classes."""
     accuracy, _ = random_tables(SEEN)
     return _random("1", "Accuracy of a random classifier, percent", "AA", accuracy)
 
 
-def table2() -> Table:
+def table2() -> PaperTable:
     """Table 2: its forgetting."""
     _, forgetting = random_tables(SEEN)
     return _random("2", "Forgetting of a random classifier, percent", "AF", forgetting)
 
 
-def _random(name: str, title: str, mean: str, exact: Sequence[Sequence[Fraction]]) -> Table:
+def _random(name: str, title: str, mean: str, exact: Sequence[Sequence[Fraction]]) -> PaperTable:
     """Printed values beside the exact ones, to the printed digits."""
     columns = [f"T{j}" for j in range(1, 6 if name == "1" else 5)]
-    table = Table(name, title, ("after",), [*columns, mean])
+    table = PaperTable(name, title, ("after",), [*columns, mean])
     rows = {row["after"]: row for row in published("new-metrics")["tables"][name]}
-    for after, own in enumerate(exact, start=1):
+    for after, fractions in enumerate(exact, start=1):
         if after not in rows:
             continue
-        numbers = [100 * float(v) for v in own]
+        numbers = [100 * float(v) for v in fractions]
         numbers.append(float(np.mean(numbers)))
         printed = [*rows[after]["on"], rows[after]["mean"]]
-        heads = [*columns[: len(own)], mean]
+        heads = [*columns[: len(fractions)], mean]
         values = {h: _exact(p, v) for h, p, v in zip(heads, printed, numbers, strict=True)}
         table.rows.append(((f"T{after}",), values))
     table.notes.append(f"exact fractions, for tasks of two classes; {mean}: mean of the row")
@@ -149,23 +151,26 @@ def _exact(printed: float, value: float) -> Value:
     return Value(printed, Stat.of([value]), decimals, remark=remark)
 
 
-def figure2() -> Table:
+def figure2() -> PaperTable:
     """Figure 2: γ_k and β_k of 20 and of 100 equal sessions."""
     from embedbench.reports.plots import Curve, curve_plot, glyph
 
     heads = ["γ_1", "γ_K/2", "γ_K", "β_2", "β_K/2", "β_K"]
-    table = Table("Figure 2", "Figure 2: the coefficients γ_k and β_k", ("sessions K",), heads)
+    table = PaperTable("Figure 2", "Figure 2: the coefficients γ_k and β_k", ("sessions K",), heads)
     for sessions in COEFFICIENTS:
         steps = [float(gamma(k, sessions)) for k in range(1, sessions + 1)]
         drops = [math.nan, *(float(beta(k, sessions)) for k in range(2, sessions + 1))]
-        shown = [*(steps[k - 1] for k in (1, sessions // 2, sessions))]
-        shown += [drops[k - 1] for k in (2, sessions // 2, sessions)]
-        values = {h: Value(None, Stat.of([v]), 4) for h, v in zip(heads, shown, strict=True)}
+        numbers = [*(steps[k - 1] for k in (1, sessions // 2, sessions))]
+        numbers += [drops[k - 1] for k in (2, sessions // 2, sessions)]
+        values = {h: Value(None, Stat.of([v]), 4) for h, v in zip(heads, numbers, strict=True)}
         table.rows.append(((str(sessions),), values))
-        told = f"K = {sessions}: RAA_k = γ_k AA_k and RAF_k = β_k AF_k"
-        curves = [Curve(np.array([own]), style) for style, own in enumerate((steps, drops))]
-        picture = curve_plot(curves, math.nan, 1, told, axis="after session k")
-        table.figures.append((told, picture))
+        caption = f"K = {sessions}: RAA_k = γ_k AA_k and RAF_k = β_k AF_k"
+        curves = [
+            Curve(np.array([coefficients]), style)
+            for style, coefficients in enumerate((steps, drops))
+        ]
+        picture = curve_plot(curves, math.nan, 1, caption, axis="after session k")
+        table.figures.append((caption, picture))
     table.notes.append(f"{glyph(0)} γ_k, {glyph(1)} β_k, in percent")
     return table
 
@@ -173,7 +178,7 @@ def figure2() -> Table:
 # --- the runs ---
 
 
-def figure3(runs: Runs) -> Table:
+def figure3(runs: Runs) -> PaperTable:
     """Figure 3: AA and RAA by session; where RAA stops rising."""
     table = _curves(runs, "3", ("aa", "raa"))
     table.notes += [
@@ -186,7 +191,7 @@ def figure3(runs: Runs) -> Table:
     return table
 
 
-def figure4(runs: Runs) -> Table:
+def figure4(runs: Runs) -> PaperTable:
     """Figure 4: AF and RAF by session."""
     table = _curves(runs, "4", ("af", "raf"))
     table.notes.append(
@@ -195,7 +200,7 @@ def figure4(runs: Runs) -> Table:
     return table
 
 
-def _curves(runs: Runs, number: str, names: tuple[str, str]) -> Table:
+def _curves(runs: Runs, number: str, names: tuple[str, str]) -> PaperTable:
     """Values at the quarters of every stream, and a picture a stream and metric."""
     from embedbench.reports.plots import Curve, curve_plot, glyph
 
@@ -203,24 +208,26 @@ def _curves(runs: Runs, number: str, names: tuple[str, str]) -> Table:
     title = f"Figure {number}: {plain} and {rescaled} by session, percent"
     last = ["near its highest from"] if number == "3" else []
     heads = ("data", "sessions K", "learner", "metric")
-    table = Table(f"Figure {number}", title, heads, [*QUARTERS, *last], across=2)
+    table = PaperTable(f"Figure {number}", title, heads, [*QUARTERS, *last], across=2)
     for name in runs.files:
         for metric, sessions in itertools.product(names, runs.sessions(name)):
             drawn = []
             for style, (learner, variant) in enumerate(LEARNERS.items()):
-                found = runs.curves(name, sessions, learner, metric)
+                curves = runs.curves(name, sessions, learner, metric)
                 values = {}
-                if found is not None:
-                    drawn.append(Curve(found, style))
-                    values = _at_quarters(found)
+                if curves is not None:
+                    drawn.append(Curve(curves, style))
+                    values = _at_quarters(curves)
                     if metric == "raa":
-                        values[last[0]] = Value(None, Stat.of([near_highest(found)]), 0)
+                        values[last[0]] = Value(None, Stat.of([near_highest(curves)]), 0)
                 labels = (name, str(sessions), variant.label, metric.upper())
                 table.rows.append((labels, values))
             if drawn:
-                told = f"{name}, {sessions} sessions: {metric.upper()}"
-                picture = curve_plot(drawn, math.nan, 1, told, axis="after session k", tight=True)
-                table.figures.append((told, picture))
+                caption = f"{name}, {sessions} sessions: {metric.upper()}"
+                picture = curve_plot(
+                    drawn, math.nan, 1, caption, axis="after session k", tight=True
+                )
+                table.figures.append((caption, picture))
     memory = ", ".join(f"{runs.memory(name)} of {name}" for name in runs.files)
     table.notes += [
         ", ".join(f"{glyph(i)} {v.label}" for i, v in enumerate(LEARNERS.values())),
@@ -231,13 +238,13 @@ def _curves(runs: Runs, number: str, names: tuple[str, str]) -> Table:
     return table
 
 
-def _at_quarters(found: Floats) -> dict[str, Value]:
-    last = found.shape[1]
+def _at_quarters(curves: Floats) -> dict[str, Value]:
+    last = curves.shape[1]
     places = {head: max(1, round(share * last)) - 1 for head, share in QUARTERS.items()}
-    return {h: Value(None, Stat.of(100 * found[:, k]), 1) for h, k in places.items()}
+    return {h: Value(None, Stat.of(100 * curves[:, k]), 1) for h, k in places.items()}
 
 
-def near_highest(found: Floats) -> int:
+def near_highest(curves: Floats) -> int:
     """First session, from 1, at which the mean curve is within a point of its highest value."""
-    mean = found.mean(axis=0)
+    mean = curves.mean(axis=0)
     return int(np.argmax(mean >= np.nanmax(mean) - POINT)) + 1

@@ -1,0 +1,148 @@
+"""A paper that can be reproduced: its tables, and the runs that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from embedbench.runs.cell import Cell
+
+from .published import PaperTable
+from .runs import Notify, Progress, Runs, wanted
+
+KIND = "learner of the paper"  # in errors
+RunsT = TypeVar("RunsT", bound=Runs)
+Measured = Callable[[RunsT], list[PaperTable]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a paper.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Tables and figures; empty: all but the costly ones.
+    data : sequence of str
+        Embedding files, as `data.py` or the paper's `find_data` reads them; empty: shipped ones.
+    out : Path
+        Directory of the files made, the runs and the tables.
+    seeds : sequence of int
+        One run each.
+    learners : sequence of str
+        Learners to run, empty: all. Of others, finished runs are used.
+    items : sequence of str
+        Further settings, as `embedbench run --set` takes them.
+    jobs : int
+        Processes.
+    device : str
+        "cpu", "cuda", …
+    progress : callable
+        Called with a cell's name, the cells done and the number of cells.
+    notify : callable
+        Called with a sentence for the user.
+    """
+
+    out: Path
+    seeds: Sequence[int]
+    names: Sequence[str] = ()
+    data: Sequence[str] = ()
+    learners: Sequence[str] = ()
+    items: Sequence[str] = ()
+    jobs: int = 1
+    device: str = "cpu"
+    progress: Progress = lambda *_: None
+    notify: Notify = lambda _: None
+
+    def runs(self, kind: Callable[..., RunsT], **data: Any) -> RunsT:
+        """Return the runs as asked for, of a paper's kind and on its data."""
+        return kind(
+            self.out,
+            self.seeds,
+            self.learners,
+            self.device,
+            self.items,
+            self.jobs,
+            notify=self.notify,
+            **data,
+        )
+
+
+@dataclass(frozen=True)
+class Paper(Generic[RunsT]):
+    """A paper: `PAPER` in the `paper.py` of its folder in `embedbench/papers`.
+
+    Parameters
+    ----------
+    name : str
+        First author and year.
+    citation : str
+        Authors, year and title, the heading of the page.
+    stem : str
+        Names the asset with the published values, the default directory and what is saved.
+    runs : callable
+        Makes the runs, on the data asked for; given what is asked and the names of the tables.
+    cells : callable
+        The runs that tables need, given the runs and the names of the tables.
+    learners : callable
+        Names of the learners that may be asked for.
+    aliases : tuple of str
+        Other names on the command line.
+    exact : mapping
+        Tables that need no runs, by name.
+    tables : mapping
+        Tables of the runs, by name.
+    costly : mapping
+        The same, made only where asked for by name.
+    """
+
+    name: str
+    citation: str
+    stem: str
+    runs: Callable[[Asked, Sequence[str]], RunsT]
+    cells: Callable[[RunsT, Sequence[str]], Sequence[Cell]]
+    learners: Callable[[], Iterable[str]]
+    aliases: tuple[str, ...] = ()
+    exact: Mapping[str, Callable[[], PaperTable]] = field(default_factory=dict)
+    tables: Mapping[str, Measured[RunsT]] = field(default_factory=dict)
+    costly: Mapping[str, Measured[RunsT]] = field(default_factory=dict)
+
+    def reproduce(self, asked: Asked) -> tuple[list[PaperTable], list[str]]:
+        """Run what is missing and make the tables.
+
+        Finished runs are kept and used again.
+
+        Returns
+        -------
+        tables : list of PaperTable
+            In the order asked for.
+        failed : list of str
+            A sentence on each run that failed.
+
+        Raises
+        ------
+        UserError
+            A table, learner, file or setting is unknown.
+        """
+        usual = [*self.exact, *self.tables]
+        names = wanted([n.lower() for n in asked.names] or usual, [*usual, *self.costly], "table")
+        asked = replace(asked, learners=wanted(asked.learners, self.learners(), KIND))
+        asked.out.mkdir(parents=True, exist_ok=True)
+        made = {name: [self.exact[name]()] for name in names if name in self.exact}
+        failed: list[str] = []
+        if measured := [name for name in names if name not in self.exact]:
+            runs = self.runs(asked, measured)
+            cells = self.cells(runs, measured)
+            asked.notify(f"{len(cells)} runs; those that are finished are kept")
+            runs.run(cells, asked.progress)
+            makers = {**self.tables, **self.costly}
+            made |= {name: makers[name](runs) for name in measured}
+            failed = runs.failed
+        return [table for name in names for table in made[name]], failed
+
+
+def each(*makers: Callable[[RunsT], PaperTable]) -> Measured[RunsT]:
+    """Return the maker of several tables, from the makers of one each."""
+    return lambda runs: [make(runs) for make in makers]
