@@ -37,7 +37,7 @@ types: $(VENV)/.installed
 wheel-check: $(VENV)/.installed
 	$(BIN)/python .ci/wheel_check.py
 
-# Runs every command and every line of Python in README.md.
+# Runs every command and every line of Python in README.md and the guides in docs/
 readme-check: $(VENV)/.installed
 	$(BIN)/python .ci/readme_check.py
 

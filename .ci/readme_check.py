@@ -1,4 +1,7 @@
-"""Run every command and every line of Python in README.md, in order, in an empty folder.
+"""Run every command and every line of Python in README.md and the guides, in an empty folder.
+
+The pages are run one after another in the same folder, so that a guide may use the files that the
+README made.
 
 `photos/` is made of a few of the emoji that ship, and weights that timm would download are replaced
 by random ones, so that no network is needed.
@@ -18,13 +21,15 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-README = Path(__file__).resolve().parents[1] / "README.md"
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ("README.md", "docs/files.md", "docs/runs.md", "docs/images.md", "docs/papers.md")
 MAKE_DEMO = "embedbench demo"
 
 
 def main() -> None:
     """Stop at the first example that fails."""
-    blocks = re.findall(r"^```(sh|bash|python)\n(.*?)^```", README.read_text(), re.M | re.S)
+    text = "\n".join((ROOT / page).read_text(encoding="utf-8") for page in PAGES)
+    blocks = re.findall(r"^```(sh|bash|python)\n(.*?)^```", text, re.M | re.S)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         _photos(Path("photos"))

@@ -1,11 +1,13 @@
 """What README.md and the other pages say is so: commands parse, Python runs, links lead somewhere.
 
-`make readme-check` also runs the commands.
+`make readme-check` also runs the commands of the pages that it names.
 """
 
 from __future__ import annotations
 
+import pkgutil
 import re
+import runpy
 import shlex
 from pathlib import Path
 
@@ -23,9 +25,16 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "CHANGELOG.md",
+    ROOT / "benchmarks" / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+RUN = runpy.run_path(str(ROOT / ".ci" / "readme_check.py"))["PAGES"]  # by `make readme-check`
+# Files of the project, and what is imported from it. With NAME in it the reader names the file.
+ROOMS = r"embedbench|extract|models|protocols|tests|docs|benchmarks|\.ci"
+PATH = re.compile(rf"(?<![\w/.-])((?:{ROOMS})/[\w./-]*\w)")
+IMPORTED = re.compile(r"\b(embedbench(?:\.\w+)+)")
+ENTRY_POINTS = {"embedbench.learners"}
 
 
 def blocks(text: str, *languages: str) -> list[str]:
@@ -35,12 +44,13 @@ def blocks(text: str, *languages: str) -> list[str]:
 
 
 def commands() -> list[str]:
-    found = []
-    for page in PAGES:
-        for block in blocks(page.read_text(encoding="utf-8"), "sh", "bash"):
-            lines = block.replace("\\\n", " ").splitlines()
-            found += [line for line in lines if line.startswith("embedbench ")]
-    return found
+    return [line for page in PAGES for line in commands_of(page)]
+
+
+def commands_of(page: Path) -> list[str]:
+    text = "\n".join(blocks(page.read_text(encoding="utf-8"), "sh", "bash"))
+    lines = text.replace("\\\n", " ").splitlines()
+    return [line for line in lines if line.startswith("embedbench ")]
 
 
 @pytest.mark.parametrize("line", sorted(set(commands())))
@@ -51,12 +61,19 @@ def test_commands_parse(line: str) -> None:
     command.make_context(words[0], app._dashes(words[1:]))
 
 
-def test_the_readme_shows_the_main_commands() -> None:
-    shown = {line.split()[1] for line in commands()}
-    assert {"extract", "run", "report", "inspect", "verify", "diff", "import", "export"} <= shown
-    first = blocks(README, "bash")[0]
-    assert "--backbone resnet50" in first
-    assert "--backbone vit_base_patch16_224 --layers last4" in first
+def test_the_readme_is_short_and_begins_with_three_commands() -> None:
+    assert len(README.encode()) <= 8000
+    first = blocks(README, "bash")[0].splitlines()
+    assert [line.split()[1] for line in first] == ["extract", "run", "report"]
+
+
+def test_examples_are_run() -> None:
+    """Every page with commands is run, but the one that has a test of its own."""
+    pages = [str(page.relative_to(ROOT)) for page in PAGES if commands_of(page)]
+    assert {*pages} == {*RUN, "docs/add_a_learner.md"}
+    examples = {line.split()[1] for page in RUN for line in commands_of(ROOT / page)}
+    main = {"extract", "run", "report", "inspect", "verify", "diff", "import", "export"}
+    assert main | {"order", "reproduce"} <= examples
 
 
 def test_the_python_example_is_short_and_runs(
@@ -78,10 +95,11 @@ def test_the_python_example_is_short_and_runs(
     assert float(omegas["NCM"]) > 2 * float(omegas["MLP"])  # blobs: means keep what an MLP loses
 
 
-def test_tables_name_all_there_is() -> None:
+def test_the_catalogue_names_all_there_is() -> None:
+    catalogue = (ROOT / "docs" / "catalogue.md").read_text(encoding="utf-8")
     named = {
         name
-        for row in re.findall(r"^\| (`.*?`) \|", README, re.MULTILINE)
+        for row in re.findall(r"^\| (`.*?`) \|", catalogue, re.MULTILINE)
         for name in re.findall(r"`([\w-]+)`", row)
     }
     there = {*registry.protocol_names(), *registry.learner_names(), *all_metrics()}
@@ -93,6 +111,24 @@ def test_links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8"))
     missing = [x for x in links if "://" not in x and not (page.parent / x).exists()]
     assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_to_headings_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([\w./]*)#([^)]+)\)", page.read_text(encoding="utf-8"))
+    for other, heading in links:
+        text = ((page.parent / other) if other else page).read_text(encoding="utf-8")
+        titles = re.findall(r"^#+ (.*)", text, re.MULTILINE)
+        assert heading in {re.sub(r"[^\w -]", "", t.lower()).replace(" ", "-") for t in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_files_and_imports_that_are_named_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    paths = {path for path in PATH.findall(text) if "NAME" not in path}
+    assert not [path for path in paths if not (ROOT / path).exists()]
+    for name in {*IMPORTED.findall(text)} - ENTRY_POINTS:
+        pkgutil.resolve_name(name)  # or an error that names it
 
 
 def test_every_page_of_docs_is_in_the_index() -> None:

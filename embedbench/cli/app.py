@@ -10,6 +10,7 @@ import typer
 
 from embedbench.errors import UserError
 from embedbench.machine import keep_freed_memory
+from embedbench.version import __version__
 
 from . import files, pretrain, report, reproduce, run
 from .options import Json, Quiet, chosen_device, note, show
@@ -24,6 +25,25 @@ app = typer.Typer(
     rich_markup_mode=None,  # an error is a sentence, not a box
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"embedbench {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Options that stand before the command."""
+
 
 for command in (
     files.extract,

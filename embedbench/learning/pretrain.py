@@ -132,7 +132,9 @@ def pretrain(
             log = fit(net, optimiser, session, how, hooks=Hooks(regularise=set_rate))
             if log.stopped == "diverged":
                 raise UserError(f"training diverged in epoch {epoch}; lower --lr {settings.lr:g}")
-            found.append({"train_loss": log.train_loss, "accuracy": _accuracy(net, session, device)})
+            found.append(
+                {"train_loss": log.train_loss, "accuracy": _accuracy(net, session, device)}
+            )
             if time.monotonic() - kept >= EVERY:
                 _keep(checkpoint, work, net, optimiser, found)
                 kept = time.monotonic()

@@ -88,7 +88,7 @@ def _through(
     seeds: Seeds,
     device: str,
     progress: Callable[[str], None],
-    keeper: Keeper | NoCheckpoint,
+    keeper: CheckpointDirectory | NoCheckpoint,
 ) -> tuple[AnyPredictions, list[SessionLog]]:
     """`run_stream` of a stream as the learner may see it."""
     learner.start(stream.spec, seeds, device)

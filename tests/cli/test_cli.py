@@ -356,7 +356,14 @@ def test_commands_and_options_that_scripts_rely_on(command: str) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["--help"], ["list"], ["list", "backbones"], ["inspect", "toy.h5"], ["verify", "toy.h5"]],
+    [
+        ["--help"],
+        ["--version"],
+        ["list"],
+        ["list", "backbones"],
+        ["inspect", "toy.h5"],
+        ["verify", "toy.h5"],
+    ],
 )
 def test_looking_around_does_not_import_torch(words: list[str], place: Path) -> None:
     """The commands that must answer at once; a time would depend on the machine."""
@@ -374,6 +381,11 @@ def test_looking_around_does_not_import_torch(words: list[str], place: Path) -> 
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert done.stdout
+
+
+def test_version(call: Call) -> None:
+    done = call("--version")
+    assert (done.code, done.out, done.err) == (0, "embedbench 0.1.0\n", "")
 
 
 @pytest.mark.parametrize("kind", ["learners", "protocols", "metrics", "backbones"])

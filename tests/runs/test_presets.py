@@ -151,8 +151,9 @@ def test_the_command_line_is_over_a_preset() -> None:
 
 
 @pytest.mark.parametrize("name", [*IMAGES, "pretrain"])
-def test_the_readme_has_a_command_that_parses(name: str) -> None:
-    text = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+def test_the_guide_has_a_command_that_parses(name: str) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "images.md"
+    text = page.read_text(encoding="utf-8")
     lines = [line for line in re.findall(r"`embedbench ([^`]+)`", text) if name in line.split()]
     assert lines
     for line in lines:
