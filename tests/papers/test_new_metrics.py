@@ -85,13 +85,13 @@ def test_figure_2_begins_and_ends_where_the_formulas_do() -> None:
     assert rows["20"]["β_2"] == pytest.approx(0.2734, abs=5e-5)
     assert rows["100"]["β_2"] == pytest.approx(0.0846, abs=5e-5)
     for sessions in (20, 100):
-        of_paper = rows[str(sessions)]
-        assert (of_paper["γ_1"], of_paper["γ_K/2"]) == (1 / sessions, 0.5)
-        assert (of_paper["γ_K"], of_paper["β_K"]) == (1, 1)
+        row = rows[str(sessions)]
+        assert (row["γ_1"], row["γ_K/2"]) == (1 / sessions, 0.5)
+        assert (row["γ_K"], row["β_K"]) == (1, 1)
         half = sessions // 2
         harmonic = [sum(1 / i for i in range(2, k + 1)) for k in (half, sessions)]
         beta = harmonic[1] * (half - 1) / (harmonic[0] * (sessions - 1))
-        assert of_paper["β_K/2"] == pytest.approx(beta)
+        assert row["β_K/2"] == pytest.approx(beta)
     assert len(table.figures) == 2
 
 

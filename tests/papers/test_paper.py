@@ -67,8 +67,9 @@ def test_every_paper_is_found_by_name_and_alias(name: str) -> None:
 def test_a_paper_is_named_for_its_first_author_and_year() -> None:
     assert {of_folder[0]: of_folder[1:] for of_folder in names().values()} == ALIASES
     for name in ALIASES:
-        author, year = re.fullmatch(r"(\w+) et al\. \((\d{4})\): .+", paper(name).citation).groups()  # type: ignore[union-attr]
-        assert name == f"{author.lower()}{year}"
+        parts = re.fullmatch(r"(\w+) et al\. \((\d{4})\): .+", paper(name).citation)
+        assert parts is not None
+        assert name == "".join(parts.groups()).lower()
 
 
 def test_an_unknown_paper_is_refused_with_every_name() -> None:
