@@ -48,6 +48,6 @@ def draw(
         (*donors.shape, n, means.shape[2]), generator=generator, device=means.device
     )  # (P, K, T, n, d)
     # class by class: the factors of all would be a copy of P·K·T·d² numbers
-    noise = [(own @ factors[at, tables].mT).sum(0) for own, at in zip(z, donors, strict=True)]
+    noise = [(part @ factors[at, tables].mT).sum(0) for part, at in zip(z, donors, strict=True)]
     drawn: Tensor = means[:, :, None] + torch.stack(noise) / k**0.5  # (P, T, n, d)
     return drawn.transpose(0, 1).flatten(1, 2)

@@ -63,12 +63,12 @@ class Rectifier(nn.Module):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.final = _Perceptron(layers, width, hidden, width)
-            self.own = _Perceptron(layers, width, hidden, width)
+            self.intermediate = _Perceptron(layers, width, hidden, width)
             self.mix = _Perceptron(layers, 2 * width, 2 * width, width)
 
     def forward(self, final: Tensor, layers: Tensor) -> Tensor:
         """Rectified features (L, n, d) of final (n, d) and intermediate ones (L, n, d)."""
-        both = torch.cat([self.own(layers), self.final(final.expand_as(layers))], dim=-1)
+        both = torch.cat([self.intermediate(layers), self.final(final.expand_as(layers))], dim=-1)
         out: Tensor = self.mix(both)
         return out
 

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.arrays import Ints
-from embedbench.errors import UserError, unknown
+from embedbench.errors import unknown
+from embedbench.fields import at_least, require, within
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,7 @@ class Rehearsal:
     def __post_init__(self) -> None:
         if self.draws not in ("balanced", "iid"):
             raise unknown("rehearsal.draws", self.draws, ("balanced", "iid"))
-        if self.iterations < 1:
-            raise UserError(f"rehearsal.iterations must be at least 1, got {self.iterations}")
-        if not 0 <= self.share <= 1:
-            raise UserError(f"rehearsal.share must be in [0, 1], got {self.share}")
+        require(self, "rehearsal", iterations=at_least(1), share=within("[0, 1]"))
 
     def draw(self, y: NDArray[np.int32], new: int, rng: np.random.Generator) -> Ints:
         """Numbers of the drawn samples, (iterations,); of the stored (n,) the last `new` are new.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from embedbench.arrays import Bools, Ints
-from embedbench.errors import UserError
+from embedbench.fields import above, at_least, require, within
 from embedbench.learning.learner import Footprint, tensor_bytes
 
 from ._som_kernel import GATED, JOINT, LEAST_WIDTH, SOM_ONLY, steps
@@ -68,23 +68,23 @@ class Som:
     lr: float = 4e-3
 
     def __post_init__(self) -> None:
-        for setting, fits, expected in (
-            ("side", self.side >= 1, "at least 1"),
-            ("iterations", self.iterations >= 1, "at least 1"),
-            ("som_iterations", 0 <= self.som_iterations <= self.iterations, "0 to iterations"),
-            ("hold", 0 <= self.hold <= self.som_iterations, "0 to som_iterations"),
-            ("eps", 0 < self.eps < 1, "in (0, 1)"),
-            ("eps_end", 0 < self.eps_end < 1, "in (0, 1)"),
-            ("eps_later", 0 <= self.eps_later < 1, "in [0, 1)"),
-            ("sigma", self.sigma is None or self.sigma > 0, "above 0"),
-            ("sigma_end", self.sigma_end > 0, "above 0"),
-            ("kappa", self.kappa > 0, "above 0"),
-            ("ema", 0 <= self.ema <= 1, "in [0, 1]"),
-            ("sharpness", self.sharpness > 0, "above 0"),
-            ("lr", self.lr >= 0, "at least 0"),
-        ):
-            if not fits:
-                raise UserError(f"som.{setting} must be {expected}, got {getattr(self, setting)}")
+        require(
+            self,
+            "som",
+            side=at_least(1),
+            iterations=at_least(1),
+            som_iterations=within(f"[0, {self.iterations}]"),
+            hold=within(f"[0, {self.som_iterations}]"),
+            eps=within("(0, 1)"),
+            eps_end=within("(0, 1)"),
+            eps_later=within("[0, 1)"),
+            sigma=above(0),
+            sigma_end=above(0),
+            kappa=above(0),
+            ema=within("[0, 1]"),
+            sharpness=above(0),
+            lr=at_least(0),
+        )
 
     def schedule(self) -> tuple[Floats, Floats]:
         """ε and σ of every step of the base session, (iterations,) each."""
@@ -152,8 +152,8 @@ class Network:
             second = o.scatter(1, answer[:, None], -torch.inf).max(1).values
             wrong = answer != torch.from_numpy(y[part])
             novel.append(((first - second < self.som.theta) | wrong).numpy())
-        found: Bools = np.concatenate(novel)[which]
-        return found
+        result: Bools = np.concatenate(novel)[which]
+        return result
 
     def _learn(
         self, take: Take, y: Labels, drawn: Ints, eps: Floats, sigma: Floats, what: int
@@ -247,8 +247,8 @@ class Network:
 
 def squares(x: Tensor) -> NDArray[np.float32]:
     """Squared lengths of the rows, (n,)."""
-    found: NDArray[np.float32] = torch.linalg.vector_norm(x, dim=1).square().numpy()
-    return found
+    squares: NDArray[np.float32] = torch.linalg.vector_norm(x, dim=1).square().numpy()
+    return squares
 
 
 def _mean(novel: Bools) -> float:

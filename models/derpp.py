@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy, mse_loss
 
-from embedbench.errors import UserError
+from embedbench.fields import at_least, require
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.images import ImageTraining
 from embedbench.learning.learner import Footprint, Learner, Tags
@@ -58,9 +58,7 @@ class DERpp(Learner):
     def __post_init__(self) -> None:
         check_training(self)
         check_memory(self, BY_SAMPLE)
-        for name, value in (("alpha", self.alpha), ("beta", self.beta)):
-            if not 0 <= value < float("inf"):
-                raise UserError(f"derpp.{name} must be finite and at least 0, got {value}")
+        require(self, self.name, alpha=at_least(0), beta=at_least(0))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.steps = seeds, device, 0

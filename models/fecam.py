@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from embedbench.errors import UserError, unknown
+from embedbench.errors import unknown
+from embedbench.fields import above, require, within
 from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
+from embedbench.learning.prototypes import UNSEEN
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
-
-UNSEEN = -1e30  # score of a class without a mean: finite, below every other
 
 
 @dataclass
@@ -62,13 +62,8 @@ class FeCAM(Learner):
     def __post_init__(self) -> None:
         if self.covariance not in ("class", "base"):
             raise unknown("fecam.covariance", self.covariance, ("class", "base"))
-        for setting, fits, expected in (
-            ("beta", 0 < self.beta <= 1, "in (0, 1]"),
-            ("gamma1", self.gamma1 > 0, "above 0"),
-            ("gamma2", 0 <= (self.gamma2 or 0) <= self.gamma1, "in [0, gamma1]"),
-        ):
-            if not fits:
-                raise UserError(f"fecam.{setting} must be {expected}, got {getattr(self, setting)}")
+        require(self, self.name, beta=within("(0, 1]"), gamma1=above(0))
+        require(self, self.name, gamma2=within(f"[0, {self.gamma1}]"))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.device = device
@@ -180,6 +175,6 @@ class FeCAM(Learner):
 def _orthogonal(rows: Tensor) -> Tensor:
     """Orthogonal rows F, at most as many as `rows` (n, D) has dimensions, with FᵀF = rowsᵀ rows."""
     _, sizes, directions = torch.linalg.svd(rows, full_matrices=False)
-    kept = sizes > sizes[:1] * max(rows.shape) * torch.finfo(rows.dtype).eps
-    out: Tensor = sizes[kept, None] * directions[kept]
+    large = sizes > sizes[:1] * max(rows.shape) * torch.finfo(rows.dtype).eps
+    out: Tensor = sizes[large, None] * directions[large]
     return out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -10,7 +9,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from embedbench.errors import UserError, unknown
+from embedbench.errors import unknown
+from embedbench.fields import above, at_least, require, within
 from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.net import generator
 from embedbench.learning.optimisers import make_optimiser
@@ -116,17 +116,11 @@ class FR(Learner):
             raise unknown("fr.optimiser", self.optimiser, ("sgd", "adam"))
         above_0 = (
             "scale", "donors", "epsilon", "epochs", "epoch_samples", "batch_classes",
-            "batch_samples", "lr", *(("hidden",) if self.hidden is not None else ()),
+            "batch_samples", "lr", "hidden",
         )  # fmt: skip
-        for name in above_0:
-            if not 0 < getattr(self, name) < math.inf:
-                raise UserError(f"fr.{name} must be above 0, got {getattr(self, name)}")
-        for name in ("w_cos", "w_novel", "w_class", "w_same", "w_different"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise UserError(f"fr.{name} must be at least 0, got {getattr(self, name)}")
-        for name in ("momentum", "dampening"):
-            if not 0 <= getattr(self, name) < 1:
-                raise UserError(f"fr.{name} must be in [0, 1), got {getattr(self, name)}")
+        require(self, self.name, **dict.fromkeys(above_0, above(0)))
+        require(self, self.name, **{f"w_{term}": at_least(0) for term in TERMS})
+        require(self, self.name, momentum=within("[0, 1)"), dampening=within("[0, 1)"))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.learned = seeds, device, 0
@@ -166,20 +160,20 @@ class FR(Learner):
     def _keep_covariances(self, session: Session, y: Tensor) -> None:
         """Keep a factor for each class of the base session; they are their own donors."""
         self.base = self.prototypes.seen
-        kept = []
+        factors = []
         for place, c in enumerate(self.base.nonzero().flatten().tolist()):
             rows = (y == c).nonzero().flatten()
-            kept.append(factor(self._tables(session.x.batch(rows, self.device)), self.epsilon))
+            factors.append(factor(self._tables(session.x.batch(rows, self.device)), self.epsilon))
             self.donors_[c] = place
-        self.factors = torch.stack(kept)
+        self.factors = torch.stack(factors)
 
     def _borrow(self, classes: Tensor) -> None:
         """Find the donors of those of `classes` that are not of the base session."""
         means = self._tables(self.prototypes.means()).transpose(0, 1)  # (C, 1 + L, d)
         novel = classes[~self.base[classes]]
-        found = most_alike(means[novel], means[self.base], self.donors)
-        times = -(-self.donors // found.shape[1])  # fewer base classes than donors: they repeat
-        self.donors_[novel] = found.repeat(1, times, 1)[:, : self.donors]
+        alike = most_alike(means[novel], means[self.base], self.donors)
+        times = -(-self.donors // alike.shape[1])  # fewer base classes than donors: they repeat
+        self.donors_[novel] = alike.repeat(1, times, 1)[:, : self.donors]
 
     def _real(self, session: Session, y: Tensor, draws: torch.Generator) -> Callable[[], Batch]:
         """Batches of the base session: its samples."""
@@ -267,11 +261,11 @@ class FR(Learner):
     @torch.inference_mode()
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         seen = self.prototypes.seen
-        found = cosines(self.rectified(x), self.prototypes.rows[seen])
+        near = cosines(self.rectified(x), self.prototypes.rows[seen])
         if self.ensemble == "softmax":
-            found = torch.softmax(self.scale * found, dim=-1)
+            near = torch.softmax(self.scale * near, dim=-1)
         out = x.new_full((len(x), len(seen)), UNSEEN)
-        out[:, seen] = found.mean(0)
+        out[:, seen] = near.mean(0)
         return out
 
     def footprint(self) -> Footprint:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from embedbench.errors import UserError
+from embedbench.fields import above, require, within
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.fit import fit
 from embedbench.learning.images import ImageTraining
@@ -72,10 +72,7 @@ class GDumb(Learner):
     def __post_init__(self) -> None:
         check_training(self)
         check_memory(self, BY_SAMPLE)
-        if not 0 < self.lr_min <= self.lr:
-            raise UserError(f"gdumb.lr_min must be above 0 and at most lr, got {self.lr_min}")
-        if not self.clip > 0:
-            raise UserError(f"gdumb.clip must be above 0, got {self.clip}")
+        require(self, self.name, lr_min=within(f"(0, {self.lr}]"), clip=above(0))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.spec, self.seeds, self.device = spec, seeds, device

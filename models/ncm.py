@@ -10,10 +10,9 @@ from torch.nn.functional import normalize
 
 from embedbench.errors import unknown
 from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.prototypes import UNSEEN
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
-
-UNSEEN = -1e30  # score of a class without a mean: finite, below every other
 
 
 @dataclass

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
-from embedbench.errors import UserError, unknown
+from embedbench.errors import unknown
+from embedbench.fields import above, require
 from embedbench.streams.stream import Session
 
 from .cosine import CosineNet
@@ -19,7 +20,7 @@ from .net import generator
 from .optimisers import make_optimiser
 from .stop import Stop
 
-UNSEEN = -1e30  # score of a class without a prototype: finite, below every other
+UNSEEN = -1e30  # score of a class that was not seen yet: finite, below every other
 BLOCK = 4096  # samples summed at once
 
 
@@ -44,11 +45,8 @@ class Classifier:
     def __post_init__(self) -> None:
         if self.base not in ("means", "trained"):
             raise unknown("classifier.base", self.base, ("means", "trained"))
-        for setting in ("epochs", "batch_size", "lr", "scale"):
-            if not getattr(self, setting) > 0:
-                raise UserError(
-                    f"classifier.{setting} must be above 0, got {getattr(self, setting)}"
-                )
+        above_0 = ("epochs", "batch_size", "lr", "scale")
+        require(self, "classifier", **dict.fromkeys(above_0, above(0)))
 
 
 class Prototypes(nn.Module):

@@ -15,7 +15,7 @@ from embedbench.streams.table import Images, Table, View
 from .learner import Footprint
 
 
-class Samples:
+class Store:
     """All samples of the sessions so far with their labels, numbered as they came.
 
     A sample that comes again through another permutation of its columns is one more sample, whose

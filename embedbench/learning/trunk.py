@@ -137,8 +137,8 @@ def stages_of(body: nn.Module) -> list[list[str]]:
     from timm.models import group_parameters
 
     matcher: Any = body.group_matcher
-    found: dict[int, list[str]] = group_parameters(body, matcher(coarse=True))
-    stem, *rest = (found[k] for k in sorted(found))
+    groups: dict[int, list[str]] = group_parameters(body, matcher(coarse=True))
+    stem, *rest = (groups[k] for k in sorted(groups))
     return [stem + rest[0], *rest[1:]] if rest else [stem]
 
 
