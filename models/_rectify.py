@@ -53,9 +53,12 @@ class Rectifier(nn.Module):
 
     Parameters
     ----------
-    layers : L
-    width : d
-    seed : of the initial weights
+    layers : int
+        L.
+    width : int
+        d.
+    seed : int
+        Of the initial weights.
     """
 
     def __init__(self, layers: int, width: int, hidden: int, seed: int) -> None:
@@ -83,9 +86,12 @@ def novel_entropy(logits: Tensor, y: Tensor, novel: Tensor) -> Tensor:
 
     Parameters
     ----------
-    logits : (L, n, C) over all classes seen
-    y : (n,) places in them
-    novel : (n,) bool
+    logits : Tensor
+        (L, n, C) over all classes seen.
+    y : Tensor
+        (n,) places in them.
+    novel : Tensor
+        (n,) bool.
     """
     if not novel.any():
         return logits.new_zeros(len(logits))
@@ -110,8 +116,10 @@ def instance_relation(rectified: Tensor, layers: Tensor, y: Tensor) -> tuple[Ten
 
     Parameters
     ----------
-    rectified, layers : (L, n, d); no gradient reaches the second
-    y : (n,) labels
+    rectified, layers : Tensor
+        (L, n, d); no gradient reaches the second.
+    y : Tensor
+        (n,) labels.
     """
     with torch.no_grad():
         targets = _distances(layers)

@@ -18,9 +18,12 @@ class Rehearsal:
 
     Parameters
     ----------
-    iterations : draws in a session
-    share : of them that are replay, at the end of the session
-    draws : of the replay, "balanced" (a class, then one of its samples) or "iid"
+    iterations : int
+        Draws in a session.
+    share : float
+        Of them that are replay, at the end of the session.
+    draws : str
+        Of the replay, "balanced" (a class, then one of its samples) or "iid".
     """
 
     iterations: int = 20_000
@@ -37,7 +40,8 @@ class Rehearsal:
 
         Parameters
         ----------
-        y : labels of all stored samples, (n,)
+        y : NDArray[np.int32]
+            Labels of all stored samples, (n,).
         """
         n, replayed = len(y), round(self.share * self.iterations)
         first = rng.integers(n - new, n, size=self.iterations - replayed)

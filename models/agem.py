@@ -38,8 +38,11 @@ class AGEM(NetLearner):
 
     Parameters
     ----------
-    batch_size : samples drawn from memory for the reference gradient; of a whole session, also
-        those of a step
+    batch_size : int
+        Samples drawn from memory for the reference gradient; of a whole session, also samples per
+        step.
+    memory : Memory
+        As in `er`.
     """
 
     batch_size: int = 128

@@ -48,11 +48,16 @@ class ALICE(Learner):
 
     Parameters
     ----------
-    units, layers, batch_size, lr, weight_decay, optimiser, stop : as in `mlp`, of the projection
-    scale : s > 0
-    margin : m ≥ 0, in cosines
-    mixes : how often a batch is mixed; 0 leaves mixtures out
-    shots : K, samples of a class that its mean is made of
+    units, layers, batch_size, lr, weight_decay, optimiser, stop
+        As in `NetLearner`, of the projection.
+    scale : float
+        s > 0.
+    margin : float
+        m ≥ 0, in cosines.
+    mixes : int
+        How often a batch is mixed; 0 leaves mixtures out.
+    shots : int
+        K, samples of a class that its mean is made of.
     """
 
     units: int = 512

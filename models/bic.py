@@ -48,23 +48,27 @@ class BiC(NetLearner):
 
     **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s. The paper corrects the
     newest classes alone; one pair a session is FACIL's way. Some libraries have distilled the
-    uncorrected answers, or gone on training all pairs. The two numbers are
-    fitted to the optimum of a convex loss, where libraries take 200 epochs of gradient descent; the
-    paper's code and FACIL add .1 β²/2 to it, here .1 (α - 1)²/2 as well, or a hold-out of separable
-    classes would have no optimum. The hold-out has as many samples of every class: a tenth of the
-    smallest list of exemplars, at least one; of the session's classes it is drawn from the session,
-    at most half of a class (and counts as much as the others'). A class that comes again is learned
-    by its labels and keeps the (α, β) of the session that introduced it. Sets of labels have no
-    source: Abdelsalam et al. (2021, IIRC) name BiC, but neither their tables nor their code have
-    it. A sample stands in the hold-out for one of its labels, the first that its session
-    introduced; the loss of the fit is the mean over the newest classes. A rule that watches pw-JS
-    or accuracy watches the uncorrected answers.
+    uncorrected answers, or gone on training all pairs. The two numbers are fitted to the optimum of
+    a convex loss, where libraries take 200 epochs of gradient descent; the paper's code and FACIL
+    add .1 β²/2 to it, here .1 (α - 1)²/2 as well, or a hold-out of separable classes would have no
+    optimum. The hold-out has as many samples of every class: a tenth of the smallest list of
+    exemplars, at least one; of the session's classes it is drawn from the session, at most half of
+    a class (and counts as much as the others'). The hold-out of old classes is drawn anew in every
+    session, from exemplars that earlier sessions were trained on; FACIL sets it aside for good. No
+    effect of that was measured. A class that comes again is learned by its labels and keeps the (α,
+    β) of the session that introduced it. Sets of labels have no source: Abdelsalam et al. (2021,
+    IIRC) name BiC, but neither their tables nor their code have it. A sample stands in the hold-out
+    for one of its labels, the first that its session introduced; the loss of the fit is the mean
+    over the newest classes. A rule that watches pw-JS or accuracy watches the uncorrected answers.
 
     Parameters
     ----------
-    temperature : T > 0
-    hold_out : share of a class's exemplars, in (0, 1)
-    memory : at least one exemplar a class, "herding", "random" or "all"
+    temperature : float
+        T > 0.
+    hold_out : float
+        Share of a class's exemplars, in (0, 1).
+    memory : Memory
+        At least one exemplar a class, "herding", "random" or "all".
     """
 
     temperature: float = 2.0
@@ -189,8 +193,10 @@ def fitted_bias(logits: Tensor, y: Tensor, new: Collection[int]) -> Tensor:
 
     Parameters
     ----------
-    logits : (n, k), those of the old classes corrected
-    y : (n,) labels in [0, k), or (n, k) bool
+    logits : Tensor
+        (n, k), those of the old classes corrected.
+    y : Tensor
+        (n,) labels in [0, k), or (n, k) bool.
     """
     logits = logits.double()
     weight = torch.full((len(y),), 1 / len(y), dtype=torch.float64, device=logits.device)

@@ -49,12 +49,21 @@ class CFSCIL(Learner):
 
     Parameters
     ----------
-    units : d, outputs of f
-    batch_size, lr, weight_decay, optimiser, stop : as in `mlp`, of the base session
-    mode : 1, 2 or 3
-    nudge_steps, nudge_lr : of k, in mode 3
-    retrain_steps, retrain_lr : of f, in modes 2 and 3; the rate is for features of a root mean
-        square about 1, smaller ones need a greater
+    units : int
+        d, outputs of f.
+    batch_size, lr, weight_decay, optimiser, stop
+        As in `NetLearner`, of the base session.
+    mode : int
+        1, 2 or 3.
+    nudge_steps : int
+        Gradient steps of k, in mode 3.
+    nudge_lr : float
+        Their learning rate.
+    retrain_steps : int
+        Gradient steps of f, in modes 2 and 3.
+    retrain_lr : float
+        Their learning rate, for features of a root mean square about 1; smaller ones need a
+        greater.
     """
 
     units: int = 512

@@ -34,10 +34,16 @@ class DERpp(Learner):
 
     Parameters
     ----------
-    trunk, units, layers, lr, weight_decay, optimiser, images, memory : as in `er`
-    batch_size : samples of each of the two draws
-    alpha : α ≥ 0, weight of the stored logits
-    beta : β ≥ 0, weight of the stored labels
+    trunk, units, layers, lr, weight_decay, optimiser, images
+        As in `NetLearner`.
+    memory : Memory
+        As in `er`.
+    batch_size : int
+        Samples of each of the two draws.
+    alpha : float
+        α ≥ 0, weight of the stored logits.
+    beta : float
+        β ≥ 0, weight of the stored labels.
     """
 
     trunk: str = "mlp"

@@ -30,15 +30,19 @@ class ER(NetLearner):
     al. (2021, IIRC), with a "random" memory of 20 samples a class; with all samples their
     "ER-infinite".
 
-    **Departs**: `lr` is fitted to frozen embeddings and a small network. Where the memory holds
-    fewer samples than are to be drawn, all are. "reservoir" of 2,000 is our choice between the
-    paper's 1,000 and 5,000.
+    **Departs**: the softmax runs over all classes of the stream, those not seen yet too (of sets of
+    labels the loss runs over the classes seen). `lr` is fitted to frozen embeddings and a small
+    network. Where the memory holds fewer samples than are to be drawn, all are. "reservoir" of
+    2,000 is our choice between the paper's 1,000 and 5,000.
 
     Parameters
     ----------
-    batch_size : samples drawn from memory at each step; of a whole session, those of a step
-    memory : which samples are kept, "reservoir", "balanced" (as in `gdumb`) or "all"; of whole
-        sessions also "random"
+    batch_size : int
+        Samples drawn from memory at each step; of a whole session, samples per step.
+    memory : Memory
+        "reservoir", "balanced" (as in `gdumb`) or "all"; of whole sessions also "random".
+    optimiser_state, stop
+        Of whole sessions; online the optimiser is kept.
     """
 
     batch_size: int = 64

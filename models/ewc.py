@@ -38,28 +38,40 @@ class EWC(NetLearner):
     `lam_start`, decay until validation accuracy on the current session is at least (1 - `lam_drop`)
     of what plain fine-tuning reaches; after `lam_sessions` searches the last λ stays.
 
-    **Departs**: the paper prints neither λ nor its estimator of the Fisher information. "exact"
-    takes the expectation over all classes where there are at most 50, one sampled label above.
-    Libraries differ: true labels ("empirical": PyCIL, avalanche), predicted labels and squared
-    batch means (FACIL); all correlate above .9 with "exact" and mostly rescale λ, so λ does not
-    carry over. FACIL's search measures accuracy within the session's own classes and tries seven λ;
-    here it is over the classes seen so far (within a session of one class it is always 1), and λ
-    falls to 1e-3 before the search gives up. With `past_validation`, as Kirkpatrick et al. (2017)
-    and Kemker et al. for their Fig. S1, the search is ours too: λ falls until two in a row are
-    worse than the best, by mean validation accuracy over all sessions so far.
+    **Departs**: the softmax runs over all classes of the stream, those not seen yet too, as
+    Kemker's rows imply (MNIST, five classes and then one a session, λ = 100: final accuracy .305;
+    .100 where the softmax runs over the classes seen). The paper prints neither λ nor its estimator
+    of the Fisher information. "exact" takes the expectation over all classes where there are at
+    most 50, one sampled label above. Libraries differ: true labels ("empirical": PyCIL, avalanche),
+    predicted labels and squared batch means (FACIL); all correlate above .9 with "exact" and mostly
+    rescale λ, so λ does not carry over. FACIL's search measures accuracy within the session's own
+    classes and tries seven λ; here it is over the classes seen so far (within a session of one
+    class it is always 1), and λ falls to 1e-3 before the search gives up. With `past_validation`,
+    as Kirkpatrick et al. (2017) and Kemker et al. for their Fig. S1, the search is ours too: λ
+    falls until two in a row are worse than the best, by mean validation accuracy over all sessions
+    so far.
 
     Parameters
     ----------
-    lam : λ ≥ 0, or None to search it
-    fisher : "exact", "sampled" (a label drawn from the model) or "empirical" (the true label)
-    fisher_samples : samples of the session that the Fisher information is estimated on
-    merge : "sum": one penalty, Fishers added, centred on the latest weights (Huszár 2018);
+    lam : float or None
+        λ ≥ 0, or None to search it.
+    fisher : str
+        "exact", "sampled" (a label drawn from the model) or "empirical" (the true label).
+    fisher_samples : int
+        Samples of the session that the Fisher information is estimated on.
+    merge : str
+        "sum": one penalty, Fishers added, centred on the latest weights (Huszár 2018);
         "per_session": one penalty a session, each at its own weights (Kirkpatrick et al. 2017);
-        "online": F ← γF + F_new, centred on the latest (Schwarz et al. 2018)
-    gamma : γ of "online", in [0, 1]
-    lam_start, lam_decay, lam_drop, lam_sessions : of the search
-    past_validation : keep the validation samples of past sessions, and stop and search by the mean
-        over all sessions' instead of by the current one's
+        "online": F ← γF + F_new, centred on the latest (Schwarz et al. 2018).
+    gamma : float
+        γ of "online", in [0, 1].
+    lam_start, lam_decay, lam_drop : float
+        Of the search: first λ, factor from one λ to the next, accuracy that may be lost.
+    lam_sessions : int
+        Searches before the last λ stays.
+    past_validation : bool
+        Store the validation samples of past sessions; stop and search by the mean over all sessions
+        instead of by the current one.
     """
 
     batch_size: int = 250
@@ -77,8 +89,8 @@ class EWC(NetLearner):
     past_validation: bool = False
 
     state: ClassVar[tuple[str, ...]] = (
-        *(*NetLearner.state, "searched", "lam_", "weight", "anchor", "past"),
-    )
+        *NetLearner.state, "searched", "lam_", "weight", "anchor", "past",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -43,14 +43,19 @@ class GDumb(Learner):
     **Departs**: 30 epochs, as in the code of Michel et al. (2023); theirs are 128 to 256. Batches
     of 64 instead of 16, with which their `lr` is too high for embeddings of norm 30 (a training
     loss of 2 nats after 16 epochs on the emoji embeddings; .01 with 64). No CutMix, which mixes
-    images, not embeddings. Every network starts from the same weights.
+    images, not embeddings. Every network starts from the same weights. The softmax runs over all
+    classes of the stream, those not seen yet too.
 
     Parameters
     ----------
-    trunk, units, layers, batch_size, weight_decay, optimiser, stop, images : as in `mlp`
-    lr, lr_min : the highest and the lowest learning rate
-    clip : largest norm of a step's gradient
-    memory : "balanced", "reservoir" or "all"
+    trunk, units, layers, batch_size, weight_decay, optimiser, stop, images
+        As in `NetLearner`.
+    lr, lr_min : float
+        The highest and the lowest learning rate.
+    clip : float
+        Largest norm of a step's gradient.
+    memory : Memory
+        "balanced", "reservoir" or "all".
     """
 
     trunk: str = "mlp"

@@ -41,8 +41,10 @@ class GeppNet(Learner):
 
     Parameters
     ----------
-    som : the network and how it learns
-    rehearsal : what later sessions draw
+    som : Som
+        The network and how it learns.
+    rehearsal : Rehearsal
+        What later sessions draw.
     """
 
     som: Som = field(default_factory=Som)

@@ -34,11 +34,16 @@ class GeppNetSTM(Learner):
 
     Parameters
     ----------
-    som, rehearsal : as in `geppnet`; `rehearsal` is what comes by when awake
-    memory : samples in the short-term memory; the oldest make room
-    period : iterations awake between two sleeps
-    sleep : draws from the memory in a sleep; only those still novel are learned
-    answer_from_memory : keep the memory until the next session begins, and ask it first
+    som, rehearsal
+        As in `geppnet`; `rehearsal` is what comes by when awake.
+    memory : int
+        Samples in the short-term memory; the oldest make room.
+    period : int
+        Iterations awake between two sleeps.
+    sleep : int
+        Draws from the memory in a sleep; only those still novel are learned.
+    answer_from_memory : bool
+        Keep the memory until the next session begins, and ask it first.
     """
 
     som: Som = field(default_factory=Som)

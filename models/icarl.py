@@ -50,9 +50,12 @@ class ICaRL(NetLearner):
 
     Parameters
     ----------
-    memory : at least one exemplar a class, "herding", "random" or "all"
-    answer : "means" of exemplars, or "logits"
-    head : "linear" or "cosine"
+    memory : Memory
+        At least one exemplar a class, "herding", "random" or "all".
+    answer : str
+        "means" of exemplars, or "logits".
+    head : str
+        "linear" or "cosine".
     """
 
     memory: Memory = field(default_factory=Memory)

@@ -31,13 +31,15 @@ class Joint(NetLearner):
     evaluation", "Joint"; the upper bound of their tables. Sets of labels: Abdelsalam et al. (2021,
     IIRC), whose "incremental joint" is this one on sessions with complete information.
 
-    **Departs**: validation data are kept as well, so that the stopping rule sees every class. Of a
-    sample that comes with one set of labels and later with another, both sets hold.
+    **Departs**: validation data are kept as well, so that the stopping rule sees every class. The
+    softmax runs over all classes of the stream, those not seen yet too; on MNIST that changes
+    nothing. Of a sample that comes with one set of labels and later with another, both sets hold.
 
     Parameters
     ----------
-    weights : "fresh": each session begins with the same initial weights; "kept": with those of the
-        session before, as the code of IIRC's authors does
+    weights : str
+        "fresh": each session begins with the same initial weights; "kept": with those of the
+        session before, as the code of IIRC's authors does.
     """
 
     weights: str = "fresh"

@@ -33,11 +33,12 @@ class LUCIR(NetLearner):
     last on exemplars of old classes, k the K new classes most like them. Sets of labels are learned
     by `set_loss` over the classes seen, in the place of cross-entropy; the answers are the cosines.
 
-    **Source**: Hou et al. (2019), Eqs. 4 to 9: K = 2, m = .5, λ = λ_base √(old/new classes), λ_base
-    = 5 (CIFAR) or 10 (ImageNet). From their code: a new θ_c begins as the direction of the class's
-    mean feature, as long as the old θ are on average (imprinting); those of old classes stand
-    still; the margins are averaged over k, which the paper sums. φ is the last hidden activation
-    without its ReLU. Sets of labels: Abdelsalam et al. (2021, IIRC), with η beginning at 1.
+    **Source**: Hou et al. (2019), Eqs. 4 to 9: K = 2, m = .5, λ_base = 5 (CIFAR) or 10 (ImageNet).
+    From their code: λ = λ_base √(old/new classes), which was not compared with the printed
+    equation; a new θ_c begins as the direction of the class's mean feature, as long as the old θ
+    are on average (imprinting); those of old classes stand still; the margins are averaged over k,
+    which the paper sums. φ is the last hidden activation without its ReLU. Sets of labels:
+    Abdelsalam et al. (2021, IIRC), with η beginning at 1.
 
     **Departs**: the optimiser and the stopping rule are `mlp`'s. η begins at 10, not at 1: an
     adaptive optimiser moves it by about the learning rate a step, and with η near 1 nothing is
@@ -48,11 +49,16 @@ class LUCIR(NetLearner):
 
     Parameters
     ----------
-    lam : λ_base ≥ 0
-    margin : m ≥ 0, in cosines
-    negatives : K ≥ 1
-    eta : where η begins, above 0
-    memory : "herding", "random" or "all"
+    lam : float
+        λ_base ≥ 0.
+    margin : float
+        m ≥ 0, in cosines.
+    negatives : int
+        K ≥ 1.
+    eta : float
+        Where η begins, above 0.
+    memory : Memory
+        "herding", "random" or "all".
     """
 
     lam: float = 5.0
@@ -162,8 +168,10 @@ def ranking(cosines: Tensor, y: Tensor, new: list[int], k: int, margin: float) -
 
     Parameters
     ----------
-    cosines : (n, C)
-    y : (n,) labels, all of old classes
+    cosines : Tensor
+        (n, C).
+    y : Tensor
+        (n,) labels, all of old classes.
     """
     hardest = cosines[:, new].topk(min(k, len(new)), dim=1).values  # (n, k)
     return torch.relu(margin - cosines.gather(1, y[:, None]) + hardest).mean()

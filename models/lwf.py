@@ -40,9 +40,12 @@ class LwF(NetLearner):
 
     Parameters
     ----------
-    lam : λ ≥ 0
-    temperature : T > 0
-    memory : "herding", "random" or "all"; none by default
+    lam : float
+        λ ≥ 0.
+    temperature : float
+        T > 0.
+    memory : Memory
+        "herding", "random" or "all"; none by default.
     """
 
     lam: float = 3.0

@@ -30,13 +30,15 @@ class MAS(NetLearner):
     after the latest session.
 
     **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s; the head is shared by
-    all classes and penalised, too. The absolute value is taken of every sample's gradient, as the
-    paper writes. FACIL takes it of a batch's mean gradient of ‖f‖, not ‖f‖², halves the penalty and
-    averages Ω over the sessions (α = .5), so that λ does not carry over.
+    all classes and penalised, too. The softmax runs over all classes of the stream, those not seen
+    yet too. The absolute value is taken of every sample's gradient, as the paper writes. FACIL
+    takes it of a batch's mean gradient of ‖f‖, not ‖f‖², halves the penalty and averages Ω over the
+    sessions (α = .5), so that λ does not carry over.
 
     Parameters
     ----------
-    lam : λ ≥ 0
+    lam : float
+        λ ≥ 0.
     """
 
     lam: float = 1.0

@@ -23,20 +23,6 @@ class MLP(NetLearner):
     **Departs**: stopping rule and optimiser state are not in the paper. A fresh optimiser per
     session reproduces its MNIST rows; keeping it hides forgetting (Ω_all .73 becomes .89 on
     permuted MNIST).
-
-    Parameters
-    ----------
-    trunk : the network below the head: "mlp"; "linear", none at all; for images also "resnet8",
-        "resnet20", "resnet32" (He et al. 2016) or a model of timm. The first two take the values of
-        an image in a row
-    units, layers : of the trunk "mlp": hidden units per layer, hidden layers
-    batch_size : samples per step
-    lr, weight_decay : of the optimiser
-    optimiser : "nadam", "adam" or "sgd"
-    optimiser_state : "fresh" per session, or "kept" over all
-    stop : the stopping rule
-    images : how a trunk for images is trained, see `ImageTraining`: from which weights, with how
-        many stages that stand still, on which augmentation, in which arithmetic
     """
 
     tags: ClassVar[Tags] = Tags(multilabel=True, images=True)

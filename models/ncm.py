@@ -24,8 +24,8 @@ class NCM(Learner):
 
     Parameters
     ----------
-    metric : "euclidean": -‖x - μ_c‖²; "cosine": cos(x, μ_c) with x brought to length 1 before
-        averaging
+    metric : str
+        "euclidean": -‖x - μ_c‖²; "cosine": cos(x, μ_c) with x brought to length 1 before averaging.
     """
 
     metric: str = "euclidean"

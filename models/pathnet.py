@@ -46,14 +46,24 @@ class PathNet(Learner):
 
     Parameters
     ----------
-    layers, modules, active : L, M, N
-    units : of a module
-    batch_size, lr : samples per step; of Adam, whose moments are kept for a session
-    population : genotypes
-    batches : mini-batches that a contestant is trained for in a tournament
-    contestants : "batched" or "sequential"
-    patience, cap : tournaments without a new best that are borne; tournaments in all
-    val_samples : at most so many validation samples score the winner
+    layers, modules, active : int
+        L, M, N.
+    units : int
+        Of a module.
+    batch_size : int
+        Samples per step.
+    lr : float
+        Of Adam, whose moments last for a session.
+    population : int
+        Genotypes.
+    batches : int
+        Mini-batches that a contestant is trained for in a tournament.
+    contestants : str
+        "batched" or "sequential".
+    patience, cap : int
+        Tournaments without a new best that are borne; tournaments in all.
+    val_samples : int
+        At most so many validation samples score the winner.
     """
 
     layers: int = 2

@@ -26,12 +26,13 @@ class Prototype(Learner):
     do not, and cosines to the two cannot be compared. Of 48 base classes of emoji
     (EfficientNet-Lite0) 58 % of the samples are right before the first novel class and 2 % after
     the last; with means 50 and 46 %. So the default are means for all classes;
-    `classifier.base=trained` has the other. A class that comes again moves its mean; a trained
-    weight stays.
+    `classifier.base=trained` trains such a classifier anew on the frozen features, which is not the
+    backbone's own either. A class that comes again moves its mean; a trained weight stays.
 
     Parameters
     ----------
-    classifier : what base classes get as prototypes
+    classifier : Classifier
+        What base classes get as prototypes.
     """
 
     classifier: Classifier = field(default_factory=Classifier)

@@ -27,15 +27,17 @@ class SI(NetLearner):
     with ξ = .1; c from .5 to 1 is usual. g is the gradient of the mini-batch's loss without the
     penalty.
 
-    **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s. Where the rule goes
-    back to the best epoch, the path ends there. A negative ω_i, which mini-batches can leave,
-    counts as 0: a negative Ω_i would push the weight away without bound. Mammoth adds lr·g² in
-    place of -g·Δθ.
+    **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s. The softmax runs over
+    all classes of the stream, those not seen yet too. Where the rule goes back to the best epoch,
+    the path ends there. A negative ω_i, which mini-batches can leave, counts as 0: a negative Ω_i
+    would push the weight away without bound. Mammoth adds lr·g² in place of -g·Δθ.
 
     Parameters
     ----------
-    c : strength of the penalty, at least 0
-    xi : ξ > 0, squared units of the weights
+    c : float
+        Strength c ≥ 0 of the penalty.
+    xi : float
+        ξ > 0, squared units of the weights.
     """
 
     c: float = 1.0

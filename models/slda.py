@@ -37,10 +37,14 @@ class SLDA(Learner):
 
     Parameters
     ----------
-    shrinkage : ε in (0, 1], in squared units of the features
-    weight : "class", n_c/(n_c + 1); "published", n/(n + 1) and μ_c = 0 for a new class
-    base_samples : after so many samples Σ is shrunk by OAS; 0: never
-    freeze : keep Σ as it is after the base samples
+    shrinkage : float
+        ε in (0, 1], in squared units of the features.
+    weight : str
+        "class", n_c/(n_c + 1); "published", n/(n + 1) and μ_c = 0 for a new class.
+    base_samples : int
+        After so many samples Σ is shrunk by OAS; 0: never.
+    freeze : bool
+        Keep Σ as it is after the base samples.
     """
 
     shrinkage: float = 1e-4

@@ -32,8 +32,10 @@ class TEEN(Learner):
 
     Parameters
     ----------
-    alpha : α in [0, 1]
-    scale : τ > 0
+    alpha : float
+        α in [0, 1].
+    scale : float
+        τ > 0.
     """
 
     alpha: float = 0.5

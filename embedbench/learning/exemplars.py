@@ -96,8 +96,10 @@ class Exemplars:
 
         Parameters
         ----------
-        session : as the runner gave it, without the exemplars joined to it
-        features : takes x (n, D) to φ (n, d), for herding
+        session : Session
+            As the runner gave it, without the exemplars joined to it.
+        features : Features
+            Takes x (n, D) to φ (n, d), for herding.
         """
         draw = np.random.default_rng([self.seed, self.seen])
         labels = torch.from_numpy(session.y).to(self.device)

@@ -29,12 +29,15 @@ class Memory:
 
     Parameters
     ----------
-    total : exemplars of all classes together, shared equally among the classes seen; it overrides
-        `per_class`. None: `per_class` holds
-    per_class : exemplars of each class, so that the memory grows
-    select : after a session, "herding" (their mean features stay near the class mean's) or
-        "random"; as samples come, "reservoir" (every sample is equally likely to be kept) or
-        "balanced" (greedily, evicting from the largest class); "all": every sample, without bound
+    total : int or None
+        Exemplars of all classes together, shared equally among the classes seen; it overrides
+        `per_class`. None: `per_class` holds.
+    per_class : int
+        Exemplars of each class, so that the memory grows.
+    select : str
+        After a session, "herding" (their mean features stay near the class mean's) or "random"; as
+        samples come, "reservoir" (every sample is equally likely to be kept) or "balanced"
+        (greedily, evicting from the largest class); "all": every sample, without bound.
     """
 
     total: int | None = None

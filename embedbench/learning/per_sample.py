@@ -24,10 +24,14 @@ def gradients(
 
     Parameters
     ----------
-    net : in evaluation mode
-    value : takes the logits (C,) of a sample and what stands beside it, returns a number
-    x : (b, D) or (b, C, H, W)
-    beside : (b, …) each
+    net : nn.Module
+        In evaluation mode.
+    value : callable
+        Takes the logits (C,) of a sample and what stands beside it, returns a number.
+    x : Tensor
+        (b, D) or (b, C, H, W).
+    beside : Tensor
+        (b, …) each.
     """
     parameters = {name: p.detach() for name, p in net.named_parameters() if p.requires_grad}
     others: dict[str, Tensor] = dict(net.named_buffers())

@@ -46,11 +46,16 @@ class Pretraining:
 
     Parameters
     ----------
-    trunk : a network for images, see `mlp`
-    lr : the highest learning rate
-    warmup : epochs in which it rises from 0, step by step
-    augment : "none", "crop-flip" or "timm"
-    seed : of the stream, the weights, the batches and the augmentation, as in `run`
+    trunk : str
+        a network for images, see `mlp`.
+    lr : float
+        The highest learning rate.
+    warmup : int
+        Epochs in which it rises from 0, step by step.
+    augment : str
+        "none", "crop-flip" or "timm".
+    seed : int
+        Of the stream, the weights, the batches and the augmentation, as in `run`.
     """
 
     trunk: str

@@ -30,10 +30,15 @@ class Classifier:
 
     Parameters
     ----------
-    base : "means": their means, brought to length 1; "trained": the weights of a cosine classifier
-        that is trained on the first session, from the means on, with Adam
-    epochs, batch_size, lr : of the training
-    scale : what cosines are multiplied by before the softmax of the training
+    base : str
+        "means": their means, brought to length 1; "trained": the weights of a cosine classifier
+        that is trained on the first session, from the means on, with Adam.
+    epochs, batch_size : int
+        Of the training.
+    lr : float
+        Learning rate.
+    scale : float
+        What cosines are multiplied by before the softmax of the training.
     """
 
     base: str = "means"
@@ -54,8 +59,10 @@ class Prototypes(nn.Module):
 
     Parameters
     ----------
-    width : D, columns of a sample
-    head : d, the columns [0, d) that P is made from; the others have means only
+    width : int
+        D, columns of a sample.
+    head : int
+        d, the columns [0, d) that P is made from; the others have means only.
     """
 
     sums: Tensor  # (C, D) float64
@@ -92,8 +99,10 @@ class Prototypes(nn.Module):
 
         Parameters
         ----------
-        seed : of the batches of the training, where there is one
-        checkpoint : of that training
+        seed : int
+            Of the batches of the training, where there is one.
+        checkpoint : Checkpoint
+            Of that training.
         """
         first, device = not self.seen.any(), self.device
         y = torch.from_numpy(session.y).to(device)

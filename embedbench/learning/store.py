@@ -24,8 +24,10 @@ class Store:
 
     Parameters
     ----------
-    width : columns of a sample; of images positions, H·W
-    n_labels : C, where labels are sets (n, C) bool; 0 where they are classes (n,)
+    width : int
+        Columns of a sample; of images positions, H·W.
+    n_labels : int
+        C, where labels are sets (n, C) bool; 0 where they are classes (n,).
     """
 
     def __init__(self, width: int, n_labels: int = 0) -> None:
