@@ -38,7 +38,7 @@ class BiC(NetLearner):
     """Bias correction: an answer for a class that session s introduced is α_s z + β_s.
 
     A session is learned with all exemplars but a hold-out: (1 - λ) cross-entropy + λ distillation,
-    λ the old classes' share of all. Then the network stands still and the newest (α, β) are fitted
+    λ the old classes' share of all. Then the network is frozen, and the newest (α, β) are fitted
     on the hold-out; those of older sessions stay. The targets of distillation are the old network's
     corrected answers, and what is trained are the corrected answers, too. Sets of labels are
     learned as `icarl` does, and (α, β) fitted, by binary cross-entropy.
@@ -57,9 +57,9 @@ class BiC(NetLearner):
     session, from exemplars that earlier sessions were trained on; FACIL sets it aside for good. No
     effect of that was measured. A class that comes again is learned by its labels and keeps the (α,
     β) of the session that introduced it. Sets of labels have no source: Abdelsalam et al. (2021,
-    IIRC) name BiC, but neither their tables nor their code have it. A sample stands in the hold-out
-    for one of its labels, the first that its session introduced; the loss of the fit is the mean
-    over the newest classes. A rule that watches pw-JS or accuracy watches the uncorrected answers.
+    IIRC) name BiC, but neither their tables nor their code have it. A sample is in the hold-out for
+    one of its labels, the first that its session introduced; the loss of the fit is the mean over
+    the newest classes. A rule that watches pw-JS or accuracy watches the uncorrected answers.
 
     Parameters
     ----------

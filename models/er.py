@@ -1,4 +1,4 @@
-"""ER: what comes is learned together with samples from a memory."""
+"""ER: every batch is learned together with samples from a memory."""
 
 from __future__ import annotations
 

@@ -39,17 +39,17 @@ class EWC(NetLearner):
     of what plain fine-tuning reaches; after `lam_sessions` searches the last λ stays.
 
     **Departs**: the softmax runs over all classes of the stream, those not seen yet too, as
-    Kemker's rows imply (MNIST, five classes and then one a session, λ = 100: final accuracy .305;
-    .100 where the softmax runs over the classes seen). The paper prints neither λ nor its estimator
-    of the Fisher information. "exact" takes the expectation over all classes where there are at
-    most 50, one sampled label above. Libraries differ: true labels ("empirical": PyCIL, avalanche),
-    predicted labels and squared batch means (FACIL); all correlate above .9 with "exact" and mostly
-    rescale λ, so λ does not carry over. FACIL's search measures accuracy within the session's own
-    classes and tries seven λ; here it is over the classes seen so far (within a session of one
-    class it is always 1), and λ falls to 1e-3 before the search gives up. With `past_validation`,
-    as Kirkpatrick et al. (2017) and Kemker et al. for their Fig. S1, the search is ours too: λ
-    falls until two in a row are worse than the best, by mean validation accuracy over all sessions
-    so far.
+    Kemker's rows imply (MNIST, five classes and then one a session, λ = 100: a final accuracy above
+    .30, and .100 where the softmax runs over the classes seen). The paper prints neither λ nor its
+    estimator of the Fisher information. "exact" takes the expectation over all classes where there
+    are at most 50, one sampled label above. Libraries differ: true labels ("empirical": PyCIL,
+    avalanche), predicted labels and squared batch means (FACIL); all correlate above .9 with
+    "exact" and mostly rescale λ, so λ does not carry over. FACIL's search measures accuracy within
+    the session's own classes and tries seven λ; here it is over the classes seen so far (within a
+    session of one class it is always 1), and λ falls to 1e-3 before the search gives up. With
+    `past_validation`, as Kirkpatrick et al. (2017) and Kemker et al. for their Fig. S1, the search
+    is ours too: λ falls until two in a row are worse than the best, by mean validation accuracy
+    over all sessions so far.
 
     Parameters
     ----------

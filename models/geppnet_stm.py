@@ -35,7 +35,7 @@ class GeppNetSTM(Learner):
     Parameters
     ----------
     som, rehearsal
-        As in `geppnet`; `rehearsal` is what comes by when awake.
+        As in `geppnet`; `rehearsal` draws the samples of the time awake.
     memory : int
         Samples in the short-term memory; the oldest make room.
     period : int

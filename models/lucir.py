@@ -36,7 +36,7 @@ class LUCIR(NetLearner):
     **Source**: Hou et al. (2019), Eqs. 4 to 9: K = 2, m = .5, λ_base = 5 (CIFAR) or 10 (ImageNet).
     From their code: λ = λ_base √(old/new classes), which was not compared with the printed
     equation; a new θ_c begins as the direction of the class's mean feature, as long as the old θ
-    are on average (imprinting); those of old classes stand still; the margins are averaged over k,
+    are on average (imprinting); those of old classes are frozen; the margins are averaged over k,
     which the paper sums. φ is the last hidden activation without its ReLU. Sets of labels:
     Abdelsalam et al. (2021, IIRC), with η beginning at 1.
 

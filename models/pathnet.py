@@ -61,7 +61,7 @@ class PathNet(Learner):
     contestants : str
         "batched" or "sequential".
     patience, cap : int
-        Tournaments without a new best that are borne; tournaments in all.
+        Tournaments without a new best before a session ends; tournaments at most.
     val_samples : int
         At most so many validation samples score the winner.
     """

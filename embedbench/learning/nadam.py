@@ -24,7 +24,7 @@ class NAdam(torch.optim.Optimizer):
     A step is θ ← θ - lr (c_g g + c_m m) / (√v̂ + ε) with m = β₁ m' + (1 - β₁) g, where m' is the m
     of the step before. Both m and the numerator are mixtures of m' and g. So PyTorch's fused Adam
     is given the numerator's share of m', b, instead of β₁, and a rate that undoes its bias
-    correction; then m is had from what it left, n = b m' + (1 - b) g, as g + β₁/b (n - g).
+    correction; it leaves n = b m' + (1 - b) g, from which m is g + β₁/b (n - g).
 
     **Source**: Dozat (2016), "Incorporating Nesterov momentum into Adam", with its schedule
     μ_t = β₁ (1 - 0.96^(0.004 t) / 2).
@@ -36,7 +36,7 @@ class NAdam(torch.optim.Optimizer):
     lr : float
         Learning rate.
     weight_decay : float
-        Times θ is added to the gradient.
+        Weight of θ in the gradient.
     """
 
     def __init__(

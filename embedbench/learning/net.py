@@ -101,7 +101,7 @@ def features_of(net: Any, x: Tensor) -> Tensor:
 
 
 def in_parts(f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """f(x), a row a sample; of images part by part, since what a net makes of many fills memory."""
+    """f(x), a row a sample; of images part by part, since the activations of many fill memory."""
     if x.ndim == 2:
         return f(x)
     return torch.cat([f(part) for part in torch.split(x, PART)])
@@ -136,14 +136,14 @@ def check_training(learner: Any) -> None:
             raise unknown(f"{name}.{setting}", value, known)
     check_trunk(f"{name}.trunk", getattr(learner, "trunk", "mlp"))  # not every one has a choice
     settle_images(name, learner)
-    require(
-        learner, name, units=at_least(1), batch_size=at_least(1), lr=above(0),
-        weight_decay=at_least(0), **({"layers": at_least(0)} if hasattr(learner, "layers") else {}),
-    )  # fmt: skip
+    ranges = {"units": at_least(1), "layers": at_least(0), "batch_size": at_least(1)}
+    ranges |= {"lr": above(0), "weight_decay": at_least(0)}
+    has = {k: r for k, r in ranges.items() if hasattr(learner, k)}  # not every one has layers
+    require(learner, name, **has)
 
 
 def views_of(learner: Any, counter: int, draw: np.random.Generator | None = None) -> Views:
-    """How a learner is shown its images in the `counter`-th session, or online step.
+    """How a learner sees its images in the `counter`-th session or online step.
 
     `draw`, if given, tells the views of one session apart; only where there is something to draw.
     """

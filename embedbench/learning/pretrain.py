@@ -105,9 +105,9 @@ def pretrain(
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Train a trunk on session 0 of a stream; return its weights and their metadata.
 
-    A checkpoint is kept after an epoch, a minute or more apart, and taken up by the same work,
-    which then ends with the same weights; that of other work is refused, or with `overwrite`
-    dropped. The one training loop trains an epoch a call.
+    A checkpoint is written after an epoch, at most once a minute. The same work, begun again, goes
+    on from it and ends with the same weights. The checkpoint of other work is refused, or dropped
+    with `overwrite`. The one training loop trains an epoch a call.
 
     Raises
     ------

@@ -171,7 +171,7 @@ class Trunk(nn.Module):
         self.train(body.training)
 
     def train(self, mode: bool = True) -> Trunk:
-        """Begin training, but for what stands still; or, with False, evaluation."""
+        """Set training mode, but for frozen stages; with False, evaluation mode."""
         super().train(mode)
         for module in self.still:
             module.eval()
