@@ -22,8 +22,10 @@ def most_alike(means: Tensor, base: Tensor, k: int) -> Tensor:
 
     Parameters
     ----------
-    means : (m, T, d) of the classes that borrow
-    base : (B, T, d) of the base classes
+    means : Tensor
+        (m, T, d) of the classes that borrow.
+    base : Tensor
+        (B, T, d) of the base classes.
     """
     likeness = torch.einsum("mtd,btd->mbt", normalize(means, dim=-1), normalize(base, dim=-1))
     return likeness.topk(min(k, len(base)), dim=1).indices
@@ -39,15 +41,18 @@ def draw(
 
     Parameters
     ----------
-    means : (P, T, d)
-    factors : (B, T, d, d) lower triangular, of the base classes
-    donors : (P, K, T) places in `factors`
+    means : Tensor
+        (P, T, d).
+    factors : Tensor
+        (B, T, d, d) lower triangular, of the base classes.
+    donors : Tensor
+        (P, K, T) places in `factors`.
     """
     tables, k = torch.arange(means.shape[1], device=means.device), donors.shape[1]
     z = torch.randn(
         (*donors.shape, n, means.shape[2]), generator=generator, device=means.device
     )  # (P, K, T, n, d)
     # class by class: the factors of all would be a copy of P·K·T·d² numbers
-    noise = [(own @ factors[at, tables].mT).sum(0) for own, at in zip(z, donors, strict=True)]
+    noise = [(part @ factors[at, tables].mT).sum(0) for part, at in zip(z, donors, strict=True)]
     drawn: Tensor = means[:, :, None] + torch.stack(noise) / k**0.5  # (P, T, n, d)
     return drawn.transpose(0, 1).flatten(1, 2)

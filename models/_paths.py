@@ -43,10 +43,14 @@ class Contest:
 
     Parameters
     ----------
-    modules : L times M parameters; those taken are moved to the block
-    frozen : (L, M) bool, modules that get no gradient
-    head : (C, U + 1)
-    paths : (P, L, M) bool
+    modules : Sequence[Modules]
+        L times M parameters; those taken are moved to the block.
+    frozen : Tensor
+        (L, M) bool, modules that get no gradient.
+    head : nn.Parameter
+        (C, U + 1).
+    paths : Tensor
+        (P, L, M) bool.
     """
 
     def __init__(
@@ -63,9 +67,12 @@ class Contest:
 
         Parameters
         ----------
-        x : (b, D + 1), the last column 1
-        y : (b,)
-        mask : (C,) added to the logits, or None
+        x : Tensor
+            (b, D + 1), the last column 1.
+        y : Tensor
+            (b,).
+        mask : Tensor or None
+            (C,) added to the logits, or None.
         """
         inputs, active = [x[None]], []
         for block in self.blocks:

@@ -53,9 +53,12 @@ class Rectifier(nn.Module):
 
     Parameters
     ----------
-    layers : L
-    width : d
-    seed : of the initial weights
+    layers : int
+        L.
+    width : int
+        d.
+    seed : int
+        Of the initial weights.
     """
 
     def __init__(self, layers: int, width: int, hidden: int, seed: int) -> None:
@@ -63,12 +66,12 @@ class Rectifier(nn.Module):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.final = _Perceptron(layers, width, hidden, width)
-            self.own = _Perceptron(layers, width, hidden, width)
+            self.intermediate = _Perceptron(layers, width, hidden, width)
             self.mix = _Perceptron(layers, 2 * width, 2 * width, width)
 
     def forward(self, final: Tensor, layers: Tensor) -> Tensor:
         """Rectified features (L, n, d) of final (n, d) and intermediate ones (L, n, d)."""
-        both = torch.cat([self.own(layers), self.final(final.expand_as(layers))], dim=-1)
+        both = torch.cat([self.intermediate(layers), self.final(final.expand_as(layers))], dim=-1)
         out: Tensor = self.mix(both)
         return out
 
@@ -83,9 +86,12 @@ def novel_entropy(logits: Tensor, y: Tensor, novel: Tensor) -> Tensor:
 
     Parameters
     ----------
-    logits : (L, n, C) over all classes seen
-    y : (n,) places in them
-    novel : (n,) bool
+    logits : Tensor
+        (L, n, C) over all classes seen.
+    y : Tensor
+        (n,) places in them.
+    novel : Tensor
+        (n,) bool.
     """
     if not novel.any():
         return logits.new_zeros(len(logits))
@@ -110,8 +116,10 @@ def instance_relation(rectified: Tensor, layers: Tensor, y: Tensor) -> tuple[Ten
 
     Parameters
     ----------
-    rectified, layers : (L, n, d); no gradient reaches the second
-    y : (n,) labels
+    rectified, layers : Tensor
+        (L, n, d); no gradient reaches the second.
+    y : Tensor
+        (n,) labels.
     """
     with torch.no_grad():
         targets = _distances(layers)

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.arrays import Ints
-from embedbench.errors import UserError, unknown
+from embedbench.errors import unknown
+from embedbench.fields import at_least, require, within
 
 
 @dataclass(frozen=True)
@@ -17,9 +18,12 @@ class Rehearsal:
 
     Parameters
     ----------
-    iterations : draws in a session
-    share : of them that are replay, at the end of the session
-    draws : of the replay, "balanced" (a class, then one of its samples) or "iid"
+    iterations : int
+        Draws in a session.
+    share : float
+        Of them that are replay, at the end of the session.
+    draws : str
+        Of the replay, "balanced" (a class, then one of its samples) or "iid".
     """
 
     iterations: int = 20_000
@@ -29,17 +33,15 @@ class Rehearsal:
     def __post_init__(self) -> None:
         if self.draws not in ("balanced", "iid"):
             raise unknown("rehearsal.draws", self.draws, ("balanced", "iid"))
-        if self.iterations < 1:
-            raise UserError(f"rehearsal.iterations must be at least 1, got {self.iterations}")
-        if not 0 <= self.share <= 1:
-            raise UserError(f"rehearsal.share must be in [0, 1], got {self.share}")
+        require(self, "rehearsal", iterations=at_least(1), share=within("[0, 1]"))
 
     def draw(self, y: NDArray[np.int32], new: int, rng: np.random.Generator) -> Ints:
         """Numbers of the drawn samples, (iterations,); of the stored (n,) the last `new` are new.
 
         Parameters
         ----------
-        y : labels of all stored samples, (n,)
+        y : NDArray[np.int32]
+            Labels of all stored samples, (n,).
         """
         n, replayed = len(y), round(self.share * self.iterations)
         first = rng.integers(n - new, n, size=self.iterations - replayed)

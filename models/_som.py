@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from embedbench.arrays import Bools, Ints
-from embedbench.errors import UserError
+from embedbench.fields import above, at_least, require, within
 from embedbench.learning.learner import Footprint, tensor_bytes
 
 from ._som_kernel import GATED, JOINT, LEAST_WIDTH, SOM_ONLY, steps
@@ -36,20 +36,33 @@ class Som:
 
     Parameters
     ----------
-    side : units along each of the two sides of the grid
-    iterations : steps in the base session
-    som_iterations : the first of them, in which only the map learns
-    hold : the first of those, with the first `eps` and `sigma`; after them both fall
-        exponentially until the readout begins to learn
-    eps, eps_end : learning rate of the map in the base session, first and last
-    eps_later : learning rate of the map in later sessions
-    sigma, sigma_end : deviation of the neighbourhood, in units of the grid, first (None: a third
-        of `side`) and last
-    theta : confidence under which a sample is novel; how much the first output beats the second
-    kappa : width of the transfer, in mean distances between a sample and its best unit
-    ema : rate of that running mean
-    sharpness : p of the transfer function
-    lr : learning rate of the readout; a step is cut where it would overshoot
+    side : int
+        Units along each of the two sides of the grid.
+    iterations : int
+        Steps in the base session.
+    som_iterations : int
+        The first of them, in which only the map learns.
+    hold : int
+        The first of those, with the first `eps` and `sigma`; after them both fall exponentially
+        until the readout begins to learn.
+    eps, eps_end : float
+        Learning rate of the map in the base session, first and last.
+    eps_later : float
+        Learning rate of the map in later sessions.
+    sigma : float or None
+        Deviation of the neighbourhood at first, in units of the grid. None: a third of `side`.
+    sigma_end : float
+        The same at last.
+    theta : float
+        Confidence under which a sample is novel; how much the first output beats the second.
+    kappa : float
+        Width of the transfer, in mean distances between a sample and its best unit.
+    ema : float
+        Rate of that running mean.
+    sharpness : float
+        p of the transfer function.
+    lr : float
+        Learning rate of the readout; a step is cut where it would overshoot.
     """
 
     side: int = 23
@@ -68,23 +81,13 @@ class Som:
     lr: float = 4e-3
 
     def __post_init__(self) -> None:
-        for setting, fits, expected in (
-            ("side", self.side >= 1, "at least 1"),
-            ("iterations", self.iterations >= 1, "at least 1"),
-            ("som_iterations", 0 <= self.som_iterations <= self.iterations, "0 to iterations"),
-            ("hold", 0 <= self.hold <= self.som_iterations, "0 to som_iterations"),
-            ("eps", 0 < self.eps < 1, "in (0, 1)"),
-            ("eps_end", 0 < self.eps_end < 1, "in (0, 1)"),
-            ("eps_later", 0 <= self.eps_later < 1, "in [0, 1)"),
-            ("sigma", self.sigma is None or self.sigma > 0, "above 0"),
-            ("sigma_end", self.sigma_end > 0, "above 0"),
-            ("kappa", self.kappa > 0, "above 0"),
-            ("ema", 0 <= self.ema <= 1, "in [0, 1]"),
-            ("sharpness", self.sharpness > 0, "above 0"),
-            ("lr", self.lr >= 0, "at least 0"),
-        ):
-            if not fits:
-                raise UserError(f"som.{setting} must be {expected}, got {getattr(self, setting)}")
+        require(self, "som", side=at_least(1), iterations=at_least(1), lr=at_least(0))
+        require(self, "som", som_iterations=within(f"[0, {self.iterations}]"))
+        require(self, "som", hold=within(f"[0, {self.som_iterations}]"))
+        require(self, "som", eps=within("(0, 1)"), eps_end=within("(0, 1)"))
+        require(self, "som", eps_later=within("[0, 1)"), ema=within("[0, 1]"))
+        above_0 = ("sigma", "sigma_end", "kappa", "sharpness")
+        require(self, "som", **dict.fromkeys(above_0, above(0)))
 
     def schedule(self) -> tuple[Floats, Floats]:
         """ε and σ of every step of the base session, (iterations,) each."""
@@ -101,7 +104,8 @@ class Network:
 
     Parameters
     ----------
-    error : running mean of the distance between a sample and the unit nearest to it
+    error : float
+        Running mean of the distance between a sample and the unit nearest to it.
     """
 
     def __init__(self, som: Som, n_inputs: int, n_classes: int) -> None:
@@ -118,10 +122,14 @@ class Network:
 
         Parameters
         ----------
-        take : copies out samples by number, (m, D)
-        y : (n,)
-        seed : chooses the samples that the units begin at
-        rng : draws the samples that are learned
+        take : Take
+            Copies out samples by number, (m, D).
+        y : Labels
+            (n,).
+        seed : int
+            Chooses the samples that the units begin at.
+        rng : np.random.Generator
+            Draws the samples that are learned.
         """
         som, n, begin = self.som, len(y), np.random.default_rng(seed)
         self.W = take(begin.choice(n, len(self.W), replace=n < len(self.W)))
@@ -152,8 +160,8 @@ class Network:
             second = o.scatter(1, answer[:, None], -torch.inf).max(1).values
             wrong = answer != torch.from_numpy(y[part])
             novel.append(((first - second < self.som.theta) | wrong).numpy())
-        found: Bools = np.concatenate(novel)[which]
-        return found
+        result: Bools = np.concatenate(novel)[which]
+        return result
 
     def _learn(
         self, take: Take, y: Labels, drawn: Ints, eps: Floats, sigma: Floats, what: int
@@ -247,8 +255,8 @@ class Network:
 
 def squares(x: Tensor) -> NDArray[np.float32]:
     """Squared lengths of the rows, (n,)."""
-    found: NDArray[np.float32] = torch.linalg.vector_norm(x, dim=1).square().numpy()
-    return found
+    squares: NDArray[np.float32] = torch.linalg.vector_norm(x, dim=1).square().numpy()
+    return squares
 
 
 def _mean(novel: Bools) -> float:

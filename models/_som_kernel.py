@@ -53,23 +53,38 @@ def steps(
 
     Parameters
     ----------
-    drawn : (n,) rows of the block's samples, which are ordered by when they are drawn last
-    over : (n,) samples that are not drawn any more after this draw
-    labels : (S,)
-    eps, sigma : (n,) learning rate and width (units of the grid) of the map
-    what : SOM_ONLY: every step moves the map; JOINT: every step the readout, those with a
-        confidence under `theta` the map; GATED: both where the confidence is under `theta` or the
-        answer wrong, else nothing
-    transfer : factor of κ, sharpness p
-    rates : of the mean distance (0: frozen), of the readout
-    P : (S, U) inner products of samples and units, changed
-    G : (S, S) of samples with each other
-    x2, w2 : (S,), (U,) squared lengths; w2 changed
-    V, b : (U, C), (C,) the readout, changed
-    error : (1,) float64, running mean of the distance between samples and best units, changed
-    least_error : the mean does not fall below it
-    moved, left : (S, U) zeros, (U,) ones, changed: what to do to the units
-    novel : (n,) False, set for draws of JOINT and GATED that were novel
+    drawn : Array
+        (n,) rows of the block's samples, which are ordered by when they are drawn last.
+    over : Array
+        (n,) samples that are not drawn any more after this draw.
+    labels : Array
+        (S,).
+    eps, sigma : Array
+        (n,) learning rate and width (units of the grid) of the map.
+    what : int
+        SOM_ONLY: every step moves the map; JOINT: every step the readout, those with a confidence
+        under `theta` the map; GATED: both where the confidence is under `theta` or the answer
+        wrong, else nothing.
+    transfer : tuple[float, float]
+        Factor of κ, sharpness p.
+    rates : tuple[float, float]
+        Of the mean distance (0: frozen), of the readout.
+    P : Array
+        (S, U) inner products of samples and units, changed.
+    G : Array
+        (S, S) of samples with each other.
+    x2, w2 : Array
+        (S,), (U,) squared lengths; w2 changed.
+    V, b : Array
+        (U, C), (C,) the readout, changed.
+    error : Array
+        (1,) float64, running mean of the distance between samples and best units, changed.
+    least_error : float
+        The mean does not fall below it.
+    moved, left : Array
+        (S, U) zeros, (U,) ones, changed: what to do to the units.
+    novel : Array
+        (n,) False, set for draws of JOINT and GATED that were novel.
     """
     n_units, n_classes = V.shape
     d2, z = np.empty(n_units, np.float32), np.empty(n_units, np.float32)

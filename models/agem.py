@@ -10,20 +10,18 @@ import torch
 from torch import Tensor
 
 from embedbench.learning.exemplars import Exemplars, taught
-from embedbench.learning.fit import train
-from embedbench.learning.images import ImageTraining
-from embedbench.learning.learner import Context, Footprint, Learner, Tags
+from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.loss import Objective, batch_loss, set_loss
 from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
-from embedbench.learning.net import check_training, net_bytes, new_net, predict, views_of
+from embedbench.learning.net import views_of
+from embedbench.learning.network import NetLearner
 from embedbench.learning.optimisers import trained
-from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
 
 @dataclass
-class AGEM(Learner):
+class AGEM(NetLearner):
     """Averaged gradient episodic memory: one constraint, the mean gradient of a memory batch.
 
     **Source**: Chaudhry et al. (2019, "Efficient lifelong learning with A-GEM"), Eq. 11.
@@ -40,42 +38,36 @@ class AGEM(Learner):
 
     Parameters
     ----------
-    trunk, units, layers, lr, weight_decay, optimiser, memory, optimiser_state, stop : as in `er`
-    images : as in `er`
-    batch_size : samples drawn from memory for the reference gradient; of a whole session, also
-        those of a step
+    batch_size : int
+        Samples drawn from memory for the reference gradient; of a whole session, also samples per
+        step.
+    memory : Memory
+        As in `er`.
     """
 
-    trunk: str = "mlp"
-    units: int = 400
-    layers: int = 2
     batch_size: int = 128
     lr: float = 0.05
     weight_decay: float = 1e-4
     optimiser: str = "sgd"
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
-    optimiser_state: str = "fresh"
-    stop: Stop = field(default_factory=Stop)
-    images: ImageTraining = field(default_factory=ImageTraining)
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, multilabel=True, images=True)
-    state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "exemplars", "steps", "learned")
+    state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "exemplars", "steps")
 
     def __post_init__(self) -> None:
-        check_training(self)
+        super().__post_init__()
         check_memory(self, ("random", *BY_SAMPLE))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.device = seeds, device
-        self.learned = self.steps = 0  # whole sessions, and online steps
-        self.net, self.optimiser_ = new_net(self, spec, seeds, device)
+        super().start(spec, seeds, device)
+        self.steps = 0  # online; whole sessions are counted in `learned`
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
 
     def observe(self, x: Tensor, y: Tensor) -> None:
         draw = np.random.default_rng([self.seeds.batches, self.steps])
         view = views_of(self, self.steps)
         self.net.train()
-        seen = self.exemplars.meet(y)
+        seen = self.exemplars.seen_with(y)
         gradient = self._gradient(view(x), y, seen)
         if len(self.exemplars):
             old_x, old_y, _ = self.exemplars.sample(self.batch_size, draw)
@@ -87,8 +79,8 @@ class AGEM(Learner):
         self.steps += 1
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        own, sets = taught(session), session.y.ndim == 2
-        old = torch.tensor(sorted(self.exemplars.classes - own), device=self.device)
+        new, sets = taught(session), session.y.ndim == 2
+        old = torch.tensor(sorted(self.exemplars.classes - new), device=self.device)
         draw = np.random.default_rng([self.seeds.batches, self.learned])
 
         def regularise() -> None:
@@ -97,21 +89,20 @@ class AGEM(Learner):
             old_x = views_of(self, self.learned, draw)(old_x)
             self._set_gradient(project(gradient, self._gradient(old_x, old_y, old)))
 
-        log = train(
-            self,
+        log = self.train(
             session,
             ctx,
-            objective=self._objective(sorted(own)) if sets and own else None,
+            objective=self._objective(sorted(new)) if sets and new else None,
             regularise=regularise if len(self.exemplars) and (len(old) or not sets) else None,
             draws=draw,
         )
-        self.exemplars.take(session)
+        self.exemplars.update(session)
         self.learned += 1
         return log
 
-    def _objective(self, own: list[int]) -> Objective:
-        """The loss of label sets over the classes `own`."""
-        classes = torch.tensor(own, device=self.device)
+    def _objective(self, new: list[int]) -> Objective:
+        """The loss of label sets over the classes `new`."""
+        classes = torch.tensor(new, device=self.device)
         return lambda x, y: set_loss(self.net(x), y, classes)
 
     def _gradient(self, x: Tensor, y: Tensor, classes: Tensor | None) -> Tensor:
@@ -126,11 +117,8 @@ class AGEM(Learner):
         for p, part in zip(parameters, parts, strict=True):
             p.grad = torch.empty_like(p).copy_(part.view_as(p))  # in memory as p lies there
 
-    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
-        return predict(self.net, x)
-
     def footprint(self) -> Footprint:
-        return Footprint(**net_bytes(self), **self.exemplars.footprint())
+        return Footprint(**super().footprint(), **self.exemplars.footprint())
 
 
 def project(gradient: Tensor, reference: Tensor) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize, one_hot
 
-from embedbench.errors import UserError
+from embedbench.fields import above, at_least, require
 from embedbench.learning.cosine import CosineNet
 from embedbench.learning.distill import only
 from embedbench.learning.fit import Hooks, Loop, fit
@@ -49,11 +48,16 @@ class ALICE(Learner):
 
     Parameters
     ----------
-    units, layers, batch_size, lr, weight_decay, optimiser, stop : as in `mlp`, of the projection
-    scale : s > 0
-    margin : m ≥ 0, in cosines
-    mixes : how often a batch is mixed; 0 leaves mixtures out
-    shots : K, samples of a class that its mean is made of
+    units, layers, batch_size, lr, weight_decay, optimiser, stop
+        As in `NetLearner`, of the projection.
+    scale : float
+        s > 0.
+    margin : float
+        m ≥ 0, in cosines.
+    mixes : int
+        How often a batch is mixed; 0 leaves mixtures out.
+    shots : int
+        K, samples of a class that its mean is made of.
     """
 
     units: int = 512
@@ -72,14 +76,14 @@ class ALICE(Learner):
 
     def __post_init__(self) -> None:
         check_training(self)
-        for setting, fits, expected in (
-            ("scale", 0 < self.scale < math.inf, "finite and above 0"),
-            ("margin", 0 <= self.margin < math.inf, "finite and at least 0"),
-            ("mixes", self.mixes >= 0, "at least 0"),
-            ("shots", self.shots >= 1, "at least 1"),
-        ):
-            if not fits:
-                raise UserError(f"alice.{setting} must be {expected}, got {getattr(self, setting)}")
+        require(
+            self,
+            self.name,
+            scale=above(0),
+            margin=at_least(0),
+            mixes=at_least(0),
+            shots=at_least(1),
+        )
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.spec = seeds, device, spec
@@ -98,7 +102,7 @@ class ALICE(Learner):
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         log = {} if self.prototypes.seen.any() else self._train(session, ctx)
-        self._keep_means(session)
+        self._add_means(session)
         return log
 
     def _train(self, session: Session, ctx: Context) -> dict[str, Any]:
@@ -145,22 +149,22 @@ class ALICE(Learner):
         return torch.cat(xs), torch.cat(ys)
 
     @torch.no_grad()
-    def _keep_means(self, session: Session) -> None:
+    def _add_means(self, session: Session) -> None:
         y = torch.from_numpy(session.y).to(self.device)
-        rows = torch.split(torch.arange(len(y), device=self.device), BLOCK)
-        phi = torch.cat([self.net(session.x.batch(index, self.device)) for index in rows])
+        blocks = torch.split(torch.arange(len(y), device=self.device), BLOCK)
+        phi = torch.cat([self.net(session.x.batch(index, self.device)) for index in blocks])
         nearest = []
         for c in torch.unique(y):
-            own = (y == c).nonzero().flatten()
-            near = cosines(phi[own], normalize(phi[own].mean(0), dim=0)[None])[:, 0]
-            nearest.append(own[near.topk(min(self.shots, len(own))).indices])
-        kept = torch.cat(nearest)
-        self.prototypes.include(phi[kept], y[kept])
+            rows = (y == c).nonzero().flatten()
+            near = cosines(phi[rows], normalize(phi[rows].mean(0), dim=0)[None])[:, 0]
+            nearest.append(rows[near.topk(min(self.shots, len(rows))).indices])
+        chosen = torch.cat(nearest)
+        self.prototypes.include(phi[chosen], y[chosen])
 
     @torch.inference_mode()
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
-        found = cosines(self.net(x), self.prototypes.rows)
-        return found.masked_fill(~self.prototypes.seen, UNSEEN)
+        near = cosines(self.net(x), self.prototypes.rows)
+        return near.masked_fill(~self.prototypes.seen, UNSEEN)
 
     def footprint(self) -> Footprint:
         return Footprint(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,22 +13,18 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from embedbench.errors import UserError
+from embedbench.fields import above, require, within
 from embedbench.learning.distill import distillation, only
 from embedbench.learning.exemplars import Exemplars, taught
-from embedbench.learning.fit import train
-from embedbench.learning.images import ImageTraining
-from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.learner import Context, Footprint, Tags, tensor_bytes
 from embedbench.learning.loss import Objective, set_loss
 from embedbench.learning.memory import BY_SESSION, Memory, check_memory
 from embedbench.learning.net import (
-    check_training,
     features_of,
     generator,
-    net_bytes,
-    new_net,
     predict,
 )
-from embedbench.learning.stop import Stop
+from embedbench.learning.network import NetLearner
 from embedbench.learning.views import Part
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
@@ -39,11 +34,11 @@ PENALTY = 0.1  # of (α - 1)²/2 and β²/2 beside the cross-entropy
 
 
 @dataclass
-class BiC(Learner):
+class BiC(NetLearner):
     """Bias correction: an answer for a class that session s introduced is α_s z + β_s.
 
     A session is learned with all exemplars but a hold-out: (1 - λ) cross-entropy + λ distillation,
-    λ the old classes' share of all. Then the network stands still and the newest (α, β) are fitted
+    λ the old classes' share of all. Then the network is frozen, and the newest (α, β) are fitted
     on the hold-out; those of older sessions stay. The targets of distillation are the old network's
     corrected answers, and what is trained are the corrected answers, too. Sets of labels are
     learned as `icarl` does, and (α, β) fitted, by binary cross-entropy.
@@ -53,54 +48,40 @@ class BiC(Learner):
 
     **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s. The paper corrects the
     newest classes alone; one pair a session is FACIL's way. Some libraries have distilled the
-    uncorrected answers, or gone on training all pairs. The two numbers are
-    fitted to the optimum of a convex loss, where libraries take 200 epochs of gradient descent; the
-    paper's code and FACIL add .1 β²/2 to it, here .1 (α - 1)²/2 as well, or a hold-out of separable
-    classes would have no optimum. The hold-out has as many samples of every class: a tenth of the
-    smallest list of exemplars, at least one; of the session's classes it is drawn from the session,
-    at most half of a class (and counts as much as the others'). A class that comes again is learned
-    by its labels and keeps the (α, β) of the session that introduced it. Sets of labels have no
-    source: Abdelsalam et al. (2021, IIRC) name BiC, but neither their tables nor their code have
-    it. A sample stands in the hold-out for one of its labels, the first that its session
-    introduced; the loss of the fit is the mean over the newest classes. A rule that watches pw-JS
-    or accuracy watches the uncorrected answers.
+    uncorrected answers, or gone on training all pairs. The two numbers are fitted to the optimum of
+    a convex loss, where libraries take 200 epochs of gradient descent; the paper's code and FACIL
+    add .1 β²/2 to it, here .1 (α - 1)²/2 as well, or a hold-out of separable classes would have no
+    optimum. The hold-out has as many samples of every class: a tenth of the smallest list of
+    exemplars, at least one; of the session's classes it is drawn from the session, at most half of
+    a class (and counts as much as the others'). The hold-out of old classes is drawn anew in every
+    session, from exemplars that earlier sessions were trained on; FACIL sets it aside for good. No
+    effect of that was measured. A class that comes again is learned by its labels and keeps the (α,
+    β) of the session that introduced it. Sets of labels have no source: Abdelsalam et al. (2021,
+    IIRC) name BiC, but neither their tables nor their code have it. A sample is in the hold-out for
+    one of its labels, the first that its session introduced; the loss of the fit is the mean over
+    the newest classes. A rule that watches pw-JS or accuracy watches the uncorrected answers.
 
     Parameters
     ----------
-    trunk, units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in
-        `mlp`
-    images : as in `mlp`
-    temperature : T > 0
-    hold_out : share of a class's exemplars, in (0, 1)
-    memory : at least one exemplar a class, "herding", "random" or "all"
+    temperature : float
+        T > 0.
+    hold_out : float
+        Share of a class's exemplars, in (0, 1).
+    memory : Memory
+        At least one exemplar a class, "herding", "random" or "all".
     """
 
-    trunk: str = "mlp"
-    units: int = 400
-    layers: int = 2
-    batch_size: int = 256
-    lr: float = 8e-4
-    weight_decay: float = 0.0
-    optimiser: str = "nadam"
-    optimiser_state: str = "fresh"
-    stop: Stop = field(default_factory=Stop)
-    images: ImageTraining = field(default_factory=ImageTraining)
     temperature: float = 2.0
     hold_out: float = 0.1
     memory: Memory = field(default_factory=Memory)
 
     tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True, images=True)
-    state: ClassVar[tuple[str, ...]] = (
-        "net", "optimiser_", "learned", "exemplars", "biases", "session_of",
-    )  # fmt: skip
+    state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "exemplars", "biases", "session_of")
 
     def __post_init__(self) -> None:
-        check_training(self)
+        super().__post_init__()
         check_memory(self, BY_SESSION)
-        if not 0 < self.temperature < math.inf:
-            raise UserError(f"bic.temperature must be finite and above 0, got {self.temperature}")
-        if not 0 < self.hold_out < 1:
-            raise UserError(f"bic.hold_out must be in (0, 1), got {self.hold_out}")
+        require(self, self.name, temperature=above(0), hold_out=within("(0, 1)"))
         if self.memory.quota(1) == 0:
             raise UserError(
                 "bic fits its corrections to exemplars: bic.memory.total and "
@@ -108,8 +89,7 @@ class BiC(Learner):
             )
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.device, self.learned = seeds, device, 0
-        self.net, self.optimiser_ = new_net(self, spec, seeds, device)
+        super().start(spec, seeds, device)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
         self.biases = torch.zeros(0, 2, device=device)  # (sessions, 2): α, β
         # the session that introduced a class, 0 for the unseen ones, too
@@ -123,10 +103,10 @@ class BiC(Learner):
         joined, held, held_y = self.exemplars.join(session), None, None
         if old and new:
             joined, held, held_y = self._hold_out(joined, old)
-        log = train(self, joined, ctx, objective=self._objective(old, sorted(present | seen)))
+        log = self.train(joined, ctx, objective=self._objective(old, sorted(present | seen)))
         if held is not None and held_y is not None and len(held):
             self.biases[-1] = self._fitted(held, held_y, new, sorted(present | seen))
-        self.exemplars.keep(session, partial(features_of, self.net))
+        self.exemplars.choose(session, partial(features_of, self.net))
         self.learned += 1
         alpha, beta = self.biases[-1].tolist()
         return log | {"alpha": alpha, "beta": beta, "held_out": 0 if held is None else len(held)}
@@ -134,14 +114,14 @@ class BiC(Learner):
     def _hold_out(self, joined: Session, old: list[int]) -> tuple[Session, Tensor, Tensor]:
         """The session without a class-balanced part, then that part: x (h, D), y (h,) or (h, C)."""
         y = torch.from_numpy(joined.y)
-        n_own = len(y) - len(self.exemplars)
+        n_new = len(y) - len(self.exemplars)
         lists = y  # the class that each sample stands for
         if y.ndim == 2:
-            first = _first_of(y[:n_own], sorted(taught(joined)))
+            first = _first_of(y[:n_new], sorted(taught(joined)))
             lists = torch.cat([first, self.exemplars.lists.cpu()])
         mixed = torch.randperm(len(y), generator=generator(self.seeds.memory, self.learned))
-        own, stored = mixed[mixed < n_own], mixed[mixed >= n_own]
-        sources = {c: (stored if c in old else own) for c in set(lists.tolist()) if c >= 0}
+        fresh, stored = mixed[mixed < n_new], mixed[mixed >= n_new]
+        sources = {c: (stored if c in old else fresh) for c in set(lists.tolist()) if c >= 0}
         rows = {c: index[lists[index] == c] for c, index in sources.items()}
         size = max(1, int(self.hold_out * min((len(rows[c]) for c in old if c in rows), default=0)))
         taken = [r[: size if c in old else min(size, len(r) // 2)] for c, r in rows.items()]
@@ -178,8 +158,8 @@ class BiC(Learner):
             entropy = cross_entropy(logits + mask, y)
             if before is None:
                 return entropy
-            kept = distillation(logits[:, old], before, self.temperature)
-            return (1 - share) * entropy + share * kept
+            distilled = distillation(logits[:, old], before, self.temperature)
+            return (1 - share) * entropy + share * distilled
 
         return loss
 
@@ -194,7 +174,7 @@ class BiC(Learner):
 
     def footprint(self) -> Footprint:
         return Footprint(
-            **net_bytes(self),
+            **super().footprint(),
             biases=tensor_bytes(self.biases, self.session_of),
             **self.exemplars.footprint(),
         )
@@ -202,9 +182,9 @@ class BiC(Learner):
 
 def _first_of(y: Tensor, classes: list[int]) -> Tensor:
     """The first of `classes` in each label set of y (n, C), (n,); -1 where there is none."""
-    found = y[:, classes]
-    first = torch.tensor(classes)[found.int().argmax(1)]
-    return first.masked_fill(~found.any(1), -1)
+    given = y[:, classes]
+    first = torch.tensor(classes)[given.int().argmax(1)]
+    return first.masked_fill(~given.any(1), -1)
 
 
 def fitted_bias(logits: Tensor, y: Tensor, new: Collection[int]) -> Tensor:
@@ -213,8 +193,10 @@ def fitted_bias(logits: Tensor, y: Tensor, new: Collection[int]) -> Tensor:
 
     Parameters
     ----------
-    logits : (n, k), those of the old classes corrected
-    y : (n,) labels in [0, k), or (n, k) bool
+    logits : Tensor
+        (n, k), those of the old classes corrected.
+    y : Tensor
+        (n,) labels in [0, k), or (n, k) bool.
     """
     logits = logits.double()
     weight = torch.full((len(y),), 1 / len(y), dtype=torch.float64, device=logits.device)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy, cosine_similarity, normalize, one_hot
 
 from embedbench.errors import UserError
+from embedbench.fields import above, require
 from embedbench.learning.fit import Hooks, Loop, fit
 from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
 from embedbench.learning.net import check_training, generator, mlp_net
@@ -49,12 +49,21 @@ class CFSCIL(Learner):
 
     Parameters
     ----------
-    units : d, outputs of f
-    batch_size, lr, weight_decay, optimiser, stop : as in `mlp`, of the base session
-    mode : 1, 2 or 3
-    nudge_steps, nudge_lr : of k, in mode 3
-    retrain_steps, retrain_lr : of f, in modes 2 and 3; the rate is for features of a root mean
-        square about 1, smaller ones need a greater
+    units : int
+        d, outputs of f.
+    batch_size, lr, weight_decay, optimiser, stop
+        As in `NetLearner`, of the base session.
+    mode : int
+        1, 2 or 3.
+    nudge_steps : int
+        Gradient steps of k, in mode 3.
+    nudge_lr : float
+        Their learning rate.
+    retrain_steps : int
+        Gradient steps of f, in modes 2 and 3.
+    retrain_lr : float
+        Their learning rate, for features of a root mean square about 1; smaller ones need a
+        greater.
     """
 
     units: int = 512
@@ -75,9 +84,8 @@ class CFSCIL(Learner):
         check_training(self)
         if self.mode not in (1, 2, 3):
             raise UserError(f"c-fscil.mode must be 1, 2 or 3, got {self.mode}")
-        for name in ("nudge_steps", "nudge_lr", "retrain_steps", "retrain_lr"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise UserError(f"c-fscil.{name} must be above 0, got {getattr(self, name)}")
+        above_0 = ("nudge_steps", "nudge_lr", "retrain_steps", "retrain_lr")
+        require(self, self.name, **dict.fromkeys(above_0, above(0)))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device = seeds, device
@@ -129,8 +137,8 @@ class CFSCIL(Learner):
     @torch.inference_mode()
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         keys = normalize(self.net(self.prototypes.means()).tanh())  # (C, d)
-        found = cosines(self.net(x).tanh(), keys)
-        return found.masked_fill(~self.prototypes.seen, UNSEEN)
+        near = cosines(self.net(x).tanh(), keys)
+        return near.masked_fill(~self.prototypes.seen, UNSEEN)
 
     def footprint(self) -> Footprint:
         return Footprint(

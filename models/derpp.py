@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy, mse_loss
 
-from embedbench.errors import UserError
+from embedbench.fields import at_least, require
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.images import ImageTraining
 from embedbench.learning.learner import Footprint, Learner, Tags
@@ -34,10 +34,16 @@ class DERpp(Learner):
 
     Parameters
     ----------
-    trunk, units, layers, lr, weight_decay, optimiser, images, memory : as in `er`
-    batch_size : samples of each of the two draws
-    alpha : α ≥ 0, weight of the stored logits
-    beta : β ≥ 0, weight of the stored labels
+    trunk, units, layers, lr, weight_decay, optimiser, images
+        As in `NetLearner`.
+    memory : Memory
+        As in `er`.
+    batch_size : int
+        Samples of each of the two draws.
+    alpha : float
+        α ≥ 0, weight of the stored logits.
+    beta : float
+        β ≥ 0, weight of the stored labels.
     """
 
     trunk: str = "mlp"
@@ -58,9 +64,7 @@ class DERpp(Learner):
     def __post_init__(self) -> None:
         check_training(self)
         check_memory(self, BY_SAMPLE)
-        for name, value in (("alpha", self.alpha), ("beta", self.beta)):
-            if not 0 <= value < float("inf"):
-                raise UserError(f"derpp.{name} must be finite and at least 0, got {value}")
+        require(self, self.name, alpha=at_least(0), beta=at_least(0))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.steps = seeds, device, 0

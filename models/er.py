@@ -1,4 +1,4 @@
-"""ER: what comes is learned together with samples from a memory."""
+"""ER: every batch is learned together with samples from a memory."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ import numpy as np
 import torch
 
 from embedbench.learning.exemplars import Exemplars
-from embedbench.learning.fit import train
-from embedbench.learning.images import ImageTraining
-from embedbench.learning.learner import Context, Footprint, Learner, Tags
+from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
-from embedbench.learning.net import check_training, net_bytes, new_net, predict, views_of
-from embedbench.learning.stop import Stop
+from embedbench.learning.net import views_of
+from embedbench.learning.network import NetLearner
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
 
 @dataclass
-class ER(Learner):
+class ER(NetLearner):
     """Experience replay: one step a stream batch, on it and as many samples drawn from memory.
 
     Where a stream gives whole sessions, each is learned together with all of the memory.
@@ -32,51 +30,46 @@ class ER(Learner):
     al. (2021, IIRC), with a "random" memory of 20 samples a class; with all samples their
     "ER-infinite".
 
-    **Departs**: `lr` is fitted to frozen embeddings and a small network. Where the memory holds
-    fewer samples than are to be drawn, all are. "reservoir" of 2,000 is our choice between the
-    paper's 1,000 and 5,000.
+    **Departs**: the softmax runs over all classes of the stream, those not seen yet too (of sets of
+    labels the loss runs over the classes seen). `lr` is fitted to frozen embeddings and a small
+    network. Where the memory holds fewer samples than are to be drawn, all are. "reservoir" of
+    2,000 is our choice between the paper's 1,000 and 5,000.
 
     Parameters
     ----------
-    trunk, units, layers, lr, weight_decay, optimiser, images : as in `mlp`
-    batch_size : samples drawn from memory at each step; of a whole session, those of a step
-    memory : which samples are kept, "reservoir", "balanced" (as in `gdumb`) or "all"; of whole
-        sessions also "random"
-    optimiser_state, stop : as in `mlp`, for whole sessions; online the optimiser is kept
+    batch_size : int
+        Samples drawn from memory at each step; of a whole session, samples per step.
+    memory : Memory
+        "reservoir", "balanced" (as in `gdumb`) or "all"; of whole sessions also "random".
+    optimiser_state, stop
+        Of whole sessions; online the optimiser is kept.
     """
 
-    trunk: str = "mlp"
-    units: int = 400
-    layers: int = 2
     batch_size: int = 64
     lr: float = 0.05
     weight_decay: float = 1e-4
     optimiser: str = "sgd"
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
-    optimiser_state: str = "fresh"
-    stop: Stop = field(default_factory=Stop)
-    images: ImageTraining = field(default_factory=ImageTraining)
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, multilabel=True, images=True)
-    state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "exemplars", "steps", "learned")
+    state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "exemplars", "steps")
 
     def __post_init__(self) -> None:
-        check_training(self)
+        super().__post_init__()
         check_memory(self, ("random", *BY_SAMPLE))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.device = seeds, device
-        self.learned = self.steps = 0  # whole sessions, and online steps
-        self.net, self.optimiser_ = new_net(self, spec, seeds, device)
+        super().start(spec, seeds, device)
+        self.steps = 0  # online; whole sessions are counted in `learned`
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
 
     def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
         draw = np.random.default_rng([self.seeds.batches, self.steps])
         old_x, old_y, _ = self.exemplars.sample(self.batch_size, draw)
         self.net.train()
-        seen = self.exemplars.meet(y)
-        shown = views_of(self, self.steps)(torch.cat([x, old_x]))
-        loss = batch_loss(self.net(shown), torch.cat([y, old_y]), seen)
+        seen = self.exemplars.seen_with(y)
+        batch = views_of(self, self.steps)(torch.cat([x, old_x]))
+        loss = batch_loss(self.net(batch), torch.cat([y, old_y]), seen)
         self.optimiser_.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self.optimiser_.step()
@@ -84,13 +77,10 @@ class ER(Learner):
         self.steps += 1
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        log = train(self, self.exemplars.join(session), ctx)
-        self.exemplars.take(session)
+        log = self.train(self.exemplars.join(session), ctx)
+        self.exemplars.update(session)
         self.learned += 1
         return log
 
-    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
-        return predict(self.net, x)
-
     def footprint(self) -> Footprint:
-        return Footprint(**net_bytes(self), **self.exemplars.footprint())
+        return Footprint(**super().footprint(), **self.exemplars.footprint())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -10,7 +9,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from embedbench.errors import UserError, unknown
+from embedbench.errors import unknown
+from embedbench.fields import above, at_least, require, within
 from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.net import generator
 from embedbench.learning.optimisers import make_optimiser
@@ -54,33 +54,46 @@ class FR(Learner):
     `fr-code`, `fr-code-mini-imagenet` and `fr-code-cub200`: hidden 512 at d = 256, cosines
     averaged, other weights.
 
-    **Departs**: P of base classes are their means (`prototype` says why; `classifier.base=trained`
-    has the paper's). The softmax of the ensemble has the same s as the training; the paper prints
-    none. Draws need no Cholesky factor of a mean of covariances. A session of more samples than a
-    batch of draws adds as many of them, drawn anew, to each batch. Batches of the base session are
-    real samples of as many classes, without repetition within a class that is large enough; an
-    epoch of it is as long as a later session's would be, because a base session of few samples
-    would take one step an epoch. A class that comes again moves its mean; a base class keeps its
-    covariance, a novel one borrows by its new mean. Layers must be as wide as the final embedding.
-    The last block of a ViT whose embedding is its class token is that embedding again, and adds
-    nothing: leave it out.
+    **Departs**: P of base classes are their means (`prototype` says why). `classifier.base=trained`
+    trains a classifier anew on the frozen features; the paper's is the backbone's own. The softmax
+    of the ensemble has the same s as the training; the paper prints none. Draws need no Cholesky
+    factor of a mean of covariances. If a later session has more samples than a batch has draws,
+    each batch gets a fresh random subset of as many samples. Batches of the base session are real
+    samples of as many classes, without repetition within a class that is large enough; an epoch of
+    it is as long as a later session's would be, because a base session of few samples would take
+    one step an epoch. A class that comes again moves its mean; a base class keeps its covariance, a
+    novel one borrows by its new mean. Layers must be as wide as the final embedding. The last block
+    of a ViT whose embedding is its class token is that embedding again, and adds nothing: leave it
+    out.
 
     Parameters
     ----------
-    layers : names of the stream's layers, with commas, or "all"
-    hidden : hidden units of M_F and M_I; None: d
-    w_cos, w_novel, w_class, w_same, w_different : weights of the losses
-    scale : s
-    donors : K, base classes that a novel class borrows the covariance of
-    epsilon : ε, added to the variances, squared units of the features
-    epochs : of every session
-    epoch_samples : samples in an epoch for each class seen
-    batch_classes, batch_samples : classes in a batch, samples of each
-    optimiser : "sgd", or "adam", which needs far fewer steps (preset `fr-short`)
-    lr : learning rate
-    momentum, dampening : of SGD
-    ensemble : "softmax" or "cosine", what is averaged over the layers
-    classifier : what base classes get as prototypes
+    layers : str
+        Names of the stream's layers, with commas, or "all".
+    hidden : int or None
+        Hidden units of M_F and M_I; None: d.
+    w_cos, w_novel, w_class, w_same, w_different : float
+        Weights of the losses.
+    scale : float
+        s.
+    donors : int
+        K, base classes that a novel class borrows the covariance of.
+    epsilon : float
+        ε, added to the variances, squared units of the features.
+    epochs : int
+        Of every session.
+    epoch_samples : int
+        Samples in an epoch for each class seen.
+    batch_classes, batch_samples : int
+        Classes in a batch, samples of each.
+    optimiser : str
+        "sgd", or "adam", which needs far fewer steps (preset `fr-short`).
+    lr, momentum, dampening : float
+        Of the optimiser; the last two of SGD alone.
+    ensemble : str
+        "softmax" or "cosine", what is averaged over the layers.
+    classifier : Classifier
+        What base classes get as prototypes.
     """
 
     layers: str = "all"
@@ -114,19 +127,11 @@ class FR(Learner):
             raise unknown("fr.ensemble", self.ensemble, ("softmax", "cosine"))
         if self.optimiser not in ("sgd", "adam"):
             raise unknown("fr.optimiser", self.optimiser, ("sgd", "adam"))
-        above_0 = (
-            "scale", "donors", "epsilon", "epochs", "epoch_samples", "batch_classes",
-            "batch_samples", "lr", *(("hidden",) if self.hidden is not None else ()),
-        )  # fmt: skip
-        for name in above_0:
-            if not 0 < getattr(self, name) < math.inf:
-                raise UserError(f"fr.{name} must be above 0, got {getattr(self, name)}")
-        for name in ("w_cos", "w_novel", "w_class", "w_same", "w_different"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise UserError(f"fr.{name} must be at least 0, got {getattr(self, name)}")
-        for name in ("momentum", "dampening"):
-            if not 0 <= getattr(self, name) < 1:
-                raise UserError(f"fr.{name} must be in [0, 1), got {getattr(self, name)}")
+        above_0 = ("scale", "donors", "epsilon", "epochs", "epoch_samples", "lr", "hidden")
+        require(self, self.name, batch_classes=above(0), batch_samples=above(0))
+        require(self, self.name, **dict.fromkeys(above_0, above(0)))
+        require(self, self.name, **{f"w_{term}": at_least(0) for term in TERMS})
+        require(self, self.name, momentum=within("[0, 1)"), dampening=within("[0, 1)"))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.learned = seeds, device, 0
@@ -166,20 +171,20 @@ class FR(Learner):
     def _keep_covariances(self, session: Session, y: Tensor) -> None:
         """Keep a factor for each class of the base session; they are their own donors."""
         self.base = self.prototypes.seen
-        kept = []
+        factors = []
         for place, c in enumerate(self.base.nonzero().flatten().tolist()):
             rows = (y == c).nonzero().flatten()
-            kept.append(factor(self._tables(session.x.batch(rows, self.device)), self.epsilon))
+            factors.append(factor(self._tables(session.x.batch(rows, self.device)), self.epsilon))
             self.donors_[c] = place
-        self.factors = torch.stack(kept)
+        self.factors = torch.stack(factors)
 
     def _borrow(self, classes: Tensor) -> None:
         """Find the donors of those of `classes` that are not of the base session."""
         means = self._tables(self.prototypes.means()).transpose(0, 1)  # (C, 1 + L, d)
         novel = classes[~self.base[classes]]
-        found = most_alike(means[novel], means[self.base], self.donors)
-        times = -(-self.donors // found.shape[1])  # fewer base classes than donors: they repeat
-        self.donors_[novel] = found.repeat(1, times, 1)[:, : self.donors]
+        alike = most_alike(means[novel], means[self.base], self.donors)
+        times = -(-self.donors // alike.shape[1])  # fewer base classes than donors: they repeat
+        self.donors_[novel] = alike.repeat(1, times, 1)[:, : self.donors]
 
     def _real(self, session: Session, y: Tensor, draws: torch.Generator) -> Callable[[], Batch]:
         """Batches of the base session: its samples."""
@@ -267,11 +272,11 @@ class FR(Learner):
     @torch.inference_mode()
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         seen = self.prototypes.seen
-        found = cosines(self.rectified(x), self.prototypes.rows[seen])
+        near = cosines(self.rectified(x), self.prototypes.rows[seen])
         if self.ensemble == "softmax":
-            found = torch.softmax(self.scale * found, dim=-1)
+            near = torch.softmax(self.scale * near, dim=-1)
         out = x.new_full((len(x), len(seen)), UNSEEN)
-        out[:, seen] = found.mean(0)
+        out[:, seen] = near.mean(0)
         return out
 
     def footprint(self) -> Footprint:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from embedbench.errors import UserError
+from embedbench.fields import above, require, within
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.fit import Hooks, Loop, fit
 from embedbench.learning.images import ImageTraining
@@ -43,14 +43,19 @@ class GDumb(Learner):
     **Departs**: 30 epochs, as in the code of Michel et al. (2023); theirs are 128 to 256. Batches
     of 64 instead of 16, with which their `lr` is too high for embeddings of norm 30 (a training
     loss of 2 nats after 16 epochs on the emoji embeddings; .01 with 64). No CutMix, which mixes
-    images, not embeddings. Every network starts from the same weights.
+    images, not embeddings. Every network starts from the same weights. The softmax runs over all
+    classes of the stream, those not seen yet too.
 
     Parameters
     ----------
-    trunk, units, layers, batch_size, weight_decay, optimiser, stop, images : as in `mlp`
-    lr, lr_min : the highest and the lowest learning rate
-    clip : largest norm of a step's gradient
-    memory : "balanced", "reservoir" or "all"
+    trunk, units, layers, batch_size, weight_decay, optimiser, stop, images
+        As in `NetLearner`.
+    lr, lr_min : float
+        The highest and the lowest learning rate.
+    clip : float
+        Largest norm of a step's gradient.
+    memory : Memory
+        "balanced", "reservoir" or "all".
     """
 
     trunk: str = "mlp"
@@ -72,10 +77,7 @@ class GDumb(Learner):
     def __post_init__(self) -> None:
         check_training(self)
         check_memory(self, BY_SAMPLE)
-        if not 0 < self.lr_min <= self.lr:
-            raise UserError(f"gdumb.lr_min must be above 0 and at most lr, got {self.lr_min}")
-        if not self.clip > 0:
-            raise UserError(f"gdumb.clip must be above 0, got {self.clip}")
+        require(self, self.name, lr_min=within(f"(0, {self.lr}]"), clip=above(0))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.spec, self.seeds, self.device = spec, seeds, device

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from embedbench.learning.learner import Context, Footprint, Learner, Tags
-from embedbench.learning.store import Samples
+from embedbench.learning.store import Store
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
@@ -41,8 +41,10 @@ class GeppNet(Learner):
 
     Parameters
     ----------
-    som : the network and how it learns
-    rehearsal : what later sessions draw
+    som : Som
+        The network and how it learns.
+    rehearsal : Rehearsal
+        What later sessions draw.
     """
 
     som: Som = field(default_factory=Som)
@@ -55,7 +57,7 @@ class GeppNet(Learner):
         self.seeds = seeds
         self.learned = 0
         self.net = Network(self.som, spec.input_shape[0], spec.n_classes)
-        self.samples = Samples(spec.input_shape[0])
+        self.samples = Store(spec.input_shape[0])
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         self.samples.add(session.x, session.y)

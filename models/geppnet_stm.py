@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from embedbench.arrays import Ints
-from embedbench.errors import UserError
+from embedbench.fields import at_least, require
 from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
-from embedbench.learning.store import Samples
+from embedbench.learning.store import Store
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
@@ -34,11 +34,16 @@ class GeppNetSTM(Learner):
 
     Parameters
     ----------
-    som, rehearsal : as in `geppnet`; `rehearsal` is what comes by when awake
-    memory : samples in the short-term memory; the oldest make room
-    period : iterations awake between two sleeps
-    sleep : draws from the memory in a sleep; only those still novel are learned
-    answer_from_memory : keep the memory until the next session begins, and ask it first
+    som, rehearsal
+        As in `geppnet`; `rehearsal` draws the samples of the time awake.
+    memory : int
+        Samples in the short-term memory; the oldest make room.
+    period : int
+        Iterations awake between two sleeps.
+    sleep : int
+        Draws from the memory in a sleep; only those still novel are learned.
+    answer_from_memory : bool
+        Keep the memory until the next session begins, and ask it first.
     """
 
     som: Som = field(default_factory=Som)
@@ -52,17 +57,13 @@ class GeppNetSTM(Learner):
     state: ClassVar[tuple[str, ...]] = ("net", "samples", "stm_x", "stm_y", "held", "learned")
 
     def __post_init__(self) -> None:
-        for setting in ("memory", "period", "sleep"):
-            if getattr(self, setting) < 1:
-                raise UserError(
-                    f"geppnet-stm.{setting} must be at least 1, got {getattr(self, setting)}"
-                )
+        require(self, self.name, memory=at_least(1), period=at_least(1), sleep=at_least(1))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds = seeds
         self.learned = 0
         self.net = Network(self.som, spec.input_shape[0], spec.n_classes)
-        self.samples = Samples(spec.input_shape[0])
+        self.samples = Store(spec.input_shape[0])
         self.stm_x = torch.zeros(self.memory, spec.input_shape[0])
         self.stm_y = torch.zeros(self.memory, dtype=torch.int32)
         self.held = 0  # samples in memory, the oldest first
@@ -86,9 +87,9 @@ class GeppNetSTM(Learner):
         novel, sleeps = 0, []
         for start in range(0, len(drawn), self.period):
             awake = drawn[start : start + self.period]
-            kept = awake[self.net.is_novel(self.samples.take, self.samples.y, awake)]
-            novel += len(kept)
-            self._remember(kept[-self.memory :])
+            chosen = awake[self.net.is_novel(self.samples.take, self.samples.y, awake)]
+            novel += len(chosen)
+            self._remember(chosen[-self.memory :])
             if len(awake) == self.period and self.held:
                 again = rng.integers(self.held, size=self.sleep)
                 log = self.net.learn(self._recollect, self.stm_y.numpy(), again)

@@ -13,30 +13,20 @@ from torch.nn.functional import binary_cross_entropy_with_logits, normalize, one
 from embedbench.errors import UserError, unknown
 from embedbench.learning.cosine import CosineNet, cosine_net, predict_cosines
 from embedbench.learning.exemplars import Exemplars, taught
-from embedbench.learning.fit import train
-from embedbench.learning.images import ImageTraining
-from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.learner import Context, Footprint, Tags, tensor_bytes
 from embedbench.learning.loss import Objective, set_loss
 from embedbench.learning.memory import BY_SESSION, Memory, check_memory
-from embedbench.learning.net import (
-    Net,
-    check_training,
-    features_of,
-    net_bytes,
-    predict,
-    trunk_and_head,
-)
-from embedbench.learning.optimisers import optimiser_of
-from embedbench.learning.stop import Stop
+from embedbench.learning.net import Net, features_of, predict, trunk_and_head
+from embedbench.learning.network import NetLearner
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
-UNSEEN = -2.0  # score of a class without exemplars: below every cosine
+NO_EXEMPLARS = -2.0  # score of a class without exemplars: below every cosine
 ETA = 1.0  # where the η of a cosine head begins in every session
 
 
 @dataclass
-class ICaRL(Learner):
+class ICaRL(NetLearner):
     """Incremental classifier and representation learning.
 
     A session and all exemplars are learned by binary cross-entropy, a sigmoid a class: new classes
@@ -60,33 +50,23 @@ class ICaRL(Learner):
 
     Parameters
     ----------
-    trunk, units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in
-        `mlp`
-    images : as in `mlp`
-    memory : at least one exemplar a class, "herding", "random" or "all"
-    answer : "means" of exemplars, or "logits"
-    head : "linear" or "cosine"
+    memory : Memory
+        At least one exemplar a class, "herding", "random" or "all".
+    answer : str
+        "means" of exemplars, or "logits".
+    head : str
+        "linear" or "cosine".
     """
 
-    trunk: str = "mlp"
-    units: int = 400
-    layers: int = 2
-    batch_size: int = 256
-    lr: float = 8e-4
-    weight_decay: float = 0.0
-    optimiser: str = "nadam"
-    optimiser_state: str = "fresh"
-    stop: Stop = field(default_factory=Stop)
-    images: ImageTraining = field(default_factory=ImageTraining)
     memory: Memory = field(default_factory=Memory)
     answer: str = "means"
     head: str = "linear"
 
     tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True, images=True)
-    state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "learned", "exemplars", "means")
+    state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "exemplars", "means")
 
     def __post_init__(self) -> None:
-        check_training(self)
+        super().__post_init__()
         check_memory(self, BY_SESSION)
         for setting, value, known in (
             ("answer", self.answer, ("means", "logits")),
@@ -101,9 +81,8 @@ class ICaRL(Learner):
             )
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.device, self.learned = seeds, device, 0
-        self.net = self._new_net(spec, seeds).to(device)
-        self.optimiser_ = optimiser_of(self, self.net)
+        self.net: Net | CosineNet
+        self.begin(self._new_net(spec, seeds), seeds, device)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
         self.by_means = self.answer == "means" and not spec.multilabel
         head = self.net.theta if isinstance(self.net, CosineNet) else self.net.head.weight
@@ -121,8 +100,8 @@ class ICaRL(Learner):
         objective = self._objective(sorted(new), old)
         if isinstance(self.net, CosineNet):
             self.net.eta.data.fill_(ETA)  # the old network, which is copied, has the η it learned
-        log = train(self, self.exemplars.join(session), ctx, objective=objective)
-        self.exemplars.keep(session, self.features)
+        log = self.train(self.exemplars.join(session), ctx, objective=objective)
+        self.exemplars.choose(session, self.features)
         if self.by_means:
             self._remember_means()
         self.learned += 1
@@ -163,14 +142,14 @@ class ICaRL(Learner):
         if self.by_means:
             # ‖φ - μ‖² = 2 - 2 φ·μ where both have length 1
             near = self.features(x) @ self.means.T  # (n, d) @ (d, C) -> (n, C)
-            return near.masked_fill((self.means == 0).all(1), UNSEEN)
+            return near.masked_fill((self.means == 0).all(1), NO_EXEMPLARS)
         if isinstance(self.net, CosineNet):
             return predict_cosines(self.net, x)
         return predict(self.net, x)
 
     def footprint(self) -> Footprint:
         return Footprint(
-            **net_bytes(self),
+            **super().footprint(),
             means=tensor_bytes(self.means),
             **self.exemplars.footprint(),
         )

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from embedbench.arrays import Bools, Labels
 from embedbench.errors import unknown
-from embedbench.learning.fit import train
-from embedbench.learning.images import ImageTraining
-from embedbench.learning.learner import Context, Footprint, Learner, Tags
-from embedbench.learning.net import check_training, net_bytes, new_net, predict
-from embedbench.learning.stop import Stop
-from embedbench.learning.store import Samples
+from embedbench.learning.learner import Context, Footprint, Tags
+from embedbench.learning.net import new_net
+from embedbench.learning.network import NetLearner
+from embedbench.learning.store import Store
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.table import View
 
 
 @dataclass
-class Joint(Learner):
+class Joint(NetLearner):
     """Incremental joint training: every sample of every session so far is kept and trained on.
 
     What a learner with unlimited memory and time reaches at each session; `incremental-joint` is
@@ -34,51 +31,34 @@ class Joint(Learner):
     evaluation", "Joint"; the upper bound of their tables. Sets of labels: Abdelsalam et al. (2021,
     IIRC), whose "incremental joint" is this one on sessions with complete information.
 
-    **Departs**: validation data are kept as well, so that the stopping rule sees every class. Of a
-    sample that comes with one set of labels and later with another, both sets hold.
+    **Departs**: validation data are kept as well, so that the stopping rule sees every class. The
+    softmax runs over all classes of the stream, those not seen yet too; on MNIST that changes
+    nothing. Of a sample that comes with one set of labels and later with another, both sets hold.
 
     Parameters
     ----------
-    trunk, units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in
-        `mlp`
-    images : as in `mlp`
-    weights : "fresh": each session begins with the same initial weights; "kept": with those of the
-        session before, as the code of IIRC's authors does
+    weights : str
+        "fresh": each session begins with the same initial weights; "kept": with those of the
+        session before, as the code of IIRC's authors does.
     """
 
-    trunk: str = "mlp"
-    units: int = 400
-    layers: int = 2
-    batch_size: int = 256
-    lr: float = 8e-4
-    weight_decay: float = 0.0
-    optimiser: str = "nadam"
-    optimiser_state: str = "fresh"
-    stop: Stop = field(default_factory=Stop)
-    images: ImageTraining = field(default_factory=ImageTraining)
     weights: str = "fresh"
 
     tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True, images=True)
-    state: ClassVar[tuple[str, ...]] = (
-        "net", "optimiser_", "learned", "samples", "validation", "loss_classes",
-    )  # fmt: skip
+    state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "samples", "validation", "loss_classes")
 
     def __post_init__(self) -> None:
-        check_training(self)
+        super().__post_init__()
         if self.weights not in ("fresh", "kept"):
             raise unknown("joint.weights", self.weights, ("fresh", "kept"))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.spec, self.seeds, self.device = spec, seeds, device
-        self.learned = 0
+        super().start(spec, seeds, device)
+        self.spec = spec
         n_labels = spec.n_classes if spec.multilabel else 0
         width = math.prod(spec.input_shape[-2:])  # D, or H·W
-        self.samples, self.validation = (Samples(width, n_labels) for _ in range(2))
+        self.samples, self.validation = (Store(width, n_labels) for _ in range(2))
         self.loss_classes: Bools | None = np.zeros(spec.n_classes, dtype=np.bool_)
-        self._new_net()
-
-    def _new_net(self) -> None:
-        self.net, self.optimiser_ = new_net(self, self.spec, self.seeds, self.device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         self.samples.add(session.x, session.y, session.ids)
@@ -88,8 +68,8 @@ class Joint(Learner):
         else:
             self.loss_classes = self.loss_classes | session.loss_classes
         if self.weights == "fresh":
-            self._new_net()
-        log = train(self, self._all(session), ctx)
+            self.net, self.optimiser_ = new_net(self, self.spec, self.seeds, self.device)
+        log = self.train(self._all(session), ctx)
         self.learned += 1
         return log
 
@@ -104,11 +84,8 @@ class Joint(Learner):
             loss_classes=self.loss_classes,
         )
 
-    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
-        return predict(self.net, x)
-
     def footprint(self) -> Footprint:
-        held = net_bytes(self)
+        held = super().footprint()
         for stored in (self.samples, self.validation):
             for kind, size in stored.footprint().items():
                 held[kind] = held.get(kind, 0) + size

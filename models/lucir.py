@@ -12,35 +12,33 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy, normalize
 
-from embedbench.errors import UserError
-from embedbench.learning.cosine import cosine_net, predict_cosines
+from embedbench.fields import above, at_least, require
+from embedbench.learning.cosine import CosineNet, cosine_net, predict_cosines
 from embedbench.learning.distill import only
 from embedbench.learning.exemplars import Exemplars, taught
-from embedbench.learning.fit import train
-from embedbench.learning.images import ImageTraining
-from embedbench.learning.learner import Context, Footprint, Learner, Tags
+from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.loss import Objective, set_loss
 from embedbench.learning.memory import BY_SESSION, Memory, check_memory
-from embedbench.learning.net import check_training, features_of, net_bytes, predict
-from embedbench.learning.optimisers import optimiser_of
-from embedbench.learning.stop import Stop
+from embedbench.learning.net import features_of, predict
+from embedbench.learning.network import NetLearner
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
 
 @dataclass
-class LUCIR(Learner):
+class LUCIR(NetLearner):
     """Learning a unified classifier incrementally via rebalancing; logits are η cos(φ(x), θ_c).
 
     L = cross-entropy + λ (1 - cos(φ, φ_old)) + 1/K Σ_k max(0, m - cos(φ, θ_y) + cos(φ, θ_k)), the
     last on exemplars of old classes, k the K new classes most like them. Sets of labels are learned
     by `set_loss` over the classes seen, in the place of cross-entropy; the answers are the cosines.
 
-    **Source**: Hou et al. (2019), Eqs. 4 to 9: K = 2, m = .5, λ = λ_base √(old/new classes), λ_base
-    = 5 (CIFAR) or 10 (ImageNet). From their code: a new θ_c begins as the direction of the class's
-    mean feature, as long as the old θ are on average (imprinting); those of old classes stand
-    still; the margins are averaged over k, which the paper sums. φ is the last hidden activation
-    without its ReLU. Sets of labels: Abdelsalam et al. (2021, IIRC), with η beginning at 1.
+    **Source**: Hou et al. (2019), Eqs. 4 to 9: K = 2, m = .5, λ_base = 5 (CIFAR) or 10 (ImageNet).
+    From their code: λ = λ_base √(old/new classes), which was not compared with the printed
+    equation; a new θ_c begins as the direction of the class's mean feature, as long as the old θ
+    are on average (imprinting); those of old classes are frozen; the margins are averaged over k,
+    which the paper sums. φ is the last hidden activation without its ReLU. Sets of labels:
+    Abdelsalam et al. (2021, IIRC), with η beginning at 1.
 
     **Departs**: the optimiser and the stopping rule are `mlp`'s. η begins at 10, not at 1: an
     adaptive optimiser moves it by about the learning rate a step, and with η near 1 nothing is
@@ -51,26 +49,18 @@ class LUCIR(Learner):
 
     Parameters
     ----------
-    trunk, units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in
-        `mlp`
-    images : as in `mlp`
-    lam : λ_base ≥ 0
-    margin : m ≥ 0, in cosines
-    negatives : K ≥ 1
-    eta : where η begins, above 0
-    memory : "herding", "random" or "all"
+    lam : float
+        λ_base ≥ 0.
+    margin : float
+        m ≥ 0, in cosines.
+    negatives : int
+        K ≥ 1.
+    eta : float
+        Where η begins, above 0.
+    memory : Memory
+        "herding", "random" or "all".
     """
 
-    trunk: str = "mlp"
-    units: int = 400
-    layers: int = 2
-    batch_size: int = 256
-    lr: float = 8e-4
-    weight_decay: float = 0.0
-    optimiser: str = "nadam"
-    optimiser_state: str = "fresh"
-    stop: Stop = field(default_factory=Stop)
-    images: ImageTraining = field(default_factory=ImageTraining)
     lam: float = 5.0
     margin: float = 0.5
     negatives: int = 2
@@ -78,25 +68,24 @@ class LUCIR(Learner):
     memory: Memory = field(default_factory=Memory)
 
     tags: ClassVar[Tags] = Tags(stores_samples=True, multilabel=True, images=True)
-    state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "learned", "exemplars")
+    state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "exemplars")
 
     def __post_init__(self) -> None:
-        check_training(self)
+        super().__post_init__()
         check_memory(self, BY_SESSION)
-        for setting, fits, expected in (
-            ("lam", 0 <= self.lam < math.inf, "finite and at least 0"),
-            ("margin", 0 <= self.margin < math.inf, "finite and at least 0"),
-            ("negatives", self.negatives >= 1, "at least 1"),
-            ("eta", 0 < self.eta < math.inf, "finite and above 0"),
-        ):
-            if not fits:
-                raise UserError(f"lucir.{setting} must be {expected}, got {getattr(self, setting)}")
+        require(
+            self,
+            self.name,
+            lam=at_least(0),
+            margin=at_least(0),
+            negatives=at_least(1),
+            eta=above(0),
+        )
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.device, self.learned = seeds, device, 0
+        self.net: CosineNet
+        self.begin(cosine_net(self, spec, seeds.init, eta=self.eta), seeds, device)
         self.multilabel = spec.multilabel
-        self.net = cosine_net(self, spec, seeds.init, eta=self.eta).to(device)
-        self.optimiser_ = optimiser_of(self, self.net)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
@@ -104,20 +93,19 @@ class LUCIR(Learner):
         old = sorted(seen - present)
         if seen:
             self._imprint(session, sorted(present - seen), sorted(seen))
-        theta, stands = self.net.theta, self.net.theta.detach()[old].clone()
+        theta, fixed = self.net.theta, self.net.theta.detach()[old].clone()
 
         def stepped() -> None:
-            theta.data[old] = stands
+            theta.data[old] = fixed
 
         lam = self.lam * math.sqrt(len(seen) / max(1, len(present)))
-        log = train(
-            self,
+        log = self.train(
             self.exemplars.join(session),
             ctx,
             objective=self._objective(old, sorted(present), lam),
             stepped=stepped,
         )
-        self.exemplars.keep(session, partial(features_of, self.net))
+        self.exemplars.choose(session, partial(features_of, self.net))
         self.learned += 1
         return log | {"lam": lam, "eta": self.net.eta.item()}
 
@@ -128,9 +116,9 @@ class LUCIR(Learner):
         length = theta[seen].norm(dim=1).mean()
         y = torch.from_numpy(session.y).to(self.device)
         for c in new:
-            own = (y[:, c] if self.multilabel else y == c).nonzero().flatten()
-            if len(own):
-                phi = normalize(features_of(self.net, session.x.batch(own, self.device)))
+            rows = (y[:, c] if self.multilabel else y == c).nonzero().flatten()
+            if len(rows):
+                phi = normalize(features_of(self.net, session.x.batch(rows, self.device)))
                 theta[c] = length * normalize(phi.mean(0), dim=0)
 
     def _objective(self, old: list[int], present: list[int], lam: float) -> Objective:
@@ -158,7 +146,7 @@ class LUCIR(Learner):
         return predict_cosines(self.net, x) if self.multilabel else predict(self.net, x)
 
     def footprint(self) -> Footprint:
-        return Footprint(**net_bytes(self), **self.exemplars.footprint())
+        return Footprint(**super().footprint(), **self.exemplars.footprint())
 
 
 def _pairs(y: Tensor, old: list[int], new: list[int]) -> tuple[Tensor, Tensor]:
@@ -180,8 +168,10 @@ def ranking(cosines: Tensor, y: Tensor, new: list[int], k: int, margin: float) -
 
     Parameters
     ----------
-    cosines : (n, C)
-    y : (n,) labels, all of old classes
+    cosines : Tensor
+        (n, C).
+    y : Tensor
+        (n,) labels, all of old classes.
     """
     hardest = cosines[:, new].topk(min(k, len(new)), dim=1).values  # (n, k)
     return torch.relu(margin - cosines.gather(1, y[:, None]) + hardest).mean()

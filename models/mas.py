@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from embedbench.errors import UserError
-from embedbench.learning.fit import train
-from embedbench.learning.images import ImageTraining
-from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
-from embedbench.learning.net import check_training, net_bytes, new_net, predict
+from embedbench.fields import at_least, require
+from embedbench.learning.learner import Context, Footprint, tensor_bytes
+from embedbench.learning.network import NetLearner
 from embedbench.learning.optimisers import trained
 from embedbench.learning.penalty import pull
 from embedbench.learning.per_sample import BLOCK as SAMPLES
 from embedbench.learning.per_sample import gradients, is_mlp
-from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
@@ -26,7 +22,7 @@ BLOCK = 1024  # samples; larger ones fall out of a processor's caches
 
 
 @dataclass
-class MAS(Learner):
+class MAS(NetLearner):
     """Memory-aware synapses: L = L_t + λ Σ_i Ω_i (θ_i - θ*_i)², Ω_i = mean_x |∂‖f(x)‖²/∂θ_i|.
 
     **Source**: Aljundi et al. (2018), "Memory aware synapses: learning what (not) to forget", Eqs.
@@ -34,41 +30,27 @@ class MAS(Learner):
     after the latest session.
 
     **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s; the head is shared by
-    all classes and penalised, too. The absolute value is taken of every sample's gradient, as the
-    paper writes. FACIL takes it of a batch's mean gradient of ‖f‖, not ‖f‖², halves the penalty and
-    averages Ω over the sessions (α = .5), so that λ does not carry over.
+    all classes and penalised, too. The softmax runs over all classes of the stream, those not seen
+    yet too. The absolute value is taken of every sample's gradient, as the paper writes. FACIL
+    takes it of a batch's mean gradient of ‖f‖, not ‖f‖², halves the penalty and averages Ω over the
+    sessions (α = .5), so that λ does not carry over.
 
     Parameters
     ----------
-    trunk, units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in
-        `mlp`
-    images : as in `mlp`
-    lam : λ ≥ 0
+    lam : float
+        λ ≥ 0.
     """
 
-    trunk: str = "mlp"
-    units: int = 400
-    layers: int = 2
-    batch_size: int = 256
-    lr: float = 8e-4
-    weight_decay: float = 0.0
-    optimiser: str = "nadam"
-    optimiser_state: str = "fresh"
-    stop: Stop = field(default_factory=Stop)
-    images: ImageTraining = field(default_factory=ImageTraining)
     lam: float = 1.0
 
-    tags: ClassVar[Tags] = Tags(images=True)
-    state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "learned", "importance")
+    state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "importance")
 
     def __post_init__(self) -> None:
-        check_training(self)
-        if not 0 <= self.lam < math.inf:
-            raise UserError(f"mas.lam must be finite and at least 0, got {self.lam}")
+        super().__post_init__()
+        require(self, self.name, lam=at_least(0))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.device, self.learned = seeds, device, 0
-        self.net, self.optimiser_ = new_net(self, spec, seeds, device)
+        super().start(spec, seeds, device)
         self.importance = [torch.zeros_like(p) for p in trained(self.net)]  # Ω
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
@@ -77,25 +59,17 @@ class MAS(Learner):
         def regularise() -> None:
             pull(self.net, self.importance, anchor, 2 * self.lam)
 
-        log = train(
-            self, session, ctx, regularise=regularise if self.learned and self.lam else None
-        )
+        log = self.train(session, ctx, regularise=regularise if self.learned and self.lam else None)
         for first in range(0, len(session.x), BLOCK):
             rows = torch.arange(first, min(first + BLOCK, len(session.x)), device=self.device)
-            found = sensitivity(self.net, session.x.batch(rows, self.device))
-            for total, new in zip(self.importance, found, strict=True):
+            sums = sensitivity(self.net, session.x.batch(rows, self.device))
+            for total, new in zip(self.importance, sums, strict=True):
                 total.add_(new, alpha=1 / len(session.x))
         self.learned += 1
         return log
 
-    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
-        return predict(self.net, x)
-
     def footprint(self) -> Footprint:
-        return Footprint(
-            **net_bytes(self),
-            importance=tensor_bytes(*self.importance),
-        )
+        return Footprint(**super().footprint(), importance=tensor_bytes(*self.importance))
 
 
 @torch.no_grad()
@@ -118,9 +92,9 @@ def sensitivity(net: nn.Module, x: Tensor) -> list[Tensor]:
     for layer in linears[:-1]:
         inputs.append(torch.relu(layer(inputs[-1])))
     delta = 2 * linears[-1](inputs[-1])  # ∂‖f‖²/∂f, (n, C)
-    found: list[Tensor] = []
+    sums: list[Tensor] = []
     for k in range(len(linears) - 1, -1, -1):
-        found = [delta.abs().T @ inputs[k].abs(), delta.abs().sum(0), *found]
+        sums = [delta.abs().T @ inputs[k].abs(), delta.abs().sum(0), *sums]
         if k:
             delta = (delta @ linears[k].weight) * (inputs[k] > 0)
-    return found
+    return sums

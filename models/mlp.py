@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import torch
-
-from embedbench.learning.fit import train
-from embedbench.learning.images import ImageTraining
-from embedbench.learning.learner import Context, Footprint, Learner, Tags
-from embedbench.learning.net import check_training, net_bytes, new_net, predict
-from embedbench.learning.stop import Stop
-from embedbench.seeds import Seeds
-from embedbench.streams.stream import Session, StreamSpec
+from embedbench.learning.learner import Context, Tags
+from embedbench.learning.network import NetLearner
+from embedbench.streams.stream import Session
 
 
 @dataclass
-class MLP(Learner):
+class MLP(NetLearner):
     """Multi-layer perceptron trained session after session, with nothing against forgetting.
 
     The class-incremental literature calls it fine-tuning: `finetune` is another name of it. Sets of
@@ -29,50 +23,11 @@ class MLP(Learner):
     **Departs**: stopping rule and optimiser state are not in the paper. A fresh optimiser per
     session reproduces its MNIST rows; keeping it hides forgetting (Ω_all .73 becomes .89 on
     permuted MNIST).
-
-    Parameters
-    ----------
-    trunk : the network below the head: "mlp"; "linear", none at all; for images also "resnet8",
-        "resnet20", "resnet32" (He et al. 2016) or a model of timm. The first two take the values of
-        an image in a row
-    units, layers : of the trunk "mlp": hidden units per layer, hidden layers
-    batch_size : samples per step
-    lr, weight_decay : of the optimiser
-    optimiser : "nadam", "adam" or "sgd"
-    optimiser_state : "fresh" per session, or "kept" over all
-    stop : the stopping rule
-    images : how a trunk for images is trained, see `ImageTraining`: from which weights, with how
-        many stages that stand still, on which augmentation, in which arithmetic
     """
 
-    trunk: str = "mlp"
-    units: int = 400
-    layers: int = 2
-    batch_size: int = 256
-    lr: float = 8e-4
-    weight_decay: float = 0.0
-    optimiser: str = "nadam"
-    optimiser_state: str = "fresh"
-    stop: Stop = field(default_factory=Stop)
-    images: ImageTraining = field(default_factory=ImageTraining)
-
     tags: ClassVar[Tags] = Tags(multilabel=True, images=True)
-    state: ClassVar[tuple[str, ...]] = ("net", "optimiser_", "learned")
-
-    def __post_init__(self) -> None:
-        check_training(self)
-
-    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        self.seeds, self.device, self.learned = seeds, device, 0
-        self.net, self.optimiser_ = new_net(self, spec, seeds, device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        log = train(self, session, ctx)
+        log = self.train(session, ctx)
         self.learned += 1
         return log
-
-    def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:
-        return predict(self.net, x)
-
-    def footprint(self) -> Footprint:
-        return net_bytes(self)

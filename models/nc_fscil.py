@@ -41,9 +41,10 @@ class NCFSCIL(Learner):
 
     Parameters
     ----------
-    units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop : as in `mlp`, of
-        the projection
-    outputs : d ≥ K - 1, width of the projection; None: that of the features
+    units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop
+        As in `NetLearner`, of the projection.
+    outputs : int or None
+        d ≥ K - 1, width of the projection; None: that of the features.
     """
 
     units: int = 1024

@@ -10,10 +10,9 @@ from torch.nn.functional import normalize
 
 from embedbench.errors import unknown
 from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.prototypes import UNSEEN
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
-
-UNSEEN = -1e30  # score of a class without a mean: finite, below every other
 
 
 @dataclass
@@ -25,8 +24,8 @@ class NCM(Learner):
 
     Parameters
     ----------
-    metric : "euclidean": -‖x - μ_c‖²; "cosine": cos(x, μ_c) with x brought to length 1 before
-        averaging
+    metric : str
+        "euclidean": -‖x - μ_c‖²; "cosine": cos(x, μ_c) with x brought to length 1 before averaging.
     """
 
     metric: str = "euclidean"

@@ -22,7 +22,8 @@ class Offline(Learner):
 
     Parameters
     ----------
-    mlp : the hyperparameters of the MLP
+    mlp : MLP
+        The hyperparameters of the MLP.
     """
 
     mlp: MLP = field(default_factory=MLP)

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from embedbench.errors import UserError, unknown
+from embedbench.errors import unknown
+from embedbench.fields import at_least, require
 from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.loss import loss_mask
 from embedbench.learning.net import generator
@@ -45,14 +46,24 @@ class PathNet(Learner):
 
     Parameters
     ----------
-    layers, modules, active : L, M, N
-    units : of a module
-    batch_size, lr : samples per step; of Adam, whose moments are kept for a session
-    population : genotypes
-    batches : mini-batches that a contestant is trained for in a tournament
-    contestants : "batched" or "sequential"
-    patience, cap : tournaments without a new best that are borne; tournaments in all
-    val_samples : at most so many validation samples score the winner
+    layers, modules, active : int
+        L, M, N.
+    units : int
+        Of a module.
+    batch_size : int
+        Samples per step.
+    lr : float
+        Of Adam, whose moments last for a session.
+    population : int
+        Genotypes.
+    batches : int
+        Mini-batches that a contestant is trained for in a tournament.
+    contestants : str
+        "batched" or "sequential".
+    patience, cap : int
+        Tournaments without a new best before a session ends; tournaments at most.
+    val_samples : int
+        At most so many validation samples score the winner.
     """
 
     layers: int = 2
@@ -75,10 +86,8 @@ class PathNet(Learner):
         if self.contestants not in ("batched", "sequential"):
             raise unknown("contestants", self.contestants, ("batched", "sequential"))
         least = {"population": 2, "patience": 0, "lr": 0}
-        for name in (f.name for f in fields(self) if f.name != "contestants"):
-            value, bound = getattr(self, name), least.get(name, 1)
-            if not bound <= value < math.inf:
-                raise UserError(f"pathnet.{name} must be at least {bound}, got {value}")
+        names = [f.name for f in fields(self) if f.name != "contestants"]
+        require(self, self.name, **{name: at_least(least.get(name, 1)) for name in names})
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device, self.n_classes = seeds, device, spec.n_classes
@@ -96,8 +105,8 @@ class PathNet(Learner):
         frozen = torch.zeros(self.layers, self.modules, dtype=torch.bool, device=self.device)
         for path in self.paths:
             frozen |= path
-        for bank, kept in zip(self.banks, frozen, strict=True):
-            bank[~kept] = drawn(bank.shape, draw).to(self.device)[~kept]
+        for bank, fixed in zip(self.banks, frozen, strict=True):
+            bank[~fixed] = drawn(bank.shape, draw).to(self.device)[~fixed]
         head = drawn((self.n_classes, self.units + 1), draw).to(self.device)
         genes = torch.randint(
             self.modules, (self.population, self.layers, self.active), generator=draw
@@ -131,74 +140,74 @@ class PathNet(Learner):
 class _Search:
     """The tournaments of one session."""
 
-    def __init__(self, own: PathNet, session: Session, frozen: Tensor, head: Tensor) -> None:
-        self.own, self.session, self.frozen = own, session, frozen
-        self.modules = [[nn.Parameter(w.clone()) for w in bank] for bank in own.banks]
+    def __init__(self, learner: PathNet, session: Session, frozen: Tensor, head: Tensor) -> None:
+        self.learner, self.session, self.frozen = learner, session, frozen
+        self.modules = [[nn.Parameter(w.clone()) for w in bank] for bank in learner.banks]
         self.head = nn.Parameter(head)
         every = [self.head, *(p for layer in self.modules for p in layer)]
-        self.optimiser = torch.optim.Adam(every, lr=own.lr, fused=True)  # counts steps a module
-        self.draw = generator(own.seeds.batches, len(own.ids))
-        self.y = torch.from_numpy(session.y).to(own.device)
-        self.mask = loss_mask(session, own.device)
-        n_val = min(len(session.val_x), own.val_samples)
+        self.optimiser = torch.optim.Adam(every, lr=learner.lr, fused=True)  # counts steps a module
+        self.draw = generator(learner.seeds.batches, len(learner.ids))
+        self.y = torch.from_numpy(session.y).to(learner.device)
+        self.mask = loss_mask(session, learner.device)
+        n_val = min(len(session.val_x), learner.val_samples)
         chosen = torch.randperm(len(session.val_x), generator=self.draw)[:n_val]
-        self.val_x = session.val_x.batch(chosen.to(own.device), own.device)
-        self.val_y = torch.from_numpy(session.val_y)[chosen].to(own.device)
+        self.val_x = session.val_x.batch(chosen.to(learner.device), learner.device)
+        self.val_y = torch.from_numpy(session.val_y)[chosen].to(learner.device)
         self.steps = 0
 
     @torch.no_grad()
     def run(self, genes: Tensor) -> dict[str, Any]:
         """Hold tournaments, then restore the best path's weights; `genes` (population, L, N)."""
-        own, best, kept, reason = self.own, (-1.0, -1.0), 0, "cap"
-        self._keep(path_masks(genes[:1], own.modules)[0].to(own.device))
+        learner, best, best_at, reason = self.learner, (-1.0, -1.0), 0, "cap"
+        self._remember(path_masks(genes[:1], learner.modules)[0].to(learner.device))
         tournament = 0
-        while reason == "cap" and tournament < own.cap:
+        while reason == "cap" and tournament < learner.cap:
             tournament += 1
-            pair = torch.randperm(own.population, generator=self.draw)[:2]
-            paths = path_masks(genes[pair], own.modules).to(own.device)
-            parts = [paths] if own.contestants == "batched" else torch.split(paths, 1)
+            pair = torch.randperm(learner.population, generator=self.draw)[:2]
+            paths = path_masks(genes[pair], learner.modules).to(learner.device)
+            parts = [paths] if learner.contestants == "batched" else torch.split(paths, 1)
             fitness, loss = (torch.cat(v) for v in zip(*map(self._train, parts), strict=True))
             if not loss.isfinite().all():
                 reason = "diverged"
                 break
             won = int(fitness.argmax())
-            genes[pair[1 - won]] = mutated(genes[pair[won]], own.modules, self.draw)
+            genes[pair[1 - won]] = mutated(genes[pair[won]], learner.modules, self.draw)
             trained = float(fitness[won])
             value = (self._validate(paths[won], trained), trained)
             if value > best:
-                best, kept = value, tournament
-                self._keep(paths[won])
+                best, best_at = value, tournament
+                self._remember(paths[won])
             if best == (1.0, 1.0):
                 reason = "perfect"
-            elif tournament - kept > own.patience:
+            elif tournament - best_at > learner.patience:
                 reason = "patience"
         self._restore()
         return {
             "tournaments": tournament,
             "steps": self.steps,
-            "epochs": math.ceil(self.steps * own.batch_size / len(self.y)),
+            "epochs": math.ceil(self.steps * learner.batch_size / len(self.y)),
             "stopped": reason,
             "train_loss": float(loss[won]) if reason != "diverged" else math.nan,
-            "kept_tournament": kept,
+            "kept_tournament": best_at,
             "monitor": "accuracy" if len(self.val_y) else "train_accuracy",
             "best": best[0],
         }
 
     def _train(self, paths: Tensor) -> tuple[Tensor, Tensor]:
         """Train paths (P, L, M) on the same mini-batches; training accuracy and loss, (P,) each."""
-        own, n = self.own, len(self.y)
-        size = own.batches * own.batch_size
+        learner, n = self.learner, len(self.y)
+        size = learner.batches * learner.batch_size
         # every sample once before one comes again, as far as they reach
         orders = [torch.randperm(n, generator=self.draw) for _ in range(math.ceil(size / n))]
-        index = torch.cat(orders)[:size].to(own.device)
-        x, y = with_ones(self.session.x.batch(index, own.device)), self.y[index]
+        index = torch.cat(orders)[:size].to(learner.device)
+        x, y = with_ones(self.session.x.batch(index, learner.device)), self.y[index]
         contest, logits = Contest(self.modules, self.frozen, self.head, paths), []
-        for first in range(0, size, own.batch_size):
-            batch = slice(first, first + own.batch_size)
+        for first in range(0, size, learner.batch_size):
+            batch = slice(first, first + learner.batch_size)
             logits.append(contest.gradients(x[batch], y[batch], self.mask))
             self.optimiser.step()
         self.optimiser.zero_grad()  # what another contest does not take must not move
-        self.steps += own.batches
+        self.steps += learner.batches
         out = torch.cat(logits, 1)  # (P, size, C)
         right = (out.argmax(2) == y).float().mean(1)
         loss = cross_entropy(out.transpose(1, 2), y.expand(len(out), -1), reduction="none")
@@ -220,15 +229,15 @@ class _Search:
             for layer, row in zip(self.modules, path.tolist(), strict=True)
         ]
 
-    def _keep(self, path: Tensor) -> None:
+    def _remember(self, path: Tensor) -> None:
         self.best_path = path
         self.best = [[w.clone() for w in layer] for layer in self._weights(path)]
         self.best_head = self.head.data.clone()
 
     def _restore(self) -> None:
         for layer, best in zip(self._weights(self.best_path), self.best, strict=True):
-            for weight, kept in zip(layer, best, strict=True):
-                weight.copy_(kept)
+            for weight, value in zip(layer, best, strict=True):
+                weight.copy_(value)
         self.head.data = self.best_head
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from embedbench.errors import UserError
+from embedbench.fields import at_least, require
 from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
 from embedbench.learning.net import generator
 from embedbench.seeds import Seeds
@@ -32,13 +31,17 @@ class RanPAC(Learner):
     learning on frozen embeddings.
 
     **Departs**: M = 2,000 by default, for processors without an accelerator. The split is drawn at
-    random. A session of one sample keeps the λ of the session before. Sums are kept in float64;
-    where G + λI is not positive definite even so, λ rises tenfold until it is.
+    random. λ is picked in every session, also on the few samples of a few-shot one: it falls to
+    1e-7 there, and a fixed λ = 1e5 ends at .286 in place of .260. A session of one sample keeps the
+    λ of the session before. Sums are kept in float64; where G + λI is not positive definite even
+    so, λ rises tenfold until it is.
 
     Parameters
     ----------
-    projections : M
-    lam : λ ≥ 0, or None to pick it in each session
+    projections : int
+        M.
+    lam : float or None
+        λ ≥ 0, or None to pick it in each session.
     """
 
     projections: int = 2000
@@ -49,10 +52,7 @@ class RanPAC(Learner):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        if self.projections < 1:
-            raise UserError(f"ranpac.projections must be at least 1, got {self.projections}")
-        if self.lam is not None and not 0 <= self.lam < math.inf:
-            raise UserError(f"ranpac.lam must be finite and at least 0, got {self.lam}")
+        require(self, self.name, projections=at_least(1), lam=at_least(0))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds, self.device = seeds, device

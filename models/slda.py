@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from embedbench.errors import UserError, unknown
+from embedbench.fields import at_least, require, within
 from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.prototypes import UNSEEN
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
-UNSEEN = -1e30  # score of a class without a mean: finite, below every other
 BLOCK = 256  # samples taken at once; more would cost more in their comparisons than they save
 
 
@@ -36,10 +37,14 @@ class SLDA(Learner):
 
     Parameters
     ----------
-    shrinkage : ε in (0, 1], in squared units of the features
-    weight : "class", n_c/(n_c + 1); "published", n/(n + 1) and μ_c = 0 for a new class
-    base_samples : after so many samples Σ is shrunk by OAS; 0: never
-    freeze : keep Σ as it is after the base samples
+    shrinkage : float
+        ε in (0, 1], in squared units of the features.
+    weight : str
+        "class", n_c/(n_c + 1); "published", n/(n + 1) and μ_c = 0 for a new class.
+    base_samples : int
+        After so many samples Σ is shrunk by OAS; 0: never.
+    freeze : bool
+        Keep Σ as it is after the base samples.
     """
 
     shrinkage: float = 1e-4
@@ -55,10 +60,7 @@ class SLDA(Learner):
     def __post_init__(self) -> None:
         if self.weight not in ("class", "published"):
             raise unknown("slda.weight", self.weight, ("class", "published"))
-        if not 0 < self.shrinkage <= 1:
-            raise UserError(f"slda.shrinkage must be in (0, 1], got {self.shrinkage}")
-        if self.base_samples < 0:
-            raise UserError(f"slda.base_samples must be at least 0, got {self.base_samples}")
+        require(self, self.name, shrinkage=within("(0, 1]"), base_samples=at_least(0))
         if self.freeze and not self.base_samples:
             raise UserError(
                 "slda.freeze needs slda.base_samples, the number of samples that Σ is learned from"

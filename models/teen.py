@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from embedbench.errors import UserError
+from embedbench.fields import above, require, within
 from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
 from embedbench.learning.prototypes import UNSEEN, Prototypes, cosines
 from embedbench.seeds import Seeds
@@ -32,8 +32,10 @@ class TEEN(Learner):
 
     Parameters
     ----------
-    alpha : α in [0, 1]
-    scale : τ > 0
+    alpha : float
+        α in [0, 1].
+    scale : float
+        τ > 0.
     """
 
     alpha: float = 0.5
@@ -42,10 +44,7 @@ class TEEN(Learner):
     state: ClassVar[tuple[str, ...]] = ("prototypes", "base")
 
     def __post_init__(self) -> None:
-        if not 0 <= self.alpha <= 1:
-            raise UserError(f"teen.alpha must be in [0, 1], got {self.alpha}")
-        if not self.scale > 0:
-            raise UserError(f"teen.scale must be above 0, got {self.scale}")
+        require(self, self.name, alpha=within("[0, 1]"), scale=above(0))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         width = spec.input_shape[0]

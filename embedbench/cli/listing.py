@@ -56,14 +56,9 @@ def _room(folder: Path, names: list[str]) -> list[dict[str, str]]:
             summary = f"{same} with {shown}" if given else f"another name of {same}"
         if path.is_file():
             tree = ast.parse(path.read_text(encoding="utf-8"))
-            public = [
-                n
-                for n in tree.body
-                if isinstance(n, ast.ClassDef)
-                and not n.name.startswith("_")
-                and {b.id for b in n.bases if isinstance(b, ast.Name)} & {"Learner", "Protocol"}
-            ]
-            summary = _first_line(public[0])
+            classes = (n for n in tree.body if isinstance(n, ast.ClassDef))
+            (public,) = (n for n in classes if not n.name.startswith("_"))
+            summary = _first_line(public)
         found.append({"name": name, "summary": summary})
     return found
 

@@ -32,9 +32,12 @@ def augment(name: str, x: Tensor, generator: torch.Generator) -> Tensor:
 
     Parameters
     ----------
-    name : in `AUGMENTS`: "none", "crop-flip" or "timm"
-    x : (b, C, H, W) float32
-    generator : of the CPU; the same draws on every device, none for "none"
+    name : str
+        In `AUGMENTS`: "none", "crop-flip" or "timm".
+    x : Tensor
+        (b, C, H, W) float32.
+    generator : Generator
+        Of the CPU; the same draws on every device, none for "none".
     """
     return AUGMENTS[name](x, generator)
 

@@ -23,10 +23,14 @@ class CosineNet(nn.Module):
 
     Parameters
     ----------
-    units, layers : of the trunk, as in `mlp`; without a layer φ is x
-    eta : where η begins
-    seed : of the initial weights
-    trunk : for images: another trunk, with features (n, n_inputs); `layers` is 0
+    units, layers : int
+        Of the trunk, as in `mlp`; without a layer φ is x.
+    eta : float
+        Where η begins.
+    seed : int
+        Of the initial weights.
+    trunk : nn.Module or None
+        For images: another trunk, with features (n, n_inputs); `layers` is 0.
     """
 
     def __init__(

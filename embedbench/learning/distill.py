@@ -17,8 +17,10 @@ def distillation(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
 
     Parameters
     ----------
-    logits, targets : (n, k) logits of the new and of the old network for the old classes
-    temperature : T
+    logits, targets : Tensor
+        (n, k) logits of the new and of the old network for the old classes.
+    temperature : float
+        T.
     """
     return cross_entropy(logits / temperature, torch.softmax(targets / temperature, dim=1))
 

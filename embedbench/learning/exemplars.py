@@ -61,13 +61,13 @@ class Exemplars:
 
     @property
     def x(self) -> Tensor:
-        """The exemplars, (m, D) or (m, C, H, W) float32; after `keep` class by class, each class
+        """The exemplars, (m, D) or (m, C, H, W) float32; after `choose` class by class, each class
         best first."""
-        return self.packing.shown(self._x[: self.n])
+        return self.packing.unpack(self._x[: self.n])
 
     @property
     def rows(self) -> Rows:
-        """The same, read like a view; images are shown when they are asked for."""
+        """The same, read like a view; images are decoded when they are asked for."""
         return Rows(self._x[: self.n], self.packing)
 
     @property
@@ -91,13 +91,15 @@ class Exemplars:
         return self._logits[: self.n]
 
     @torch.no_grad()
-    def keep(self, session: Session, features: Features) -> None:
+    def choose(self, session: Session, features: Features) -> None:
         """Choose exemplars of a session's classes; drop the tail of the others' lists.
 
         Parameters
         ----------
-        session : as the runner gave it, without the exemplars joined to it
-        features : takes x (n, D) to φ (n, d), for herding
+        session : Session
+            As the runner gave it, without the exemplars joined to it.
+        features : Features
+            Takes x (n, D) to φ (n, d), for herding.
         """
         draw = np.random.default_rng([self.seed, self.seen])
         labels = torch.from_numpy(session.y).to(self.device)
@@ -108,10 +110,10 @@ class Exemplars:
         for c in sorted(self.classes):
             x, sets = self.rows.x[self.lists == c], self.sets[self.lists == c]
             if c in new:
-                own = (labels[:, c] if self.multilabel else labels == c).nonzero().flatten()
-                x = torch.cat([x, self.packing.pack(session.x.batch(own, self.device))])
+                rows = (labels[:, c] if self.multilabel else labels == c).nonzero().flatten()
+                x = torch.cat([x, self.packing.pack(session.x.batch(rows, self.device))])
                 order = self._ranked(x, features, quota, draw)
-                x, sets = x[order], torch.cat([sets, self._sets_of(labels[own])])[order]
+                x, sets = x[order], torch.cat([sets, self._sets_of(labels[rows])])[order]
             parts.append((x[:quota], sets[:quota]))
         self._x, self._sets = (torch.cat(part) for part in zip(*parts, strict=True))
         counts = torch.tensor([len(x) for x, _ in parts], device=self.device)
@@ -129,7 +131,7 @@ class Exemplars:
     ) -> Tensor:
         """Rows of x, one class's samples as they are held, best first: `quota` of them at most."""
         if self.memory.select == "herding":
-            x = self.packing.shown(x)
+            x = self.packing.unpack(x)
             return herding(features(x), min(len(x), len(x) if quota is None else quota))
         order = draw.permutation(len(x)) if self.memory.select == "random" else np.arange(len(x))
         return torch.from_numpy(order[:quota]).to(self.device)
@@ -152,18 +154,19 @@ class Exemplars:
             loss_classes=mask,
         )
 
-    def take(self, session: Session) -> None:
-        """What a session leaves that was learned as a whole, for learners that may be online, too:
-        exemplars class by class where the memory is "random", else as if its samples had come one
-        by one."""
+    def update(self, session: Session) -> None:
+        """Update the memory after a whole session: per class if it is "random", otherwise sample
+        by sample."""
         if self.memory.select == "random":
-            self.keep(session, lambda x: x)
+            self.choose(session, lambda x: x)
         else:
             self.add(session.x.tensor(self.device), torch.from_numpy(session.y).to(self.device))
 
-    def meet(self, y: Tensor) -> Tensor | None:
-        """The classes met so far in label sets, those of y (b, C) included, (k,); None where
-        samples have one label."""
+    def seen_with(self, y: Tensor) -> Tensor | None:
+        """Note the classes of label sets y (b, C); return all classes seen so far, (k,).
+
+        None where samples have one label.
+        """
         if not self.multilabel:
             return None
         self.classes |= set(y.any(0).nonzero().flatten().tolist())
@@ -179,7 +182,7 @@ class Exemplars:
                 f'memory.select "{self.memory.select}" chooses when a session has ended, and these '
                 "samples come one by one; use reservoir, balanced or all"
             )
-        self.meet(y)
+        self.seen_with(y)
         labels = y.int().argmax(1) if self.multilabel else y
         places = self._places(labels.tolist())
         if not places:
@@ -203,8 +206,8 @@ class Exemplars:
             return {int(p): i for i, p in enumerate(numbers)}
         total = self.memory.total or 0
         drawn = draw.integers(0, numbers + 1)  # uniform in 0 … the sample's own number
-        found = np.where(numbers < total, numbers, drawn)
-        return {int(p): i for i, p in enumerate(found) if p < total}  # a later sample overwrites
+        places = np.where(numbers < total, numbers, drawn)
+        return {int(p): i for i, p in enumerate(places) if p < total}  # a later sample overwrites
 
     def _balanced(self, labels: list[int], draw: np.random.Generator) -> dict[int, int]:
         total, n = self.memory.total, self.n
@@ -216,17 +219,17 @@ class Exemplars:
         places: dict[int, int] = {}
         for i, c in enumerate(labels):
             self.classes.add(c)
-            own = held.setdefault(c, [])
+            members = held.setdefault(c, [])
             quota = self.memory.quota(len(self.classes))
             assert quota is not None
-            if len(own) >= max(1, quota):
+            if len(members) >= max(1, quota):
                 continue
             if total is None or n < total:
                 place, n = n, n + 1
             else:
                 largest = max(held.values(), key=len)
                 place = largest.pop(int(draw.integers(len(largest))))
-            own.append(place)
+            members.append(place)
             places[place] = i
         return places
 
@@ -245,7 +248,7 @@ class Exemplars:
         """Up to `k` different exemplars at random: x (k, D), y (k,), logits (k, C)."""
         chosen = draw.choice(self.n, min(k, self.n), replace=False, shuffle=False)
         index = torch.from_numpy(chosen).to(self.device)
-        return self.packing.shown(self._x[index]), self.y[index], self._logits[index]
+        return self.packing.unpack(self._x[index]), self.y[index], self._logits[index]
 
     def footprint(self) -> Footprint:
         """Bytes of samples and labels, and of the logits beside them."""

@@ -9,7 +9,7 @@ from embedbench.errors import UserError, unknown
 from .augment import AUGMENTS
 
 AMPS = ("none", "bf16")
-WHOLE = -1  # stages that stand still: all
+WHOLE = -1  # frozen stages: all
 
 
 @dataclass(frozen=True)
@@ -20,25 +20,32 @@ class ImageTraining:
     `augment` and in timm.
 
     **Departs**: bfloat16 is the trunk's in training alone: its features, the head and the loss are
-    float32, as is all that is computed in evaluation mode, answers, exemplars' features and what a
-    teacher says; so answers do not depend on how a batch is cut. float16 is left out: it needs the
-    loss scaled. A stage that stands still is in evaluation mode as a whole, dropout too.
+    float32. So is all that is computed in evaluation mode: answers, exemplars' features, a
+    teacher's targets. So answers do not depend on how a batch is cut. float16 is left out: it needs
+    the loss scaled. A frozen stage is in evaluation mode as a whole, dropout too.
 
     Parameters
     ----------
-    weights : "" from scratch; "hub" those that timm publishes; or a file of the trunk's, as
-        .safetensors or .pth. All but a classifier must fit; for images of other than the file's 3
-        channels the first convolution is adapted as timm does
-    sha256 : of the file of weights. Filled in where it is not given, so that it is part of what a
-        record says and of what a run is known by; a file that has another is refused
-    frozen : stages, from the input on, that are not trained: no gradient, statistics of BatchNorm
-        as they are. The stem counts with the first stage; stages are those of `RESNETS`, of a model
-        of timm its coarse groups of layers. -1: the whole trunk
-    augment : "none", "crop-flip" or "timm", see `augment`: of each batch that is trained on. What
-        is kept, answered or validated is not augmented
-    amp : "none" or "bf16", the arithmetic of the trunk in training
-    channels_last : images lie in memory pixel by pixel, in training
-    compile : torch.compile of the trunk, in training
+    weights : str
+        "" from scratch; "hub" those that timm publishes; or a file of the trunk's, as .safetensors
+        or .pth. All but a classifier must fit; for images of other than the file's 3 channels the
+        first convolution is adapted as timm does.
+    sha256 : str
+        Of the file of weights. Filled in if it is not given, so that it is in the record and part
+        of the run's place. A file with another digest is refused.
+    frozen : int
+        Stages, from the input on, that are not trained: no gradient, statistics of BatchNorm as
+        they are. The stem counts with the first stage; stages are those of `RESNETS`, of a model of
+        timm its coarse groups of layers. -1: the whole trunk.
+    augment : str
+        "none", "crop-flip" or "timm", see `augment`: of each batch that is trained on. What is
+        kept, answered or validated is not augmented.
+    amp : str
+        "none" or "bf16", the arithmetic of the trunk in training.
+    channels_last : bool
+        Images lie in memory pixel by pixel, in training.
+    compile : bool
+        torch.compile of the trunk, in training.
     """
 
     weights: str = ""

@@ -146,8 +146,14 @@ class Learner(ABC):
 
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
 
+    name: ClassVar[str]  # on the command line: the stem of the class's file
     tags: ClassVar[Tags] = Tags()
     state: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in vars(cls):
+            cls.name = cls.__module__.rpartition(".")[2].replace("_", "-")
 
     @abstractmethod
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:

@@ -42,9 +42,12 @@ def set_loss(logits: Tensor, targets: Tensor, classes: Tensor | None = None) -> 
 
     Parameters
     ----------
-    logits : (b, C)
-    targets : (b, C) bool, or probabilities
-    classes : (k,) the classes that count; None: all
+    logits : Tensor
+        (b, C).
+    targets : Tensor
+        (b, C) bool, or probabilities.
+    classes : Tensor or None
+        (k,) the classes that count; None: all.
     """
     if classes is not None:
         logits, targets = logits[:, classes], targets[:, classes]
@@ -108,9 +111,12 @@ def pw_js(logits: Tensor, y: Tensor, classes: Tensor | None = None) -> float:
 
     Parameters
     ----------
-    logits : (n, C)
-    y : (n, C) bool
-    classes : (k,), None: all
+    logits : Tensor
+        (n, C).
+    y : Tensor
+        (n, C) bool.
+    classes : Tensor or None
+        (k,), None: all.
     """
     answer, true = logits > 0, y
     if classes is not None:

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from embedbench.errors import UserError, unknown
+from embedbench.fields import at_least, require
 
 BY_SESSION = ("herding", "random", "all")  # chosen class by class when a session has ended
 BY_SAMPLE = ("reservoir", "balanced", "all")  # decided for each sample as it comes
@@ -28,12 +29,15 @@ class Memory:
 
     Parameters
     ----------
-    total : exemplars of all classes together, shared equally among the classes seen; it overrides
-        `per_class`. None: `per_class` holds
-    per_class : exemplars of each class, so that the memory grows
-    select : after a session, "herding" (their mean features stay near the class mean's) or
-        "random"; as samples come, "reservoir" (every sample is equally likely to be kept) or
-        "balanced" (greedily, evicting from the largest class); "all": every sample, without bound
+    total : int or None
+        Exemplars of all classes together, shared equally among the classes seen; it overrides
+        `per_class`. None: `per_class` holds.
+    per_class : int
+        Exemplars of each class, so that the memory grows.
+    select : str
+        After a session, "herding" (their mean features stay near the class mean's) or "random"; as
+        samples come, "reservoir" (every sample is equally likely to be kept) or "balanced"
+        (greedily, evicting from the largest class); "all": every sample, without bound.
     """
 
     total: int | None = None
@@ -44,9 +48,7 @@ class Memory:
         known = tuple(dict.fromkeys((*BY_SESSION, *BY_SAMPLE)))
         if self.select not in known:
             raise unknown("memory.select", self.select, known)
-        for name, value in (("total", self.total), ("per_class", self.per_class)):
-            if value is not None and value < 0:
-                raise UserError(f"memory.{name} must be at least 0, got {value}")
+        require(self, "memory", total=at_least(0), per_class=at_least(0))
         if self.select == "reservoir" and self.total is None:
             raise UserError("a reservoir has a fixed size: give it one with memory.total")
 
@@ -59,9 +61,8 @@ class Memory:
 
 def check_memory(learner: Any, known: tuple[str, ...]) -> None:
     """Refuse a `memory.select` that this kind of learner has no use for."""
-    name = type(learner).__module__.rpartition(".")[2].replace("_", "-")
     if learner.memory.select not in known:
-        raise unknown(f"{name}.memory.select", learner.memory.select, known)
+        raise unknown(f"{learner.name}.memory.select", learner.memory.select, known)
 
 
 def exemplar_bytes(width: int, n_logits: int = 0, n_labels: int = 0, *, each: int = 4) -> int:

@@ -14,21 +14,29 @@ BETA1, BETA2, DECAY, EPS = 0.9, 0.999, 0.004, 1e-8
 
 
 class NAdam(torch.optim.Optimizer):
-    """The updates of `torch.optim.NAdam`, equal up to rounding; that takes nine passes a step.
+    """The updates of `torch.optim.NAdam`, equal up to rounding, in two passes instead of nine.
+
+    It stays because it is the inner loop: an iteration of a 2048-400-400-100 MLP takes 19.2 ms,
+    with PyTorch's foreach NAdam 25.1 ms (batch 64, one thread; 1.3 times as long). The price: it
+    leans on private functions of torch, `torch.optim.adam.adam` and `torch._foreach_*`, which a new
+    version may change. Once PyTorch has a fused NAdam, this file can go.
 
     A step is θ ← θ - lr (c_g g + c_m m) / (√v̂ + ε) with m = β₁ m' + (1 - β₁) g, where m' is the m
     of the step before. Both m and the numerator are mixtures of m' and g. So PyTorch's fused Adam
     is given the numerator's share of m', b, instead of β₁, and a rate that undoes its bias
-    correction; then m is had from what it left, n = b m' + (1 - b) g, as g + β₁/b (n - g).
+    correction; it leaves n = b m' + (1 - b) g, from which m is g + β₁/b (n - g).
 
     **Source**: Dozat (2016), "Incorporating Nesterov momentum into Adam", with its schedule
     μ_t = β₁ (1 - 0.96^(0.004 t) / 2).
 
     Parameters
     ----------
-    params : of a network
-    lr : learning rate
-    weight_decay : times θ is added to the gradient
+    params : Iterable[nn.Parameter]
+        Of a network.
+    lr : float
+        Learning rate.
+    weight_decay : float
+        Weight of θ in the gradient.
     """
 
     def __init__(

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from embedbench.errors import UserError, unknown
+from embedbench.fields import above, at_least, require
 from embedbench.networks.weights import sha256_of
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
@@ -100,7 +101,7 @@ def features_of(net: Any, x: Tensor) -> Tensor:
 
 
 def in_parts(f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """f(x), a row a sample; of images part by part, since what a net makes of many fills memory."""
+    """f(x), a row a sample; of images part by part, since the activations of many fill memory."""
     if x.ndim == 2:
         return f(x)
     return torch.cat([f(part) for part in torch.split(x, PART)])
@@ -125,7 +126,7 @@ def check_training(learner: Any) -> None:
     optimiser and optimiser_state that does not fit; fills in the digest of the trunk's weights. A
     learner that knows no sessions has no optimiser_state: it keeps its optimiser.
     """
-    name = type(learner).__module__.rpartition(".")[2].replace("_", "-")
+    name = learner.name
     state = getattr(learner, "optimiser_state", "kept")
     for setting, value, known in (
         ("optimiser", learner.optimiser, tuple(OPTIMISERS)),
@@ -135,25 +136,14 @@ def check_training(learner: Any) -> None:
             raise unknown(f"{name}.{setting}", value, known)
     check_trunk(f"{name}.trunk", getattr(learner, "trunk", "mlp"))  # not every one has a choice
     settle_images(name, learner)
-    layers = getattr(learner, "layers", 0)  # not every network has a number of them
-    for setting, got, fits, expected in (
-        ("units", learner.units, learner.units >= 1, "at least 1"),
-        ("layers", layers, layers >= 0, "at least 0"),
-        ("batch_size", learner.batch_size, learner.batch_size >= 1, "at least 1"),
-        ("lr", learner.lr, 0 < learner.lr < math.inf, "finite and above 0"),
-        (
-            "weight_decay",
-            learner.weight_decay,
-            0 <= learner.weight_decay < math.inf,
-            "finite and at least 0",
-        ),
-    ):
-        if not fits:
-            raise UserError(f"{name}.{setting} must be {expected}, got {got}")
+    ranges = {"units": at_least(1), "layers": at_least(0), "batch_size": at_least(1)}
+    ranges |= {"lr": above(0), "weight_decay": at_least(0)}
+    has = {k: r for k, r in ranges.items() if hasattr(learner, k)}  # not every one has layers
+    require(learner, name, **has)
 
 
 def views_of(learner: Any, counter: int, draw: np.random.Generator | None = None) -> Views:
-    """How a learner is shown its images in the `counter`-th session, or online step.
+    """How a learner sees its images in the `counter`-th session or online step.
 
     `draw`, if given, tells the views of one session apart; only where there is something to draw.
     """
@@ -173,9 +163,9 @@ def generator(seed: int, *counters: int) -> torch.Generator:
 
 def images_of(learner: Any) -> ImageTraining:
     """How a learner's trunk is trained; plainly where it has no such setting."""
-    found = getattr(learner, "images", PLAINLY)
-    assert isinstance(found, ImageTraining)
-    return found
+    images = getattr(learner, "images", PLAINLY)
+    assert isinstance(images, ImageTraining)
+    return images
 
 
 def settle_images(name: str, learner: Any) -> None:
@@ -190,10 +180,10 @@ def settle_images(name: str, learner: Any) -> None:
         )
     if not images.weights:
         return
-    found = sha256_of(weights_file(learner.trunk, images.weights))
-    if images.sha256 not in ("", found):
+    digest = sha256_of(weights_file(learner.trunk, images.weights))
+    if images.sha256 not in ("", digest):
         raise UserError(
-            f"{images.weights} has the SHA-256 {found[:12]}…, and {name}.images.sha256 says "
+            f"{images.weights} has the SHA-256 {digest[:12]}…, and {name}.images.sha256 says "
             f"{images.sha256[:12]}…; give the file it was, or leave sha256 out"
         )
-    learner.images = replace(images, sha256=found)
+    learner.images = replace(images, sha256=digest)

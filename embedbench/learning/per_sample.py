@@ -24,18 +24,22 @@ def gradients(
 
     Parameters
     ----------
-    net : in evaluation mode
-    value : takes the logits (C,) of a sample and what stands beside it, returns a number
-    x : (b, D) or (b, C, H, W)
-    beside : (b, …) each
+    net : nn.Module
+        In evaluation mode.
+    value : callable
+        Takes the logits (C,) of a sample and what stands beside it, returns a number.
+    x : Tensor
+        (b, D) or (b, C, H, W).
+    beside : Tensor
+        (b, …) each.
     """
     parameters = {name: p.detach() for name, p in net.named_parameters() if p.requires_grad}
     others: dict[str, Tensor] = dict(net.named_buffers())
     others |= {name: p for name, p in net.named_parameters() if not p.requires_grad}
 
-    def of_one(theta: dict[str, Tensor], one: Tensor, *own: Tensor) -> Tensor:
+    def of_one(theta: dict[str, Tensor], one: Tensor, *rest: Tensor) -> Tensor:
         logits = functional_call(net, (theta, others), (one[None],))
-        return value(logits[0], *own)
+        return value(logits[0], *rest)
 
-    found = vmap(grad(of_one), in_dims=(None, *[0] * (1 + len(beside))))(parameters, x, *beside)
-    return [found[name] for name in parameters]
+    result = vmap(grad(of_one), in_dims=(None, *[0] * (1 + len(beside))))(parameters, x, *beside)
+    return [result[name] for name in parameters]

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from embedbench.errors import UserError, unknown
+from embedbench.fields import above, at_least, require, within
 from embedbench.repeatable import repeatable
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, Stream
@@ -46,11 +47,16 @@ class Pretraining:
 
     Parameters
     ----------
-    trunk : a network for images, see `mlp`
-    lr : the highest learning rate
-    warmup : epochs in which it rises from 0, step by step
-    augment : "none", "crop-flip" or "timm"
-    seed : of the stream, the weights, the batches and the augmentation, as in `run`
+    trunk : str
+        a network for images, see `mlp`.
+    lr : float
+        The highest learning rate.
+    warmup : int
+        Epochs in which it rises from 0, step by step.
+    augment : str
+        "none", "crop-flip" or "timm".
+    seed : int
+        Of the stream, the weights, the batches and the augmentation, as in `run`.
     """
 
     trunk: str
@@ -71,15 +77,15 @@ class Pretraining:
         check_trunk("trunk", self.trunk)
         if self.augment not in AUGMENTS:
             raise unknown("augment", self.augment, tuple(AUGMENTS))
-        for name, value, fits, expected in (
-            ("epochs", self.epochs, self.epochs >= 1, "at least 1"),
-            ("batch-size", self.batch_size, self.batch_size >= 1, "at least 1"),
-            ("warmup", self.warmup, self.warmup >= 0, "at least 0"),
-            ("lr", self.lr, 0 < self.lr < math.inf, "finite and above 0"),
-            ("weight-decay", self.weight_decay, 0 <= self.weight_decay < 1, "in [0, 1)"),
-        ):
-            if not fits:
-                raise UserError(f"--{name} must be {expected}, got {value}")
+        require(
+            self,
+            "pretrain",
+            epochs=at_least(1),
+            batch_size=at_least(1),
+            warmup=at_least(0),
+            lr=above(0),
+            weight_decay=within("[0, 1)"),
+        )
 
     def rate(self, step: int, steps_an_epoch: int) -> float:
         """Learning rate of a step, counted from 0."""
@@ -98,11 +104,11 @@ def pretrain(
     overwrite: bool = False,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Train a trunk on session 0 of a stream; return its weights and what is to be told of them.
+    """Train a trunk on session 0 of a stream; return its weights and their metadata.
 
-    A checkpoint is kept after an epoch, a minute or more apart, and taken up by the same work,
-    which then ends with the same weights; that of other work is refused, or with `overwrite`
-    dropped. The one training loop trains an epoch a call.
+    A checkpoint is written after an epoch, at most once a minute. The same work, begun again, goes
+    on from it and ends with the same weights. The checkpoint of other work is refused, or dropped
+    with `overwrite`. The one training loop trains an epoch a call.
 
     Raises
     ------
@@ -119,11 +125,11 @@ def pretrain(
         "torch": str(torch.__version__),
         "device": torch.device(device).type,
     }
-    found = _take_up(checkpoint, work, net, optimiser, overwrite)
+    history = _take_up(checkpoint, work, net, optimiser, overwrite)
     steps_an_epoch = math.ceil(len(session.x) / settings.batch_size)
-    kept = time.monotonic()
+    saved = time.monotonic()
     with repeatable(device):
-        for epoch in range(len(found) + 1, settings.epochs + 1):
+        for epoch in range(len(history) + 1, settings.epochs + 1):
             progress(epoch - 1, settings.epochs)
             set_rate = _schedule(settings, optimiser, (epoch - 1) * steps_an_epoch, steps_an_epoch)
             batches = generator(seeds.batches, epoch)
@@ -132,16 +138,15 @@ def pretrain(
             log = fit(net, optimiser, session, how, hooks=Hooks(regularise=set_rate))
             if log.stopped == "diverged":
                 raise UserError(f"training diverged in epoch {epoch}; lower --lr {settings.lr:g}")
-            found.append(
-                {"train_loss": log.train_loss, "accuracy": _accuracy(net, session, device)}
-            )
-            if time.monotonic() - kept >= EVERY:
-                _keep(checkpoint, work, net, optimiser, found)
-                kept = time.monotonic()
+            accuracy = _accuracy(net, session, device)
+            history.append({"train_loss": log.train_loss, "accuracy": accuracy})
+            if time.monotonic() - saved >= EVERY:
+                _save(checkpoint, work, net, optimiser, history)
+                saved = time.monotonic()
     progress(settings.epochs, settings.epochs)
     trunk = net[0]
     assert isinstance(trunk, Trunk)
-    return trunk.body.state_dict(), _told(work, stream, session, found)
+    return trunk.body.state_dict(), _metadata(work, stream, session, history)
 
 
 def base_session(stream: Stream) -> Session:
@@ -205,13 +210,13 @@ def _accuracy(net: Net, session: Session, device: str) -> float:
     return -validation_value(net, session, "accuracy", lambda x, y: x, device)
 
 
-def _keep(
-    path: Path, work: dict[str, Any], net: Net, optimiser: torch.optim.Optimizer, found: list[Any]
+def _save(
+    path: Path, work: dict[str, Any], net: Net, optimiser: torch.optim.Optimizer, history: list[Any]
 ) -> None:
     """Write the checkpoint, whole or not at all."""
     state = {"net": net.state_dict(), "optimiser": optimiser.state_dict()}
     temporary = path.with_name(f"{path.name}.tmp")
-    torch.save({"work": work, "found": found, **state}, temporary)
+    torch.save({"work": work, "found": history, **state}, temporary)
     os.replace(temporary, path)
 
 
@@ -222,7 +227,7 @@ def _take_up(
     optimiser: torch.optim.Optimizer,
     overwrite: bool,
 ) -> list[dict[str, float]]:
-    """Load the checkpoint, if there is one; return what was found in the epochs before it."""
+    """Load the checkpoint, if there is one; return the values of the epochs before it."""
     if not path.exists():
         return []
     try:
@@ -237,24 +242,24 @@ def _take_up(
         raise UserError(f"{path} is {what}, or drop it with --overwrite")
     net.load_state_dict(held["net"])
     optimiser.load_state_dict(held["optimiser"])
-    found: list[dict[str, float]] = held["found"]
-    return found
+    history: list[dict[str, float]] = held["found"]
+    return history
 
 
-def _told(
-    work: dict[str, Any], stream: Stream, session: Session, found: list[dict[str, float]]
+def _metadata(
+    work: dict[str, Any], stream: Stream, session: Session, history: list[dict[str, float]]
 ) -> dict[str, Any]:
-    """What made the weights, and how they want images to be shown; no date."""
+    """What made the weights, and which preprocessing of images they expect; no date."""
     assert stream.spec.scaling is not None
     factor, offset = stream.spec.scaling
     std = [1 / (255 * f) for f in factor]
-    accuracy = found[-1]["accuracy"]
+    accuracy = history[-1]["accuracy"]
     return {
         **work,
         "recipe": stream.recipe,
         "classes": len(session.classes),
         "samples": len(session.x),
-        "train_loss": found[-1]["train_loss"],
+        "train_loss": history[-1]["train_loss"],
         "validation_accuracy": None if math.isnan(accuracy) else accuracy,
         "shown": {
             "input_size": list(stream.spec.input_shape),

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
-from embedbench.errors import UserError, unknown
+from embedbench.errors import unknown
+from embedbench.fields import above, require
 from embedbench.streams.stream import Session
 
 from .cosine import CosineNet
@@ -19,7 +20,7 @@ from .net import generator
 from .optimisers import make_optimiser
 from .stop import Stop
 
-UNSEEN = -1e30  # score of a class without a prototype: finite, below every other
+UNSEEN = -1e30  # score of a class that was not seen yet: finite, below every other
 BLOCK = 4096  # samples summed at once
 
 
@@ -29,10 +30,15 @@ class Classifier:
 
     Parameters
     ----------
-    base : "means": their means, brought to length 1; "trained": the weights of a cosine classifier
-        that is trained on the first session, from the means on, with Adam
-    epochs, batch_size, lr : of the training
-    scale : what cosines are multiplied by before the softmax of the training
+    base : str
+        "means": their means, brought to length 1; "trained": the weights of a cosine classifier
+        that is trained on the first session, from the means on, with Adam.
+    epochs, batch_size : int
+        Of the training.
+    lr : float
+        Learning rate.
+    scale : float
+        What cosines are multiplied by before the softmax of the training.
     """
 
     base: str = "means"
@@ -44,11 +50,8 @@ class Classifier:
     def __post_init__(self) -> None:
         if self.base not in ("means", "trained"):
             raise unknown("classifier.base", self.base, ("means", "trained"))
-        for setting in ("epochs", "batch_size", "lr", "scale"):
-            if not getattr(self, setting) > 0:
-                raise UserError(
-                    f"classifier.{setting} must be above 0, got {getattr(self, setting)}"
-                )
+        above_0 = ("epochs", "batch_size", "lr", "scale")
+        require(self, "classifier", **dict.fromkeys(above_0, above(0)))
 
 
 class Prototypes(nn.Module):
@@ -56,8 +59,10 @@ class Prototypes(nn.Module):
 
     Parameters
     ----------
-    width : D, columns of a sample
-    head : d, the columns [0, d) that P is made from; the others have means only
+    width : int
+        D, columns of a sample.
+    head : int
+        d, the columns [0, d) that P is made from; the others have means only.
     """
 
     sums: Tensor  # (C, D) float64
@@ -94,8 +99,10 @@ class Prototypes(nn.Module):
 
         Parameters
         ----------
-        seed : of the batches of the training, where there is one
-        checkpoint : of that training
+        seed : int
+            Of the batches of the training, where there is one.
+        checkpoint : Checkpoint
+            Of that training.
         """
         first, device = not self.seen.any(), self.device
         y = torch.from_numpy(session.y).to(device)

@@ -84,10 +84,8 @@ class Stop:
         ):
             if value not in known:
                 raise unknown(what, value, known)
-        epochs, fraction = at_least(1), within("(0, 1)")
-        require(
-            self, "stop", epochs=epochs, first_epochs=epochs, patience=at_least(0), factor=fraction
-        )
+        require(self, "stop", epochs=at_least(1), first_epochs=at_least(1))
+        require(self, "stop", patience=at_least(0), factor=within("(0, 1)"))
         if self.rewind and not self.restore:
             raise UserError("stop.rewind goes to the best weights: it needs stop.restore=true")
 

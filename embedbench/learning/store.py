@@ -15,7 +15,7 @@ from embedbench.streams.table import Images, Table, View
 from .learner import Footprint
 
 
-class Samples:
+class Store:
     """All samples of the sessions so far with their labels, numbered as they came.
 
     A sample that comes again through another permutation of its columns is one more sample, whose
@@ -24,8 +24,10 @@ class Samples:
 
     Parameters
     ----------
-    width : columns of a sample; of images positions, H·W
-    n_labels : C, where labels are sets (n, C) bool; 0 where they are classes (n,)
+    width : int
+        Columns of a sample; of images positions, H·W.
+    n_labels : int
+        C, where labels are sets (n, C) bool; 0 where they are classes (n,).
     """
 
     def __init__(self, width: int, n_labels: int = 0) -> None:

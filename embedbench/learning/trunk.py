@@ -47,10 +47,14 @@ def image_trunk(
 
     Parameters
     ----------
-    name : in `RESNETS`, or a model of timm, with or without "timm:" before it
-    shape : (C, H, W)
-    images : how it is trained
-    relu : False: without the last ReLU, where the trunk is one of `RESNETS`
+    name : str
+        In `RESNETS`, or a model of timm, with or without "timm:" before it.
+    shape : Sequence[int]
+        (C, H, W).
+    images : ImageTraining
+        How it is trained.
+    relu : bool
+        False: without the last ReLU, where the trunk is one of `RESNETS`.
     """
     if len(shape) != 3:
         raise UserError(
@@ -137,8 +141,8 @@ def stages_of(body: nn.Module) -> list[list[str]]:
     from timm.models import group_parameters
 
     matcher: Any = body.group_matcher
-    found: dict[int, list[str]] = group_parameters(body, matcher(coarse=True))
-    stem, *rest = (found[k] for k in sorted(found))
+    numbered: dict[int, list[str]] = group_parameters(body, matcher(coarse=True))
+    stem, *rest = (numbered[k] for k in sorted(numbered))
     return [stem + rest[0], *rest[1:]] if rest else [stem]
 
 
@@ -150,9 +154,12 @@ class Trunk(nn.Module):
 
     Parameters
     ----------
-    body : the network; if it is compiled, it is so in training alone
-    bf16 : in training its arithmetic is bfloat16; features are float32
-    channels_last : so its weights lie in memory, and in training the images
+    body : nn.Module
+        The network; if it is compiled, it is so in training alone.
+    bf16 : bool
+        In training its arithmetic is bfloat16; features are float32.
+    channels_last : bool
+        So its weights lie in memory, and in training the images.
     """
 
     def __init__(self, body: nn.Module, *, bf16: bool = False, channels_last: bool = False) -> None:
@@ -164,7 +171,7 @@ class Trunk(nn.Module):
         self.train(body.training)
 
     def train(self, mode: bool = True) -> Trunk:
-        """Begin training, but for what stands still; or, with False, evaluation."""
+        """Set training mode, but for frozen stages; with False, evaluation mode."""
         super().train(mode)
         for module in self.still:
             module.eval()

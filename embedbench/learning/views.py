@@ -14,12 +14,11 @@ from embedbench.streams.table import View
 
 
 class Packing:
-    """How the samples of a stream are held: images as the bytes that are shown, else as shown.
+    """How stored samples lie in memory: images as bytes, all else as float32.
 
-    A stream of images shows v · factor + offset for a byte v, and from what was shown the byte
-    comes back exactly, and from the byte what was shown, bit by bit. Where a scaling is so odd that
-    float32 cannot tell its 256 levels apart, or a stream does not say it, samples are held as they
-    were shown.
+    Pixels are float32 = byte · factor + offset. The map is exactly invertible, so bytes can be
+    stored and decoded without loss. Samples stay float32 where the stream names no scaling, or one
+    whose 256 levels float32 cannot tell apart.
     """
 
     def __init__(self, spec: StreamSpec, device: str) -> None:
@@ -33,17 +32,17 @@ class Packing:
             len(self._factor), 1, 256
         )
         self.dtype = torch.uint8
-        if not torch.equal(self.pack(self.shown(levels)), levels):
+        if not torch.equal(self.pack(self.unpack(levels)), levels):
             self.dtype = torch.float32
 
     def pack(self, x: Tensor) -> Tensor:
-        """What is held of x (b, *shape) float32: as many values."""
+        """The values that are stored of x (b, *shape) float32: as many."""
         if self.dtype == torch.float32:
             return x
         return ((x - self._offset) / self._factor).round_().to(torch.uint8)
 
-    def shown(self, held: Tensor) -> Tensor:
-        """The samples behind what is held, (b, *shape) float32: as `Images.take` shows them."""
+    def unpack(self, held: Tensor) -> Tensor:
+        """The samples behind stored values, (b, *shape) float32: as `Images.take` returns them."""
         if self.dtype == torch.float32:
             return held
         return held.to(torch.float32).mul_(self._factor).add_(self._offset)
@@ -62,7 +61,7 @@ class Rows:
     def batch(self, index: Tensor, device: str) -> Tensor:
         """The samples `index`, (b, *shape) float32."""
         held = self.x[index]
-        return (held if self.packing is None else self.packing.shown(held)).to(device)
+        return (held if self.packing is None else self.packing.unpack(held)).to(device)
 
 
 @dataclass(frozen=True)
@@ -83,10 +82,10 @@ class Joined(View):
         n = len(self.rows)
         if index is None:
             index = torch.arange(len(self), device=device)
-        own = index < n
+        first = index < n
         x = torch.empty(len(index), *self.shape, device=device)
-        x[own] = super().batch(index[own], device)
-        x[~own] = self.extra.batch(index[~own] - n, device)
+        x[first] = super().batch(index[first], device)
+        x[~first] = self.extra.batch(index[~first] - n, device)
         return x
 
 

@@ -1,4 +1,4 @@
-"""A learner in one file outside the project: the one that docs/add_a_learner.md shows."""
+"""Learners in one file outside the project: the two of docs/add_a_learner.md."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,18 +25,20 @@ from embedbench.runs import registry
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "add_a_learner.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 NAME = "mypkg.mod:Mine"
+WITH_NET = "mypkg.decay:Decay"
 
 
 @pytest.fixture
 def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A directory with the page's learner in mypkg/mod.py, which is the working directory."""
-    (code,) = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+    """A directory with the page's learners in mypkg, which is the working directory."""
+    code, with_net = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
     (tmp_path / "mypkg").mkdir()
     (tmp_path / "mypkg" / "mod.py").write_text(code, encoding="utf-8")
+    (tmp_path / "mypkg" / "decay.py").write_text(with_net, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [p for p in sys.path if p])
     yield tmp_path
-    for module in ("mypkg", "mypkg.mod"):
+    for module in ("mypkg", "mypkg.mod", "mypkg.decay"):
         sys.modules.pop(module, None)
 
 
@@ -57,10 +60,18 @@ def blobs(outside: Path) -> EmbeddingFile:
     return write_file(outside / "blobs.h5", samples, features, {"backbone": {"name": "made up"}})
 
 
-def test_it_passes_every_check(outside: Path) -> None:
-    results = check(NAME)
+@pytest.mark.parametrize("name", [NAME, WITH_NET])
+def test_it_passes_every_check(name: str, outside: Path) -> None:
+    results = check(name)
     assert [r for r in results if not r.passed] == []
     assert len(results) == len(learner_checks())
+
+
+def test_one_with_a_network_has_the_shared_settings(outside: Path) -> None:
+    learner: Any = make_learner(WITH_NET, lam=0.5, **{"stop.epochs": 3})
+    assert (learner.lam, learner.stop.epochs, learner.units) == (0.5, 3, 400)
+    with pytest.raises(UserError, match=r"^decay\.lam must be at least 0, got -1\.0$"):
+        make_learner(WITH_NET, lam=-1.0)
 
 
 def test_it_runs_and_weighs_dimensions(blobs: EmbeddingFile) -> None:

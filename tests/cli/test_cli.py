@@ -184,7 +184,7 @@ BAD_INPUT: dict[str, tuple[list[str], str]] = {
     ),
     "setting out of range of a learner without layers": (
         _run("--set", "fel.lr=-1", learner="fel"),
-        "fel.lr must be finite and above 0, got -1.0",
+        "fel.lr must be above 0, got -1.0",
     ),
     "misspelt optimiser": (
         _run("--set", "fel.optimiser=adem", learner="fel"),

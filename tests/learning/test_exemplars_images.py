@@ -59,7 +59,7 @@ def test_every_byte_comes_back_for_every_scaling_that_a_file_can_have(seed: int)
     held = packing.pack(x)
     assert held.dtype == torch.uint8
     assert torch.equal(held, table.tensor("cpu").permute(0, 3, 1, 2))
-    assert torch.equal(packing.shown(held), x)  # bit by bit: no value is NaN or -0
+    assert torch.equal(packing.unpack(held), x)  # bit by bit: no value is NaN or -0
     assert torch.equal(Rows(held, packing).batch(torch.tensor([7, 3]), "cpu"), x[[7, 3]])
 
 
@@ -73,7 +73,7 @@ def test_the_default_scaling_and_a_constant_channel_come_back_too() -> None:
         x = whole(table).tensor()
         packing = Packing(spec_of(table), "cpu")
         assert packing.dtype == torch.uint8
-        assert torch.equal(packing.shown(packing.pack(x)), x)
+        assert torch.equal(packing.unpack(packing.pack(x)), x)
 
 
 def test_a_scaling_whose_levels_float32_cannot_tell_apart_is_held_as_shown() -> None:
@@ -99,7 +99,7 @@ def test_bytes_and_floats_keep_and_show_the_same(select: str) -> None:
     for held in (as_bytes, as_floats):
         for session in stream.sessions:
             if select in ("herding", "random"):
-                held.keep(session, lambda x: x.flatten(1))
+                held.choose(session, lambda x: x.flatten(1))
             else:
                 held.add(session.x.tensor(), torch.from_numpy(session.y))
     n = len(as_bytes)

@@ -92,10 +92,10 @@ def test_a_herded_mean_is_nearer_than_a_random_one(seed: int) -> None:
 
 def test_per_class_memories_grow() -> None:
     held = exemplars(per_class=3, select="random")
-    held.keep(numbered([0] * 8 + [1] * 2), identity)
+    held.choose(numbered([0] * 8 + [1] * 2), identity)
     assert held.y.tolist() == [0] * 3 + [1] * 2  # a class that has fewer gives all
     before = numbers(held)
-    held.keep(numbered([4] * 9, start=100), identity)
+    held.choose(numbered([4] * 9, start=100), identity)
     assert held.y.tolist() == [0] * 3 + [1] * 2 + [4] * 3
     assert numbers(held)[:5] == before
     assert all(n >= 100 for n in numbers(held)[5:])
@@ -108,7 +108,7 @@ def test_a_fixed_memory_drops_the_tail_of_every_list(select: str) -> None:
     draw = np.random.default_rng(0)
     for c, (n_classes, quota) in enumerate([(1, 12), (2, 6), (3, 4), (4, 3), (5, 2)]):
         before = {k: held.x[held.y == k] for k in range(c)}
-        held.keep(session(draw.normal(size=(20, 3)), [c] * 20), identity)
+        held.choose(session(draw.normal(size=(20, 3)), [c] * 20), identity)
         assert Counter(held.y.tolist()) == dict.fromkeys(range(n_classes), quota)
         for k in range(c):
             assert torch.equal(held.x[held.y == k], before[k][:quota])
@@ -117,15 +117,15 @@ def test_a_fixed_memory_drops_the_tail_of_every_list(select: str) -> None:
 def test_herded_exemplars_are_in_herding_order() -> None:
     x = blobs([2] * 30, 3, seed=1)
     held = exemplars(per_class=7)
-    held.keep(session(x, [2] * 30), lambda x: x.square())
+    held.choose(session(x, [2] * 30), lambda x: x.square())
     expected = plain_herding(torch.from_numpy(x).square(), 7)
     assert torch.equal(held.x, torch.from_numpy(x[expected]))
 
 
 def test_a_class_that_comes_again_is_chosen_from_old_and_new() -> None:
     held = exemplars(per_class=6, select="random")
-    held.keep(numbered([0] * 6 + [1] * 6), identity)
-    held.keep(numbered([0] * 6, start=100), identity)
+    held.choose(numbered([0] * 6 + [1] * 6), identity)
+    held.choose(numbered([0] * 6, start=100), identity)
     assert held.y.tolist() == [0] * 6 + [1] * 6
     mixed = numbers(held)[:6]
     assert len(set(mixed)) == 6
@@ -137,12 +137,12 @@ def test_a_random_memory_is_uniform_and_follows_its_seed() -> None:
     counts: Counter[int] = Counter()
     for seed in range(600):
         held = exemplars(seed, per_class=3, select="random")
-        held.keep(numbered([0] * 10), identity)
+        held.choose(numbered([0] * 10), identity)
         counts.update(numbers(held))
     assert max(abs(counts[i] - 180) for i in range(10)) < 4 * np.sqrt(600 * 0.3 * 0.7)
     one, same = (exemplars(5, per_class=3, select="random") for _ in range(2))
     for held in (one, same):
-        held.keep(numbered([0] * 10), identity)
+        held.choose(numbered([0] * 10), identity)
     assert torch.equal(one.x, same.x)
 
 
@@ -150,14 +150,14 @@ def test_a_random_memory_is_uniform_and_follows_its_seed() -> None:
 def test_no_exemplars_at_all(settings: dict[str, int]) -> None:
     held = exemplars(**settings)
     data = numbered([0, 1])
-    held.keep(data, identity)
+    held.choose(data, identity)
     assert len(held) == 0
     assert held.join(data) is data
 
 
 def test_exemplars_join_a_session_as_data() -> None:
     held = exemplars(per_class=2, select="random")
-    held.keep(numbered([0] * 5, start=50), identity)
+    held.choose(numbered([0] * 5, start=50), identity)
     stream = class_stream([[3, 1]], width=3)
     plain = replace(stream.sessions[0], loss_classes=np.array([False, True, False, True, False]))
     joined = held.join(plain)
@@ -263,8 +263,8 @@ def test_an_infinite_memory_keeps_all() -> None:
     held = offered(exemplars(select="all", total=3), [0, 1] * 30, 7)
     assert numbers(held) == list(range(60))
     sessions = exemplars(select="all")
-    sessions.keep(numbered([0] * 30), identity)
-    sessions.keep(numbered([1] * 30, start=30), identity)
+    sessions.choose(numbered([0] * 30), identity)
+    sessions.choose(numbered([1] * 30, start=30), identity)
     assert numbers(sessions) == list(range(60))
 
 
@@ -328,10 +328,10 @@ def test_a_loaded_memory_goes_on_the_same_way(select: str) -> None:
 def test_a_loaded_memory_keeps_the_same_of_later_sessions(select: str) -> None:
     one, two = (exemplars(total=10, select=select) for _ in range(2))
     first, second = class_stream([[0, 1], [2, 1]], width=3).sessions
-    one.keep(first, identity)
+    one.choose(first, identity)
     two.load_state_dict(one.state_dict())
     for held in (one, two):
-        held.keep(second, identity)
+        held.choose(second, identity)
     assert torch.equal(one.x, two.x)
     assert torch.equal(one.y, two.y)
 

@@ -42,7 +42,7 @@ def test_exemplars_keep_the_labels_of_their_session(select: str, seed: int) -> N
     stream = hierarchy_stream(n_train=30, seed=seed)
     held = exemplars(stream, seed, per_class=6, select=select)
     for session in stream.sessions:
-        held.keep(session, identity)
+        held.choose(session, identity)
     assert held.lists.tolist() == sorted(list(range(N_CLASSES)) * 6)
     given = [labels_given(s) for s in stream.sessions]
     session_of = {int(c): t for t, s in enumerate(stream.sessions) for c in s.classes}
@@ -56,7 +56,7 @@ def test_exemplars_keep_the_labels_of_their_session(select: str, seed: int) -> N
 def test_a_sample_may_be_kept_twice_under_two_labels() -> None:
     held = exemplars(per_class=1000, select="random")
     for session in STREAM.sessions:
-        held.keep(session, identity)
+        held.choose(session, identity)
     rows = np.array(rows_of(held.x))
     twice = [r for r in set(rows.tolist()) if (rows == r).sum() == 2]
     assert len(twice) == 5 * 4  # the shared fifth of five subclasses
@@ -69,7 +69,7 @@ def test_a_sample_may_be_kept_twice_under_two_labels() -> None:
 def test_a_sample_with_two_labels_of_a_session_is_an_exemplar_of_both() -> None:
     (whole,) = STREAM.whole
     held = exemplars(per_class=1000, select="random")
-    held.keep(whole, identity)
+    held.choose(whole, identity)
     counts = torch.bincount(held.lists).tolist()
     assert counts == [60, 40, 20, 20, 20, 20, 20, 20]
     given = labels_given(whole)
@@ -80,7 +80,7 @@ def test_a_fixed_memory_shares_its_places_among_the_classes() -> None:
     held = exemplars(total=24, select="random")
     for session, quota in zip(STREAM.sessions, (12, 4, 3, 3), strict=True):
         before = {c: held.x[held.lists == c] for c in held.classes}
-        held.keep(session, identity)
+        held.choose(session, identity)
         assert set(torch.bincount(held.lists).tolist()) <= {0, quota}
         assert all(torch.equal(held.x[held.lists == c], x[:quota]) for c, x in before.items())
 
@@ -90,7 +90,7 @@ def test_sessions_taken_sample_by_sample(select: str) -> None:
     held = exemplars(total=40, select=select)
     offered = []
     for session in STREAM.sessions:
-        held.take(session)
+        held.update(session)
         offered += list(labels_given(session).items())
     found = list(zip(rows_of(held.x), held.y.tolist(), strict=True))
     if select == "all":
@@ -105,7 +105,7 @@ def test_sessions_taken_sample_by_sample(select: str) -> None:
 
 def test_exemplars_join_a_session_with_their_labels() -> None:
     held = exemplars(per_class=3)
-    held.keep(STREAM.sessions[0], identity)
+    held.choose(STREAM.sessions[0], identity)
     joined = held.join(STREAM.sessions[1])
     n = len(STREAM.sessions[1].x)
     assert len(joined.x) == n + 6
@@ -120,14 +120,14 @@ def test_exemplars_join_a_session_with_their_labels() -> None:
 @pytest.mark.parametrize("select", ["herding", "all"])
 def test_bytes_and_state(select: str) -> None:
     one, two = exemplars(per_class=3, select=select), exemplars(per_class=3, select=select)
-    one.keep(STREAM.sessions[0], identity)
+    one.choose(STREAM.sessions[0], identity)
     state = one.state_dict()
     size = sum(v.nbytes for v in state.values() if isinstance(v, Tensor))
     assert one.footprint().total == size == len(one) * exemplar_bytes(WIDTH, n_labels=N_CLASSES)
     assert exemplar_bytes(WIDTH, n_labels=N_CLASSES) == 4 * WIDTH + 8 + N_CLASSES
     two.load_state_dict(state)
     for held in (one, two):
-        held.keep(STREAM.sessions[1], identity)
+        held.choose(STREAM.sessions[1], identity)
     assert torch.equal(one.x, two.x)
     assert torch.equal(one.y, two.y)
     assert torch.equal(one.lists, two.lists)

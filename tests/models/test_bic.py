@@ -162,7 +162,7 @@ def test_a_class_that_comes_again_keeps_its_pair() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"temperature": 0.0}, "bic.temperature must be finite and above 0, got 0.0"),
+        ({"temperature": 0.0}, "bic.temperature must be above 0, got 0.0"),
         ({"hold_out": 1.0}, r"bic.hold_out must be in \(0, 1\), got 1.0"),
         ({"memory": Memory(per_class=0)}, "must not be 0"),
     ],

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from toy import blobs, class_stream, context, session
 
 from embedbench.errors import UserError
-from embedbench.models.fecam import UNSEEN, FeCAM
+from embedbench.learning.prototypes import UNSEEN
+from embedbench.models.fecam import FeCAM
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
@@ -144,7 +145,7 @@ def test_bytes_are_those_of_the_rows() -> None:
     [
         ({"beta": 0.0}, r"fecam.beta must be in \(0, 1\], got 0.0"),
         ({"gamma1": 0.0}, "fecam.gamma1 must be above 0, got 0.0"),
-        ({"gamma2": 1.5}, r"fecam.gamma2 must be in \[0, gamma1\], got 1.5"),
+        ({"gamma2": 1.5}, r"fecam.gamma2 must be in \[0, 1.0\], got 1.5"),
     ],
 )
 def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:

@@ -80,7 +80,7 @@ def test_the_modules_side_by_side_are_those_of_each_layer_alone(seed: int) -> No
 
     found = net(final, layers)
     for k in range(3):
-        both = torch.cat([one(net.own, k, layers[k]), one(net.final, k, final)], dim=1)
+        both = torch.cat([one(net.intermediate, k, layers[k]), one(net.final, k, final)], dim=1)
         torch.testing.assert_close(found[k], one(net.mix, k, both), rtol=1e-4, atol=1e-5)
 
 

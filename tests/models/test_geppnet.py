@@ -13,7 +13,7 @@ from plain_som import PlainSom
 from toy import Array, class_stream, context
 
 from embedbench.errors import UserError
-from embedbench.learning.store import Samples
+from embedbench.learning.store import Store
 from embedbench.models._rehearsal import Rehearsal
 from embedbench.models._som import Som
 from embedbench.models.geppnet import GeppNet
@@ -204,14 +204,14 @@ def test_samples_are_kept_as_they_were_shown(seed: int) -> None:
         View(wide, rng.integers(50, size=7), 6, columns),
         View(narrow, rng.integers(50, size=3), 6),
     ]
-    samples = Samples(6)
+    samples = Store(6)
     for k, v in enumerate(views):
         samples.add(v, np.full(len(v), k))
     everything = np.concatenate([v.numpy() for v in views])
     index = rng.integers(24, size=40)
     np.testing.assert_array_equal(samples.take(index), everything[index])
     assert samples.y.tolist() == [0] * 9 + [1] * 5 + [2] * 7 + [3] * 3
-    again = Samples(6)
+    again = Store(6)
     again.load_state_dict(samples.state_dict())
     np.testing.assert_array_equal(again.take(index), everything[index])
     assert again.footprint() == samples.footprint()
@@ -223,7 +223,7 @@ def test_samples_are_kept_as_they_were_shown(seed: int) -> None:
 
 
 def test_the_state_holds_no_other_rows_of_the_table() -> None:
-    samples = Samples(3)
+    samples = Store(3)
     samples.add(
         View(Table(np.arange(30, dtype=np.float32).reshape(10, 3)), np.array([7, 2]), 3),
         np.zeros(2),

@@ -16,7 +16,7 @@ from embedbench.fields import make
 from embedbench.learning.memory import Memory
 from embedbench.learning.net import generator, mlp_net
 from embedbench.learning.stop import Stop
-from embedbench.models.icarl import UNSEEN, ICaRL
+from embedbench.models.icarl import NO_EXEMPLARS, ICaRL
 from embedbench.runs.runner import run_stream
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
@@ -132,7 +132,7 @@ def test_nearest_mean_of_exemplars_by_hand() -> None:
     scores = learner.scores(4 * torch.stack([angle.cos(), angle.sin()], 1))
     cosine = torch.cos(torch.deg2rad(torch.tensor([[65.0, 70.0], [70.0, 65.0], [0.0, 135.0]])))
     torch.testing.assert_close(scores[:, [0, 2]], cosine)
-    assert (scores[:, 1] == UNSEEN).all()
+    assert (scores[:, 1] == NO_EXEMPLARS).all()
 
 
 def test_the_means_follow_the_network() -> None:

@@ -39,7 +39,7 @@ def by_hand() -> IL2M:
     with torch.no_grad():
         learner.net[-1].weight.copy_(torch.eye(4))
         learner.net[-1].bias.zero_()
-    learner.exemplars.keep(session(np.eye(4, dtype=np.float32)[:3], [0, 1, 2]), lambda x: x)
+    learner.exemplars.choose(session(np.eye(4, dtype=np.float32)[:3], [0, 1, 2]), lambda x: x)
     learner.learned = 3
     learner.session_of = torch.tensor([0, 1, 2, -1])
     learner.first = torch.tensor([0.9, 0.8, 0.7, 1.0])

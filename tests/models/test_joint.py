@@ -146,5 +146,5 @@ def test_other_names_are_the_same_learners() -> None:
 def test_bad_settings_are_refused() -> None:
     with pytest.raises(UserError, match=r"unknown joint.weights 'new'"):
         Joint(weights="new")
-    with pytest.raises(UserError, match=r"joint.lr must be finite and above 0"):
+    with pytest.raises(UserError, match=r"joint.lr must be above 0"):
         Joint(lr=0.0)

@@ -137,10 +137,10 @@ def test_features_are_linear_at_the_end_and_logits_are_scaled_cosines(layers: in
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"lam": -1.0}, "lucir.lam must be finite and at least 0, got -1.0"),
-        ({"margin": -0.1}, "lucir.margin must be finite and at least 0, got -0.1"),
+        ({"lam": -1.0}, "lucir.lam must be at least 0, got -1.0"),
+        ({"margin": -0.1}, "lucir.margin must be at least 0, got -0.1"),
         ({"negatives": 0}, "lucir.negatives must be at least 1, got 0"),
-        ({"eta": 0.0}, "lucir.eta must be finite and above 0, got 0.0"),
+        ({"eta": 0.0}, "lucir.eta must be above 0, got 0.0"),
         ({"memory": Memory(total=9, select="balanced")}, "unknown lucir.memory.select"),
     ],
 )

@@ -123,8 +123,8 @@ def test_nothing_is_stored_unless_asked() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"lam": -1.0}, "lwf.lam must be finite and at least 0, got -1.0"),
-        ({"temperature": 0.0}, "lwf.temperature must be finite and above 0, got 0.0"),
+        ({"lam": -1.0}, "lwf.lam must be at least 0, got -1.0"),
+        ({"temperature": 0.0}, "lwf.temperature must be above 0, got 0.0"),
         ({"memory": Memory(total=5, select="reservoir")}, "unknown lwf.memory.select 'reservoir'"),
     ],
 )

@@ -371,9 +371,9 @@ def test_the_footprint_is_the_bytes_of_the_state(cls: type[Any]) -> None:
         (ER, {"memory.total": "none"}, "a reservoir has a fixed size"),
         (ER, {"optimiser": "sdg"}, "unknown er.optimiser 'sdg'. Did you mean 'sgd'?"),
         (AGEM, {"memory.select": "herding"}, "unknown agem.memory.select 'herding'"),
-        (DERpp, {"alpha": "-1"}, "derpp.alpha must be finite and at least 0, got -1.0"),
+        (DERpp, {"alpha": "-1"}, "derpp.alpha must be at least 0, got -1.0"),
         (DERpp, {"beta": "inf"}, "derpp.beta must be finite and at least 0, got inf"),
-        (GDumb, {"lr_min": "0.1"}, "gdumb.lr_min must be above 0 and at most lr, got 0.1"),
+        (GDumb, {"lr_min": "0.1"}, "gdumb.lr_min must be in (0, 0.05], got 0.1"),
         (GDumb, {"clip": "0"}, "gdumb.clip must be above 0, got 0.0"),
     ],
 )

@@ -136,8 +136,8 @@ def test_between_sessions_only_importance_is_held() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"c": -1.0}, "si.c must be finite and at least 0, got -1.0"),
-        ({"xi": 0.0}, "si.xi must be finite and above 0, got 0.0"),
+        ({"c": -1.0}, "si.c must be at least 0, got -1.0"),
+        ({"xi": 0.0}, "si.xi must be above 0, got 0.0"),
     ],
 )
 def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:

@@ -13,8 +13,9 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from toy import blobs
 
 from embedbench.errors import UserError
+from embedbench.learning.prototypes import UNSEEN
 from embedbench.models import slda
-from embedbench.models.slda import SLDA, UNSEEN
+from embedbench.models.slda import SLDA
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 

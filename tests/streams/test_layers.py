@@ -17,7 +17,7 @@ from embedbench.files.file import EmbeddingFile
 from embedbench.files.samples import Samples
 from embedbench.files.writer import write_file
 from embedbench.learning.learner import Tags
-from embedbench.learning.store import Samples as Stored
+from embedbench.learning.store import Store
 from embedbench.protocols.fscil import FSCIL
 from embedbench.runs.runner import run_stream
 from embedbench.seeds import Seeds
@@ -240,12 +240,12 @@ def test_a_learner_that_needs_layers_is_refused_without(file: EmbeddingFile) -> 
 
 def test_stored_samples_are_counted_without_layers(file: EmbeddingFile) -> None:
     session = without_layers(FSCIL().build([file], seed=0)).sessions[1]
-    stored = Stored(D)
+    stored = Store(D)
     stored.add(session.x, session.y)
     n = len(session.x)
     assert stored.footprint()["samples"] == n * (D * 4 + 4)
     (values,) = stored.state_dict()["tables"]
     assert values.shape == (n, D)
-    again = Stored(D)
+    again = Store(D)
     again.load_state_dict(stored.state_dict())
     np.testing.assert_array_equal(again.tensor().numpy(), session.x.numpy())
