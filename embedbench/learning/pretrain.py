@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -14,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from embedbench.disk import writing
 from embedbench.errors import UserError, unknown
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, Stream
@@ -213,9 +213,8 @@ def _keep(
 ) -> None:
     """Write the checkpoint, whole or not at all."""
     state = {"net": net.state_dict(), "optimiser": optimiser.state_dict()}
-    temporary = path.with_name(f"{path.name}.tmp")
-    torch.save({"work": work, "found": found, **state}, temporary)
-    os.replace(temporary, path)
+    with writing(path) as temporary:
+        torch.save({"work": work, "found": found, **state}, temporary)
 
 
 def _take_up(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import os
 import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from embedbench.disk import writing
 from embedbench.errors import UserError
 
 if TYPE_CHECKING:
@@ -201,10 +201,10 @@ def save_weights(path: Path, state: dict[str, torch.Tensor], told: dict[str, Any
     from safetensors.torch import save_file
 
     tensors = {name: value.detach().cpu().contiguous() for name, value in state.items()}
-    temporary = path.with_name(f".{path.name}.tmp")
     # one entry: those of several have no order
-    save_file(tensors, temporary, metadata={TOLD: json.dumps(told, sort_keys=True)})
-    os.replace(temporary, path)
+    metadata = {TOLD: json.dumps(told, sort_keys=True)}
+    with writing(path) as temporary:
+        save_file(tensors, temporary, metadata=metadata)
 
 
 def told_of(path: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
+from embedbench.disk import write_safely
 from embedbench.reports.text import NATURAL
 from embedbench.version import __version__
 
@@ -62,10 +63,8 @@ def save(tables: Sequence[Table], paper: str, out: Path) -> Path:
         colours=COLOURS,
         dark_colours=DARK_COLOURS,
     )
-    (out / f"{paper}.json").write_text(
-        json.dumps([t.to_json() for t in tables], indent=1, ensure_ascii=False) + "\n",
-        encoding="utf-8",
-    )
+    numbers = json.dumps([t.to_json() for t in tables], indent=1, ensure_ascii=False)
+    write_safely(out / f"{paper}.json", numbers + "\n")
     path = out / f"{paper}.html"
-    path.write_text(page, encoding="utf-8")
+    write_safely(path, page)
     return path

@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import json
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.arrays import digest
+from embedbench.disk import write_safely
 from embedbench.errors import UserError, unknown
 from embedbench.fields import make
 from embedbench.machine import cores, keep_freed_memory
@@ -169,9 +169,7 @@ def tune(
         "chosen": candidates[best],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(log, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    write_safely(path, json.dumps(log, indent=1, ensure_ascii=False) + "\n")
     return log
 
 
