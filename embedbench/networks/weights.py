@@ -6,8 +6,6 @@ import functools
 import hashlib
 import json
 import sys
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
+SHIPPED = "tf_efficientnet_lite0"  # the network whose weights are in the package
 TOLD = "embedbench"  # the metadata of files that we write
 # The name under which timm's model files keep their checkpoint filter differs between families.
 _FILTERS = ("checkpoint_filter_fn", "_filter_fn", "_filter_torchvision_pretrained")
@@ -43,15 +42,18 @@ def hub_weights(name: str, cfg: dict[str, Any]) -> tuple[Path, str]:
 
         return Path(download_cached_file(str(url), check_hash=False, progress=False)), str(url)
     except Exception as error:  # offline shows in a dozen ways, none of them ours
-        where = f"https://huggingface.co/{hub} (model.safetensors)" if hub else url
-        raise UserError(
-            f"the weights of {name!r} are not on this machine and could not be fetched "
-            f"({type(error).__name__}); download them from {where} and pass --weights FILE."
-        ) from error
+        where = f"https://huggingface.co/{hub}" if hub else url
+        raise UserError(_unavailable(name, str(where), error)) from error
 
 
 def _from_hub(hub: str, filename: str | None) -> tuple[Path, str]:
-    from huggingface_hub import hf_hub_download, hf_hub_url, try_to_load_from_cache
+    from huggingface_hub import (
+        get_hf_file_metadata,
+        hf_hub_download,
+        hf_hub_url,
+        try_to_load_from_cache,
+    )
+    from huggingface_hub.errors import EntryNotFoundError
 
     names = [filename] if filename else ["model.safetensors", "pytorch_model.bin"]
     for name in names:
@@ -59,16 +61,30 @@ def _from_hub(hub: str, filename: str | None) -> tuple[Path, str]:
         if isinstance(cached, str):
             return Path(cached), hub
     for name in names:
-        # one short question first: offline, the hub's client tries for half a minute
-        question = urllib.request.Request(hf_hub_url(hub, name), method="HEAD")
         try:
-            urllib.request.urlopen(question, timeout=10).close()
-        except urllib.error.HTTPError as error:
-            if error.code == 404 and name != names[-1]:
-                continue
-            raise
-        return Path(hf_hub_download(hub, name)), hub
-    raise FileNotFoundError(hub)
+            # one short question first: offline, the download tries for half a minute
+            get_hf_file_metadata(hf_hub_url(hub, name), timeout=10)
+            return Path(hf_hub_download(hub, name)), hub
+        except EntryNotFoundError:
+            continue
+    raise FileNotFoundError(f"{hub} has no file {' or '.join(names)}")
+
+
+def _unavailable(name: str, where: str, error: Exception) -> str:
+    """Why the weights of a model cannot be had, and what to do."""
+    from huggingface_hub.errors import RepositoryNotFoundError
+
+    if isinstance(error, RepositoryNotFoundError):  # so the hub answers whom it does not know, too
+        return (
+            f"the hub gives the weights of {name!r} only to users whom it knows: ask for access at "
+            f"{where}, and set HF_TOKEN to a token of yours; or download them and pass "
+            "--weights FILE."
+        )
+    return (
+        f"the weights of {name!r} are not on this machine and could not be fetched "
+        f"({type(error).__name__}); download them from {where} and pass --weights FILE, or do "
+        f"without the network: the package ships those of {SHIPPED} (--weights shipped)."
+    )
 
 
 def load_weights(model: nn.Module, path: Path, cfg: dict[str, Any], *, channels: int = 3) -> str:
