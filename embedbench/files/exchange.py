@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench.callbacks import Progress
 from embedbench.disk import writing
 from embedbench.errors import UserError
 
 from .file import EmbeddingFile
 from .formats.arrays import read_source
-from .formats.audioset import Progress
 from .samples import Samples
 from .split import make_split, split_rule
 from .writer import check_target, write_file
@@ -45,7 +45,7 @@ def import_file(
     src
         An npz file; a features file NAME.npy; or a directory with features.npy and labels.npy, with
         MNIST's four IDX files (which gives pixels / 255), or with AudioSet's frame embeddings (see
-        ``_audioset.read_audioset``).
+        `formats.audioset`).
     out
         Where the embedding file shall lie.
     labels

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from embedbench.callbacks import Progress
 from embedbench.disk import writing
 from embedbench.errors import UserError, unknown
 from embedbench.seeds import Seeds
@@ -95,7 +96,7 @@ def pretrain(
     device: str,
     checkpoint: Path,
     overwrite: bool = False,
-    progress: Callable[[int, int], None] = lambda *_: None,
+    progress: Progress = lambda *_: None,
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Train a trunk on session 0 of a stream; return its weights and what is to be told of them.
 
@@ -144,7 +145,7 @@ def pretrain(
     progress(settings.epochs, settings.epochs)
     trunk = net[0]
     assert isinstance(trunk, Trunk)
-    return trunk.body.state_dict(), _told(work, stream, session, found)
+    return trunk.body.state_dict(), _metadata(work, stream, session, found)
 
 
 def base_session(stream: Stream) -> Session:
@@ -243,7 +244,7 @@ def _take_up(
     return found
 
 
-def _told(
+def _metadata(
     work: dict[str, Any], stream: Stream, session: Session, found: list[dict[str, float]]
 ) -> dict[str, Any]:
     """What made the weights, and how they want images to be shown; no date."""

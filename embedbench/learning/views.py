@@ -43,7 +43,7 @@ class Packing:
         return ((x - self._offset) / self._factor).round_().to(torch.uint8)
 
     def shown(self, held: Tensor) -> Tensor:
-        """The samples behind what is held, (b, *shape) float32: as `Images.take` shows them."""
+        """The samples behind what is held, (b, *shape) float32: as `PixelTable.take` shows them."""
         if self.dtype == torch.float32:
             return held
         return held.to(torch.float32).mul_(self._factor).add_(self._offset)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 SHIPPED = "tf_efficientnet_lite0"  # the network whose weights are in the package
-TOLD = "embedbench"  # the metadata of files that we write
+METADATA = "embedbench"  # the metadata of files that we write
 # The name under which timm's model files keep their checkpoint filter differs between families.
 _FILTERS = ("checkpoint_filter_fn", "_filter_fn", "_filter_torchvision_pretrained")
 
@@ -189,7 +189,7 @@ def _check(
     missing = [k for k in wanted if k not in state and not k.endswith("num_batches_tracked")]
     extra = [k for k in state if k not in wanted and not k.startswith(heads)]
     shapes = [k for k in wanted if k in state and state[k].shape != wanted[k].shape]
-    told = [
+    faults = [
         f"{len(keys)} {what} (first: {keys[0]})"
         for keys, what in (
             (missing, "missing"),
@@ -198,43 +198,43 @@ def _check(
         )
         if keys
     ]
-    if told:
+    if faults:
         raise UserError(
-            f"{path} does not fit {cfg['architecture']}: of its parameters {', '.join(told)}; "
+            f"{path} does not fit {cfg['architecture']}: of its parameters {', '.join(faults)}; "
             "give the weights of this model, or choose the model that they belong to."
         )
 
 
-def save_weights(path: Path, state: dict[str, torch.Tensor], told: dict[str, Any]) -> None:
+def save_weights(path: Path, state: dict[str, torch.Tensor], metadata: dict[str, Any]) -> None:
     """Write weights as safetensors, whole or not at all: of the same content the same bytes.
 
     Parameters
     ----------
-    told
-        What made them, for `told_of`; plain data. ``shown``, if it is there, says in the words of
+    metadata : dict
+        What made the weights, as plain data. `shown`, where it is there, says in the words of
         timm's configurations how images are shown to the network.
     """
     from safetensors.torch import save_file
 
     tensors = {name: value.detach().cpu().contiguous() for name, value in state.items()}
     # one entry: those of several have no order
-    metadata = {TOLD: json.dumps(told, sort_keys=True)}
+    entry = {METADATA: json.dumps(metadata, sort_keys=True)}
     with writing(path) as temporary:
-        save_file(tensors, temporary, metadata=metadata)
+        save_file(tensors, temporary, metadata=entry)
 
 
-def told_of(path: Path) -> dict[str, Any]:
-    """Return what `save_weights` was told of a file's weights; nothing of other files."""
+def metadata_of(path: Path) -> dict[str, Any]:
+    """The metadata that `save_weights` put into a file; empty for any other file."""
     if path.suffix != ".safetensors" or not path.is_file():
         return {}
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, "pt") as file:
-            told: dict[str, Any] = json.loads((file.metadata() or {}).get(TOLD, "{}"))
+            metadata: dict[str, Any] = json.loads((file.metadata() or {}).get(METADATA, "{}"))
     except SafetensorError:  # `load_weights` says what is wrong with it
         return {}
-    return told
+    return metadata
 
 
 def sha256_of(path: Path) -> str:
@@ -247,8 +247,8 @@ def sha256_of(path: Path) -> str:
     """
     if not path.is_file():
         raise _missing(path)
-    told = path.stat()
-    return _sha256(path, told.st_mtime_ns, told.st_size)
+    status = path.stat()
+    return _sha256(path, status.st_mtime_ns, status.st_size)
 
 
 @functools.lru_cache(maxsize=8)

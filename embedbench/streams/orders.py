@@ -79,7 +79,7 @@ def make_order(
     }
     if kind in CONFUSION:
         matrix = confusion_matrix(file, confusion, seed)
-        W = weights(kind, sizes)
+        W = objective(kind, sizes)
         found = anneal(W, matrix, seed, steps)
         made |= {
             "score": order_score(W, matrix, found),
@@ -180,7 +180,7 @@ _OBJECTIVES = {
 }
 
 
-def weights(kind: str, sizes: Sequence[int]) -> Floats:
+def objective(kind: str, sizes: Sequence[int]) -> Floats:
     """W, (n, n): what confusion between positions i and j costs.
 
     Confusion within a late session is free with increasing task confusion, within an early one with

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from embedbench.callbacks import Notify, StageProgress
 from embedbench.papers.runs import wanted
 from embedbench.papers.table import Table
 from embedbench.runs.cell import Cell
@@ -17,10 +18,6 @@ from .s1 import CHOICES, s1_cells, table_s1
 from .s7 import table_s7
 from .s10 import s10_cells, s10_rows, table_s10
 from .tables import table1, table2, table2_sizes, table3, table4, table5, table_s6, table_s8
-
-Progress = Callable[[str, int, int], None]
-Notify = Callable[[str], None]
-
 
 TABLES: dict[str, tuple[Callable[[Runs], Table], ...]] = {
     "1": (table1,),
@@ -48,7 +45,7 @@ def reproduce(
     items: Sequence[str] = (),
     jobs: int = 1,
     device: str = "cpu",
-    progress: Progress = lambda *_: None,
+    progress: StageProgress = lambda *_: None,
     notify: Notify = lambda _: None,
 ) -> tuple[list[Table], list[str]]:
     """Run what is missing; returns the tables, and a sentence on each run that failed.
