@@ -65,12 +65,12 @@ def decode(source: Source, i: int, backbone: Backbone) -> Decoded:
         content = source.read(i)
         ready = backbone.prepare(content)
     except _BAD as error:
-        return Decoded(None, problem=_told(error))
+        return Decoded(None, problem=_reason(error))
     digest = hashlib.sha256(content if isinstance(content, bytes) else content.tobytes()).digest()
     return Decoded(ready, digest[:16])
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     """Return what is wrong, the same words each time: they stand in the file."""
     if isinstance(error, UnidentifiedImageError):
         return "not an image that Pillow knows"

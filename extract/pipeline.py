@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,23 +19,22 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from embedbench.callbacks import Notify, Progress
 from embedbench.errors import UserError
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.samples import Samples
 from embedbench.files.writer import Partial, check_target
 from embedbench.machine import cores
+from embedbench.networks.weights import SHIPPED
 
 from .backbone import Backbone
 from .backbones import check_kind, choose_device, open_backbone
 from .decode import Batch, computed, decode, first_image
-from .shipped import DEMO_BACKBONE, demo_weights
+from .shipped import demo_weights
 from .source import Source
 from .sources import open_source
-from .splits import across, choose_split, told
+from .splits import across, choose_split, pairs_text
 from .timm_backbone import DTYPES
-
-Progress = Callable[[int, int], None]
-Notify = Callable[[str], None]
 
 CPU_BATCH, CUDA_BATCH = 4, 128  # on a CPU the activations of 4 images still fit the caches
 CPU_LANES, CUDA_LANES = 8, 16  # threads at most: beyond, they wait for Python's lock
@@ -114,8 +113,8 @@ def extract(
         raise UserError(f"--dtype must be one of {', '.join(DTYPES)}, not {dtype!r}.")
     opened = open_source(source)
     parts, rule = choose_split(opened, split, group)
-    if source == "demo" and backbone in (None, DEMO_BACKBONE) and weights is None:
-        backbone, weights = DEMO_BACKBONE, "shipped"
+    if source == "demo" and backbone in (None, SHIPPED) and weights is None:
+        backbone, weights = SHIPPED, "shipped"
     if backbone is None:
         raise UserError(
             "--backbone is missing: a model of timm such as resnet50, 'pixels' for flat values, "
@@ -262,7 +261,7 @@ def _finish(
     digests = np.frombuffer(bytes.fromhex("".join(note["hashes"] for note in notes)), np.uint8)
     pairs = across(digests.reshape(-1, 16), ids, samples.split)
     if pairs:
-        notify(told(pairs, ids, samples.split, source.holds) + ".")
+        notify(pairs_text(pairs, ids, samples.split, source.holds) + ".")
     if skipped:
         notify(
             f"left out {len(skipped)} {source.holds} that cannot be decoded, first {skipped[0][0]}."
@@ -286,14 +285,14 @@ def _arithmetic(work: _Work, kept: NDArray[np.int64], notify: Notify) -> dict[st
     """Return dtype and device, and for half precision what it changed on a sample of rows."""
     backbone = work.backbone
     device = backbone.device
-    told: dict[str, Any] = {"dtype": backbone.dtype, "device_kind": device.type}
+    made_on: dict[str, Any] = {"dtype": backbone.dtype, "device_kind": device.type}
     if device.type == "cuda":
-        told["device_name"] = torch.cuda.get_device_name(device)
+        made_on["device_name"] = torch.cuda.get_device_name(device)
     if backbone.dtype in ("float32", "uint8"):
-        return told
+        return made_on
     places = np.linspace(0, len(kept) - 1, min(COMPARED, len(kept))).astype(np.int64)
     rows = kept[: len(places)] if work.source.in_order else kept[places]
     ready = [decode(work.source, int(i), backbone).ready for i in rows]
     cosine = backbone.precision(np.stack([sample for sample in ready if sample is not None]))
     notify(f"{backbone.dtype}: smallest cosine to float32 over {len(rows)} rows is {cosine:.6f}.")
-    return {**told, "smallest_cosine_to_float32": cosine, "rows_compared": len(rows)}
+    return {**made_on, "smallest_cosine_to_float32": cosine, "rows_compared": len(rows)}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-DEMO_BACKBONE = "tf_efficientnet_lite0"
-DEMO_WEIGHTS = "tf_efficientnet_lite0.fp16.safetensors"
+from embedbench.networks.weights import SHIPPED
+
+DEMO_WEIGHTS = f"{SHIPPED}.fp16.safetensors"
 
 
 def demo_weights() -> Path:

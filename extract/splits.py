@@ -105,7 +105,7 @@ def across(
     ]
 
 
-def told(
+def pairs_text(
     pairs: Sequence[tuple[str, str]], ids: Sequence[str], split: NDArray[np.uint8], holds: str
 ) -> str:
     """Return the sentence that reports ``across``'s pairs."""

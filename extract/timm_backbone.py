@@ -17,7 +17,7 @@ from torch import nn
 
 from embedbench.errors import UserError
 from embedbench.networks.timm_models import timm
-from embedbench.networks.weights import hub_weights, load_weights, told_of
+from embedbench.networks.weights import hub_weights, load_weights, metadata_of
 
 from .backbone import OURS, Backbone
 from .fold import folded
@@ -59,7 +59,7 @@ class TimmBackbone(Backbone):
         device: torch.device,
     ) -> None:
         self.dtype, self.device = dtype, device
-        shown = told_of(weights).get("shown", {}) if weights else {}  # weights of ours tell
+        shown = metadata_of(weights).get("shown", {}) if weights else {}  # weights of ours tell
         size = size or shown.get("input_size", [None])[-1]
         model = create_model(name, size)
         cfg = dict(model.pretrained_cfg)

@@ -25,8 +25,8 @@ def draw_sessions(
     ----------
     base : nodes of session 0; 0: two thirds of the superclasses at the top, or half of the classes
         of a flat hierarchy
-    step : new classes a session, 0: 5; the last session takes what remains. Fewer where no more may
-        come
+    step : new classes per session (0 means 5). The last session takes the rest; a session is
+        smaller when too few classes are eligible
     sessions : number of sessions, which share the classes after `base` evenly; 0: as many as `step`
         makes
     """

@@ -68,8 +68,8 @@ def _by_number(file: EmbeddingFile, pool: Ints) -> dict[str, int]:
         )
     ids = file.sample_ids[pool].tolist()
     tails = [i.removeprefix("train/") for i in ids]
-    told = all(i != tail and tail.isdecimal() for i, tail in zip(ids, tails, strict=True))
-    numbers = map(int, tails) if told else range(CIFAR)
+    numbered = all(i != tail and tail.isdecimal() for i, tail in zip(ids, tails, strict=True))
+    numbers = map(int, tails) if numbered else range(CIFAR)
     return dict(zip(map(str, numbers), pool.tolist(), strict=True))
 
 

@@ -97,12 +97,12 @@ def named_hierarchy(name: str, file: EmbeddingFile) -> Hierarchy:
     UserError
         It is none, no forest, or names leaves that the file has not.
     """
-    told = json.loads(hierarchy_text(name))
-    if not isinstance(told, dict) or not isinstance(told.get("parents"), dict):
+    loaded = json.loads(hierarchy_text(name))
+    if not isinstance(loaded, dict) or not isinstance(loaded.get("parents"), dict):
         raise UserError(
             f"hierarchy {name} must be a JSON object with 'parents', {{class: class above or null}}"
         )
-    over = {str(c): p for c, p in told["parents"].items()}
+    over = {str(c): p for c, p in loaded["parents"].items()}
     over |= {p: None for p in over.values() if p is not None and p not in over}
     inner = {p for p in over.values() if p is not None}
     leaves = [c for c in over if c not in inner]
@@ -110,7 +110,7 @@ def named_hierarchy(name: str, file: EmbeddingFile) -> Hierarchy:
     number = {c: k for k, c in enumerate(classes)}
     parents = np.array([-1 if over[c] is None else number[over[c]] for c in classes])
     _check_forest(name, classes, parents)
-    words: dict[str, str] = told.get("words", {})
+    words: dict[str, str] = loaded.get("words", {})
     labels = _labels(name, leaves, words, file)
     leaf = np.full(file.samples.n_leaves, -1)
     leaf[labels] = np.arange(len(leaves))
@@ -119,7 +119,7 @@ def named_hierarchy(name: str, file: EmbeddingFile) -> Hierarchy:
         tuple(f"{words[c]} ({c})" if c in words else c for c in classes),
         parents,
         leaf,
-        tuple(_configuration(name, tasks, number) for tasks in told.get("configurations", ())),
+        tuple(_configuration(name, tasks, number) for tasks in loaded.get("configurations", ())),
     )
 
 

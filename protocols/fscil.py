@@ -10,6 +10,7 @@ import numpy as np
 
 from embedbench.arrays import Ints
 from embedbench.errors import UserError, unknown
+from embedbench.fields import at_least, require
 from embedbench.files.file import FINAL, EmbeddingFile
 from embedbench.files.samples import TEST, TRAIN
 from embedbench.streams.building import (
@@ -79,15 +80,14 @@ class FSCIL(Protocol):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for what, least in (("base", 0), ("way", 0), ("shot", 1), ("sessions", 0)):
-            if getattr(self, what) < least:
-                raise UserError(f"{what} must be at least {least}, got {getattr(self, what)}")
+        least = {"base": 0, "way": 0, "shot": 1, "sessions": 0}
+        require(self, "", **{name: at_least(low) for name, low in least.items()})
         if not self.lists:
             return
         if self.lists not in LISTS:
             raise unknown("lists", self.lists, LISTS)
-        own = {"base": 0, "way": 0, "shot": SHOT, "order": "natural"}
-        given = [what for what, default in own.items() if getattr(self, what) != default]
+        defaults = {"base": 0, "way": 0, "shot": SHOT, "order": "natural"}
+        given = [what for what, default in defaults.items() if getattr(self, what) != default]
         if given:
             raise UserError(
                 f"the lists of {self.lists} have a base, way, shot and order of their own; drop "

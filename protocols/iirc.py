@@ -12,6 +12,7 @@ import numpy as np
 
 from embedbench.arrays import Bools, Ints
 from embedbench.errors import UserError, unknown
+from embedbench.fields import at_least, require, within
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.samples import TEST, VAL
 from embedbench.streams.building import load_table, one_file
@@ -52,10 +53,10 @@ class IIRC(Protocol):
     leaves below a node. On two levels this is the package's rule. A share is one sample at least,
     and a class of two or more samples gives one at least to validation (the package rounds down to
     none). Class orders for hierarchies without published ones are ours. Samples of no class that is
-    introduced (ImageNet-lite) are left out; samples in no share are taught in no mode, as in the
-    package. The package reads real ImageNet in an order in which some classes begin in their
-    middle; here a class's samples come in the order of the file. Numbers that need the real counts
-    of ImageNet (totals of Table 1, 3,762 of bird) are not checked.
+    introduced (ImageNet-lite) are left out. Samples that fall into no share are never taught,
+    whatever the mode, as in the package. The package reads real ImageNet in an order in which some
+    classes begin in their middle; here a class's samples come in the order of the file. Numbers
+    that need the real counts of ImageNet (totals of Table 1, 3,762 of bird) are not checked.
 
     Parameters
     ----------
@@ -103,27 +104,16 @@ class IIRC(Protocol):
             raise unknown("information", self.information, INFORMATION)
         if self.validation != "train":
             raise UserError(f"iirc takes validation='train' only, got {self.validation!r}")
-        for what, share, end in (
-            ("val_fraction", self.val_fraction, 0.5),
-            ("superclass_share", self.superclass_share, 1.0),
-            ("subclass_share", self.subclass_share, 1.0),
-        ):
-            if not 0 < share <= end or (share == end == 0.5):
-                raise UserError(f"{what} must be above 0 and at most {end:g}, got {share}")
-        for what, number, least in (
-            ("configuration", self.configuration or 0, 0),
-            ("base", self.base, 0),
-            ("sessions", self.sessions, 0),
-            ("cap", self.cap, 1),
-        ):
-            if number < least:
-                raise UserError(f"{what} must be at least {least}, got {number}")
+        shares = {"superclass_share": within("(0, 1]"), "subclass_share": within("(0, 1]")}
+        require(self, "", val_fraction=within("(0, 0.5)"), **shares)
+        least = {"configuration": 0, "base": 0, "sessions": 0, "cap": 1}
+        require(self, "", **{name: at_least(low) for name, low in least.items()})
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         file = one_file(files, self.name)
         own = self.hierarchy == "file"
         hierarchy = file_hierarchy(file) if own else named_hierarchy(self.hierarchy, file)
-        order, told = self._order(hierarchy, seed)
+        order, note = self._order(hierarchy, seed)
         check_configuration(hierarchy, order)
         roles = leaf_roles(file, hierarchy, self.val_fraction)
         shares, val_shares = (
@@ -165,7 +155,7 @@ class IIRC(Protocol):
             fitted=fitted,
             observe_batch=self.observe_batch,
             evaluate_every=self.evaluate_every,
-            notes=(told, *_notes(file, hierarchy, roles, teaching)),
+            notes=(note, *_notes(file, hierarchy, roles, teaching)),
             whole=OnDemand([teaching.whole]),
             classes=tuple(hierarchy.classes[k] for k in introduced),
             parents=above,
@@ -175,8 +165,8 @@ class IIRC(Protocol):
         """As every protocol's, with a hierarchy file by its content instead of its path."""
         if self.hierarchy == "file" or self.hierarchy in PUBLISHED:
             return super().recipe()
-        told = {"hierarchy": hierarchy_text(self.hierarchy)}
-        return json.dumps({**json.loads(super().recipe()), **told}, sort_keys=True)
+        text = {"hierarchy": hierarchy_text(self.hierarchy)}
+        return json.dumps({**json.loads(super().recipe()), **text}, sort_keys=True)
 
     def _order(self, hierarchy: Hierarchy, seed: int) -> tuple[tuple[Ints, ...], str]:
         """The nodes of each session, and where the order is from."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from embedbench.arrays import Bools, digest
 from embedbench.errors import UserError, unknown
+from embedbench.fields import at_least, require
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.layout import PIXELS
 from embedbench.streams.building import flat_spec, load_table, split_rows, view_session
@@ -61,9 +62,7 @@ class MultiModal(Protocol):
         ):
             if value not in known:
                 raise unknown(what, value, known)
-        for what, number in (("width", self.width), ("projection", self.projection)):
-            if number < 0:
-                raise UserError(f"{what} must be at least 0, got {number}")
+        require(self, "", width=at_least(0), projection=at_least(0))
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         width = self._check(files)

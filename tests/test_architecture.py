@@ -16,7 +16,7 @@ FLAT = ("extract", "models", "protocols")  # beside the package, linked into it
 # A room, or a file of the ground, imports from strictly lower floors only. Modules of `models` and
 # `protocols` are found by name at run time, and `extract` is imported when a command is called.
 FLOORS = (
-    {"errors", "arrays", "machine", "repeatable", "version"},
+    {"errors", "arrays", "callbacks", "machine", "repeatable", "version"},
     {"disk", "fields", "seeds"},
     {"files", "networks", "scores"},
     {"streams", "reports", "extract"},

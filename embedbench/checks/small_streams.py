@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from embedbench.arrays import Bools, Ints
 from embedbench.learning.learner import Tags
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
-from embedbench.streams.table import Images, Table, View
+from embedbench.streams.table import PixelTable, Table, View
 
 N_CLASSES = 4
 LEVELS = (1 / 32,) * 3, (-4.0,) * 3  # how bytes are shown as blobs
@@ -101,14 +101,14 @@ def as_images(stream: Stream) -> Stream:
 
     They are shown as the blobs are, but for a level of grey.
     """
-    tables: dict[int, Images] = {}
+    tables: dict[int, PixelTable] = {}
 
     def shown(view: View) -> View:
         table = view.table
         if id(table) not in tables:
             small = np.clip(128 + 32 * table.values, 0, 255).astype(np.uint8).reshape(-1, 2, 2, 3)
             values = small.repeat(4, axis=1).repeat(4, axis=2)
-            tables[id(table)] = Images(values, *LEVELS)
+            tables[id(table)] = PixelTable(values, *LEVELS)
         return View(tables[id(table)], view.rows, 64)
 
     def session(s: Session) -> Session:

@@ -89,7 +89,7 @@ def import_command(
 ) -> None:
     """Make an embedding file from features in another format."""
     from embedbench.files.exchange import import_file
-    from embedbench.files.formats.audioset import told
+    from embedbench.files.formats.audioset import selection_text
 
     from .progress import bar
 
@@ -105,7 +105,7 @@ def import_command(
             progress=advance,
         )
     if "selection" in file.provenance:
-        note(told(file.provenance["selection"]))
+        note(selection_text(file.provenance["selection"]))
     print(_written(file))
 
 

@@ -33,31 +33,28 @@ def assemble(
 ) -> None:
     """Write a whole file from runs of consecutive rows, each holding every feature table.
 
-    The rows are held one chunk at a time, so memory stays flat in the number of rows. After an
-    error, what was written is the caller's to remove.
+    The rows are held one chunk at a time, so memory stays flat in the number of rows. `path` is a
+    temporary name of `disk.writing`, which removes it after an error.
     """
     samples.check()
     provenance = _completed(provenance, samples)
     text = layout.canonical_json(provenance).encode()
     recipe = layout.recipe_digest(provenance)
-    try:
-        with h5py.File(path, "w", libver=("v108", "v108")) as file:
-            layout.set_attribute(file, "format", layout.FORMAT)
-            layout.set_attribute(file, "format_version", layout.VERSION)
-            file.create_group("layers")
-            sums = file.create_group("checksums")
-            sums.create_group("layers")
-            kind, tables = _write_features(file, samples, chunks, compress=compress)
-            layout.set_attribute(file, "kind", kind)
-            _write_samples(file, samples)
-            _write_column(file, "provenance", np.array(text))
-            digests = file.create_group("digests")
-            layout.set_attribute(digests, "samples", samples.digest())
-            layout.set_attribute(digests, "recipe", recipe)
-            layout.set_attribute(digests, "content", layout.content_digest(tables))
-            layout.set_attribute(sums, "metadata", layout.metadata_digest(file))
-    except OSError as error:
-        raise UserError(f"could not write {path} ({error}); is the disk full?") from error
+    with h5py.File(path, "w", libver=("v108", "v108")) as file:
+        layout.set_attribute(file, "format", layout.FORMAT)
+        layout.set_attribute(file, "format_version", layout.VERSION)
+        file.create_group("layers")
+        sums = file.create_group("checksums")
+        sums.create_group("layers")
+        kind, tables = _write_features(file, samples, chunks, compress=compress)
+        layout.set_attribute(file, "kind", kind)
+        _write_samples(file, samples)
+        _write_column(file, "provenance", np.array(text))
+        digests = file.create_group("digests")
+        layout.set_attribute(digests, "samples", samples.digest())
+        layout.set_attribute(digests, "recipe", recipe)
+        layout.set_attribute(digests, "content", layout.content_digest(tables))
+        layout.set_attribute(sums, "metadata", layout.metadata_digest(file))
 
 
 def check_rows(

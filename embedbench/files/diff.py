@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench.arrays import Ints
+
 from . import disk, layout
 from .file import EmbeddingFile
 from .samples import TEST, TRAIN, Samples
@@ -18,10 +20,8 @@ from .text import aligned
 QUERIES = 500  # rows whose nearest neighbour is looked up
 AMONG = 10_000  # rows among which it is looked for
 
-Rows = NDArray[np.int64]
 
-
-def shared_rows(a: Samples, b: Samples) -> tuple[Rows, Rows]:
+def shared_rows(a: Samples, b: Samples) -> tuple[Ints, Ints]:
     """Return the rows of the samples that both have, (M,) in each, in the order of ``a``."""
     row_of = {name: row for row, name in enumerate(b.ids.tolist())}
     pairs = [(row, row_of[name]) for row, name in enumerate(a.ids.tolist()) if name in row_of]
@@ -29,7 +29,7 @@ def shared_rows(a: Samples, b: Samples) -> tuple[Rows, Rows]:
     return rows[:, 0], rows[:, 1]
 
 
-def sample_differences(a: Samples, b: Samples, rows_a: Rows, rows_b: Rows) -> dict[str, Any]:
+def sample_differences(a: Samples, b: Samples, rows_a: Ints, rows_b: Ints) -> dict[str, Any]:
     """Return how many samples are shared, stand elsewhere, or differ in class or split."""
     names_a = np.array(a.classes)[a.labels[rows_a]]
     names_b = np.array(b.classes)[b.labels[rows_b]]
@@ -45,7 +45,7 @@ def sample_differences(a: Samples, b: Samples, rows_a: Rows, rows_b: Rows) -> di
 
 
 def row_cosines(
-    a: EmbeddingFile, b: EmbeddingFile, rows_a: Rows, rows_b: Rows
+    a: EmbeddingFile, b: EmbeddingFile, rows_a: Ints, rows_b: Ints
 ) -> dict[str, Any] | None:
     """Return the cosine between the two features of each shared sample, summed up.
 
@@ -73,7 +73,7 @@ def row_cosines(
 
 
 def neighbour_changes(
-    a: EmbeddingFile, b: EmbeddingFile, rows_a: Rows, rows_b: Rows
+    a: EmbeddingFile, b: EmbeddingFile, rows_a: Ints, rows_b: Ints
 ) -> dict[str, Any] | None:
     """Return how many of up to 500 rows have another nearest neighbour by cosine.
 
@@ -188,7 +188,7 @@ def _changes(a: Any, b: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
         yield key, a, b
 
 
-def fetch(file: EmbeddingFile, rows: Rows) -> NDArray[np.float64]:
+def fetch(file: EmbeddingFile, rows: Ints) -> NDArray[np.float64]:
     """Return rows of the features in the asked order, (n, D) or (n, H·W·C), not verified."""
     order = np.argsort(rows)
     ordered = rows[order]
@@ -212,7 +212,7 @@ def _unit(x: NDArray[Any]) -> NDArray[Any]:
     return unit
 
 
-def _evenly(n: int, most: int) -> Rows:
+def _evenly(n: int, most: int) -> Ints:
     return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))
 
 

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.disk import publish
+from embedbench.callbacks import Progress
+from embedbench.disk import writing
 from embedbench.errors import UserError
 
 from .file import EmbeddingFile
 from .formats.arrays import read_source
-from .formats.audioset import Progress
 from .samples import Samples
 from .split import make_split, split_rule
 from .writer import check_target, write_file
@@ -45,7 +45,7 @@ def import_file(
     src
         An npz file; a features file NAME.npy; or a directory with features.npy and labels.npy, with
         MNIST's four IDX files (which gives pixels / 255), or with AudioSet's frame embeddings (see
-        ``_audioset.read_audioset``).
+        `formats.audioset`).
     out
         Where the embedding file shall lie.
     labels
@@ -118,20 +118,13 @@ def export_file(
         "parents": samples.parents,
         "provenance": np.array(json.dumps(file.provenance, ensure_ascii=False)),
     }
-    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
-    try:
-        with zipfile.ZipFile(temporary, "w") as archive:
-            for table in file.tables(list(file.layers)):
-                blocks = (rows for _, rows in file.blocks(table))
-                _add_array(archive, table.replace("layers/", "layer/"), len(samples.ids), blocks)
-            for key, value in columns.items():
-                with archive.open(f"{key}.npy", "w", force_zip64=True) as target:
-                    np.lib.format.write_array(target, value, allow_pickle=False)
-        publish(temporary, out)
-    except OSError as error:
-        raise UserError(f"could not write {out} ({error}); is the disk full?") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    with writing(out) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+        for table in file.tables(list(file.layers)):
+            blocks = (rows for _, rows in file.blocks(table))
+            _add_array(archive, table.replace("layers/", "layer/"), len(samples.ids), blocks)
+        for key, value in columns.items():
+            with archive.open(f"{key}.npy", "w", force_zip64=True) as target:
+                np.lib.format.write_array(target, value, allow_pickle=False)
     return out
 
 

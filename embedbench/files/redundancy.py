@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.arrays import Bools, Floats, Ints
+from embedbench.callbacks import Progress
 from embedbench.errors import UserError, unknown
 
 from .file import EmbeddingFile
@@ -110,7 +111,7 @@ def _joint_entropies(a: Coded, b: Coded) -> Floats:
     return joint
 
 
-def su_matrix(codes: Coded, progress: Callable[[int, int], None] = lambda *_: None) -> Floats:
+def su_matrix(codes: Coded, progress: Progress = lambda *_: None) -> Floats:
     """SU of every pair of features, (F, F), symmetrical: Fig. S4."""
     n_features = len(codes.bins)
     out = np.zeros((n_features, n_features))
@@ -135,7 +136,7 @@ def fcbf(
     codes: Coded,
     relevance: Floats,
     delta: float = 0.0,
-    progress: Callable[[int, int], None] = lambda *_: None,
+    progress: Progress = lambda *_: None,
 ) -> Ints:
     """The features that are kept, by falling SU with the class (ties: the lower index first).
 
@@ -175,7 +176,7 @@ def discretise(
     x: NDArray[np.float32],
     y: Ints,
     method: str = "mdlp",
-    progress: Callable[[int, int], None] = lambda *_: None,
+    progress: Progress = lambda *_: None,
 ) -> Coded:
     """Cut the columns of x (n, F) into intervals, open on the left.
 

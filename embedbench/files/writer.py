@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.disk import publish, write_safely
+from embedbench.disk import write_safely, writing
 from embedbench.errors import DamagedFileError, UserError
 
 from . import layout
@@ -65,12 +65,8 @@ def write_file(
     check_target(path, overwrite=overwrite)
     tables = {"features": features, **{f"layers/{k}": v for k, v in (layers or {}).items()}}
     chunks = _chunks(tables, len(samples.ids))
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
+    with writing(path) as temporary:
         assemble(temporary, samples, provenance, chunks, compress=compress)
-        publish(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
     return EmbeddingFile.open(path)
 
 
@@ -120,7 +116,7 @@ class Partial:
             self._check_job(json.loads(text), overwrite=overwrite)
         if not self.directory.exists():
             self.directory.mkdir()
-            write_safely(self.directory / "job.json", text.encode())
+            write_safely(self.directory / "job.json", text)
 
     def _check_job(self, job: dict[str, Any], *, overwrite: bool) -> None:
         """Keep the work of this job; drop the directory, or refuse it, where it is another's."""
@@ -218,12 +214,8 @@ class Partial:
             Store features with gzip; worth it for pixels, not for embeddings.
         """
         provenance = {**provenance, "skipped": list(skipped)}
-        temporary = self.directory / "finished.tmp"
-        try:
+        with writing(self.path, within=self.directory) as temporary:
             assemble(temporary, samples, provenance, self._blocks(), compress=compress)
-            publish(temporary, self.path)
-        finally:
-            temporary.unlink(missing_ok=True)
         shutil.rmtree(self.directory)
         return EmbeddingFile.open(self.path)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -14,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from embedbench.callbacks import Progress
+from embedbench.disk import writing
 from embedbench.errors import UserError, unknown
 from embedbench.fields import above, at_least, require, within
 from embedbench.repeatable import repeatable
@@ -102,7 +103,7 @@ def pretrain(
     device: str,
     checkpoint: Path,
     overwrite: bool = False,
-    progress: Callable[[int, int], None] = lambda *_: None,
+    progress: Progress = lambda *_: None,
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Train a trunk on session 0 of a stream; return its weights and their metadata.
 
@@ -215,9 +216,8 @@ def _save(
 ) -> None:
     """Write the checkpoint, whole or not at all."""
     state = {"net": net.state_dict(), "optimiser": optimiser.state_dict()}
-    temporary = path.with_name(f"{path.name}.tmp")
-    torch.save({"work": work, "found": history, **state}, temporary)
-    os.replace(temporary, path)
+    with writing(path) as temporary:
+        torch.save({"work": work, "found": history, **state}, temporary)
 
 
 def _take_up(

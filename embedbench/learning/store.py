@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from embedbench.arrays import Ints, Labels
-from embedbench.streams.table import Images, Table, View
+from embedbench.streams.table import PixelTable, Table, View
 
 from .learner import Footprint
 
@@ -123,7 +123,7 @@ class Store:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state`."""
         tables = [
-            Images(values, *scaling) if scaling else Table(values)
+            PixelTable(values, *scaling) if scaling else Table(values)
             for values, scaling in zip(state["tables"], state["scaling"], strict=True)
         ]
         self.y, self.ids = state["y"], state["ids"]

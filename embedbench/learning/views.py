@@ -42,7 +42,7 @@ class Packing:
         return ((x - self._offset) / self._factor).round_().to(torch.uint8)
 
     def unpack(self, held: Tensor) -> Tensor:
-        """The samples behind stored values, (b, *shape) float32: as `Images.take` returns them."""
+        """The samples behind stored values, (b, *shape) float32, as from `PixelTable.take`."""
         if self.dtype == torch.float32:
             return held
         return held.to(torch.float32).mul_(self._factor).add_(self._offset)

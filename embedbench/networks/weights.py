@@ -5,20 +5,19 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import os
 import sys
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from embedbench.disk import writing
 from embedbench.errors import UserError
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
 
-TOLD = "embedbench"  # the metadata of files that we write
+SHIPPED = "tf_efficientnet_lite0"  # the network whose weights are in the package
+METADATA = "embedbench"  # the metadata of files that we write
 # The name under which timm's model files keep their checkpoint filter differs between families.
 _FILTERS = ("checkpoint_filter_fn", "_filter_fn", "_filter_torchvision_pretrained")
 
@@ -43,15 +42,18 @@ def hub_weights(name: str, cfg: dict[str, Any]) -> tuple[Path, str]:
 
         return Path(download_cached_file(str(url), check_hash=False, progress=False)), str(url)
     except Exception as error:  # offline shows in a dozen ways, none of them ours
-        where = f"https://huggingface.co/{hub} (model.safetensors)" if hub else url
-        raise UserError(
-            f"the weights of {name!r} are not on this machine and could not be fetched "
-            f"({type(error).__name__}); download them from {where} and pass --weights FILE."
-        ) from error
+        where = f"https://huggingface.co/{hub}" if hub else url
+        raise UserError(_unavailable(name, str(where), error)) from error
 
 
 def _from_hub(hub: str, filename: str | None) -> tuple[Path, str]:
-    from huggingface_hub import hf_hub_download, hf_hub_url, try_to_load_from_cache
+    from huggingface_hub import (
+        get_hf_file_metadata,
+        hf_hub_download,
+        hf_hub_url,
+        try_to_load_from_cache,
+    )
+    from huggingface_hub.errors import EntryNotFoundError
 
     names = [filename] if filename else ["model.safetensors", "pytorch_model.bin"]
     for name in names:
@@ -59,16 +61,30 @@ def _from_hub(hub: str, filename: str | None) -> tuple[Path, str]:
         if isinstance(cached, str):
             return Path(cached), hub
     for name in names:
-        # one short question first: offline, the hub's client tries for half a minute
-        question = urllib.request.Request(hf_hub_url(hub, name), method="HEAD")
         try:
-            urllib.request.urlopen(question, timeout=10).close()
-        except urllib.error.HTTPError as error:
-            if error.code == 404 and name != names[-1]:
-                continue
-            raise
-        return Path(hf_hub_download(hub, name)), hub
-    raise FileNotFoundError(hub)
+            # one short question first: offline, the download tries for half a minute
+            get_hf_file_metadata(hf_hub_url(hub, name), timeout=10)
+            return Path(hf_hub_download(hub, name)), hub
+        except EntryNotFoundError:
+            continue
+    raise FileNotFoundError(f"{hub} has no file {' or '.join(names)}")
+
+
+def _unavailable(name: str, where: str, error: Exception) -> str:
+    """Why the weights of a model cannot be had, and what to do."""
+    from huggingface_hub.errors import RepositoryNotFoundError
+
+    if isinstance(error, RepositoryNotFoundError):  # so the hub answers whom it does not know, too
+        return (
+            f"the hub gives the weights of {name!r} only to users whom it knows: ask for access at "
+            f"{where}, and set HF_TOKEN to a token of yours; or download them and pass "
+            "--weights FILE."
+        )
+    return (
+        f"the weights of {name!r} are not on this machine and could not be fetched "
+        f"({type(error).__name__}); download them from {where} and pass --weights FILE, or do "
+        f"without the network: the package ships those of {SHIPPED} (--weights shipped)."
+    )
 
 
 def load_weights(model: nn.Module, path: Path, cfg: dict[str, Any], *, channels: int = 3) -> str:
@@ -173,7 +189,7 @@ def _check(
     missing = [k for k in wanted if k not in state and not k.endswith("num_batches_tracked")]
     extra = [k for k in state if k not in wanted and not k.startswith(heads)]
     shapes = [k for k in wanted if k in state and state[k].shape != wanted[k].shape]
-    told = [
+    faults = [
         f"{len(keys)} {what} (first: {keys[0]})"
         for keys, what in (
             (missing, "missing"),
@@ -182,43 +198,43 @@ def _check(
         )
         if keys
     ]
-    if told:
+    if faults:
         raise UserError(
-            f"{path} does not fit {cfg['architecture']}: of its parameters {', '.join(told)}; "
+            f"{path} does not fit {cfg['architecture']}: of its parameters {', '.join(faults)}; "
             "give the weights of this model, or choose the model that they belong to."
         )
 
 
-def save_weights(path: Path, state: dict[str, torch.Tensor], told: dict[str, Any]) -> None:
+def save_weights(path: Path, state: dict[str, torch.Tensor], metadata: dict[str, Any]) -> None:
     """Write weights as safetensors, whole or not at all: of the same content the same bytes.
 
     Parameters
     ----------
-    told
-        What made them, for `told_of`; plain data. ``shown``, if it is there, says in the words of
+    metadata : dict
+        What made the weights, as plain data. `shown`, where it is there, says in the words of
         timm's configurations how images are shown to the network.
     """
     from safetensors.torch import save_file
 
     tensors = {name: value.detach().cpu().contiguous() for name, value in state.items()}
-    temporary = path.with_name(f".{path.name}.tmp")
     # one entry: those of several have no order
-    save_file(tensors, temporary, metadata={TOLD: json.dumps(told, sort_keys=True)})
-    os.replace(temporary, path)
+    entry = {METADATA: json.dumps(metadata, sort_keys=True)}
+    with writing(path) as temporary:
+        save_file(tensors, temporary, metadata=entry)
 
 
-def told_of(path: Path) -> dict[str, Any]:
-    """Return what `save_weights` was told of a file's weights; nothing of other files."""
+def metadata_of(path: Path) -> dict[str, Any]:
+    """The metadata that `save_weights` put into a file; empty for any other file."""
     if path.suffix != ".safetensors" or not path.is_file():
         return {}
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, "pt") as file:
-            told: dict[str, Any] = json.loads((file.metadata() or {}).get(TOLD, "{}"))
+            metadata: dict[str, Any] = json.loads((file.metadata() or {}).get(METADATA, "{}"))
     except SafetensorError:  # `load_weights` says what is wrong with it
         return {}
-    return told
+    return metadata
 
 
 def sha256_of(path: Path) -> str:
@@ -231,8 +247,8 @@ def sha256_of(path: Path) -> str:
     """
     if not path.is_file():
         raise _missing(path)
-    told = path.stat()
-    return _sha256(path, told.st_mtime_ns, told.st_size)
+    status = path.stat()
+    return _sha256(path, status.st_mtime_ns, status.st_size)
 
 
 @functools.lru_cache(maxsize=8)

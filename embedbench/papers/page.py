@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from embedbench.disk import write_safely
 from embedbench.reports.text import NATURAL
 from embedbench.version import __version__
 
@@ -63,10 +64,8 @@ def save(tables: Sequence[PaperTable], paper: Paper[Any], out: Path) -> Path:
         colours=COLOURS,
         dark_colours=DARK_COLOURS,
     )
-    (out / f"{paper.stem}.json").write_text(
-        json.dumps([t.to_json() for t in tables], indent=1, ensure_ascii=False) + "\n",
-        encoding="utf-8",
-    )
+    numbers = json.dumps([t.to_json() for t in tables], indent=1, ensure_ascii=False)
+    write_safely(out / f"{paper.stem}.json", numbers + "\n")
     path = out / f"{paper.stem}.html"
-    path.write_text(page, encoding="utf-8")
+    write_safely(path, page)
     return path

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from embedbench.callbacks import Notify, StageProgress
 from embedbench.runs.cell import Cell
 
 from .published import PaperTable
-from .runs import Notify, Progress, Runs, wanted
+from .runs import Runs, wanted
 
 KIND = "learner of the paper"  # in errors
 RunsT = TypeVar("RunsT", bound=Runs)
@@ -53,7 +54,7 @@ class Asked:
     items: Sequence[str] = ()
     jobs: int = 1
     device: str = "cpu"
-    progress: Progress = lambda *_: None
+    progress: StageProgress = lambda *_: None
     notify: Notify = lambda _: None
 
     def runs(self, kind: Callable[..., RunsT], **data: Any) -> RunsT:

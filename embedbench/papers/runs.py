@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from embedbench.callbacks import Notify, StageProgress
 from embedbench.errors import unknown
 from embedbench.fields import make
 from embedbench.reports.rows import LEFT_OUT
@@ -16,9 +17,6 @@ from embedbench.runs.settings import parse_settings, plan, start_of_command
 from embedbench.scores import record
 from embedbench.scores.record import Record
 from embedbench.scores.stats import Stat, number
-
-Progress = Callable[[str, int, int], None]
-Notify = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ class Runs:
         given = parse_settings(self.items, self.known, None).protocol
         return int(make(protocol_class(protocol), given, name="protocol").sessions)
 
-    def run(self, cells: Sequence[Cell], progress: Progress = lambda *_: None) -> None:
+    def run(self, cells: Sequence[Cell], progress: StageProgress = lambda *_: None) -> None:
         """Run what is not there yet; each failure becomes a sentence of `failed`."""
         outcome = grid.run_grid(list(cells), self.out / "runs", jobs=self.jobs, progress=progress)
         self.failed += [f"{c.learner} on {c.protocol}: {why}" for c, why in outcome.failed]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import os
 import re
 from collections.abc import Sequence
 from importlib import resources
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.arrays import Floats
-from embedbench.errors import UserError
+from embedbench.disk import write_safely
 from embedbench.scores.metrics import all_metrics
 from embedbench.scores.record import Record
 from embedbench.scores.stats import number, signed
@@ -44,12 +43,7 @@ def write_html(root: Path, out: Path, *more: Path, bridge: Data | None = None) -
     roots = (root, *more)
     name = ", ".join(r.resolve().name for r in roots)
     text = render([row for r in roots for row in collect(r)], name, bridge)
-    temporary = out.with_name(f".{out.name}.tmp")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, out)
-    except OSError as e:
-        raise UserError(f"cannot write {out} ({e.strerror}); name a file in a directory") from e
+    write_safely(out, text)
 
 
 def render(rows: Sequence[Row], name: str, bridge: Data | None = None) -> str:

@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from embedbench.arrays import Floats
+from embedbench.disk import writing
 from embedbench.scores.stats import t_quantile
 
 from .svg import BLANK, HUES, INK, LINE, SOFT, STYLE, colour, svg
@@ -264,7 +265,8 @@ def save_map(matrix: Floats, path: Path, axis: str, value: str) -> None:
     axes.set_xlabel(axis)
     axes.set_ylabel(axis)
     figure.colorbar(image, label=value)
-    figure.savefig(path, format="png", dpi=200)
+    with writing(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=200)
 
 
 def _write_numbers(axes: Axes, matrix: Floats, colours: Colormap) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from embedbench.disk import write_safely
 from embedbench.scores.stats import signed
 
 from .by_seeds import KINDS
@@ -162,6 +162,4 @@ def save_rank_plot(found: dict[str, Any], path: Path) -> None:
     groups = [[names.index(label) for label in group] for group in found["groups"]]
     ranks = [e["average_rank"] for e in found["learners"]]
     label = f"Average ranks by {found['metric']}: {found['title']}"
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(standalone(rank_plot(names, ranks, groups, label)), encoding="utf-8")
-    os.replace(temporary, path)
+    write_safely(path, standalone(rank_plot(names, ranks, groups, label)))

@@ -6,8 +6,7 @@ import dataclasses
 import itertools
 import json
 import math
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -16,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from embedbench.arrays import digest
+from embedbench.callbacks import StageProgress
+from embedbench.disk import write_safely
 from embedbench.errors import UserError, unknown
 from embedbench.fields import make
 from embedbench.machine import cores, keep_freed_memory
@@ -119,7 +120,7 @@ def tune(
     *,
     sessions: int = 3,
     jobs: int = 1,
-    progress: Callable[[str, int, int], None] = lambda *_: None,
+    progress: StageProgress = lambda *_: None,
 ) -> dict[str, Any]:
     """Try every combination of a grid on a cell's stream; the best one on validation data.
 
@@ -169,9 +170,7 @@ def tune(
         "chosen": candidates[best],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(log, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    write_safely(path, json.dumps(log, indent=1, ensure_ascii=False) + "\n")
     return log
 
 
@@ -182,7 +181,7 @@ def search(
     *,
     sessions: int,
     jobs: int,
-    progress: Callable[[str, int, int], None] = lambda *_: None,
+    progress: StageProgress = lambda *_: None,
 ) -> list[dict[str, Any]]:
     """What `tune` chose for each learner of a run, on its first seed; one log a learner.
 

@@ -6,7 +6,6 @@ They are the ground truth of a run; every score is a pure function of them. The 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.arrays import Bools, Ints
+from embedbench.disk import writing
 from embedbench.errors import UserError
 
 VERSION = "1.0"
@@ -35,9 +35,8 @@ class Kept:
     MASKS: ClassVar[tuple[str, ...]]
 
     def save(self, path: Path) -> None:
-        """Write to a temporary name, then rename."""
-        temporary = path.with_suffix(".tmp")
-        with h5py.File(temporary, "w") as f:
+        """Write the file, whole or not at all."""
+        with writing(path) as temporary, h5py.File(temporary, "w") as f:
             f.attrs["format"] = self.FORMAT
             f.attrs["format_version"] = VERSION
             for name in (x.name for x in fields(self)):  # type: ignore[arg-type]  # subclasses are
@@ -46,7 +45,6 @@ class Kept:
                     value = value.astype(np.uint8)  # h5py's booleans are an enum of its own
                 # shuffle + gzip: neighbouring answers agree, so they shrink about tenfold
                 f.create_dataset(name, data=value, compression="gzip", shuffle=True)
-        os.replace(temporary, path)
 
     @classmethod
     def load(cls, path: Path) -> Self:

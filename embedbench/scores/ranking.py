@@ -33,7 +33,7 @@ class Paired:
     @classmethod
     def of(cls, differences: Sequence[float]) -> Paired:
         """From one difference a unit. Equal differences other than 0 have p = 0."""
-        from scipy.special import stdtr
+        from scipy.stats import ttest_1samp
 
         d = np.asarray(differences, dtype=np.float64)
         n = len(d)
@@ -43,8 +43,7 @@ class Paired:
         error = float(d.std(ddof=1)) / math.sqrt(n)
         if error < 1e-12:  # the units all say the same, but for rounding
             return cls(mean, 0.0, 1.0 if abs(mean) < 1e-12 else 0.0, n)
-        p = 2 * float(stdtr(n - 1, -abs(mean) / error))
-        return cls(mean, t_quantile(n) * error, p, n)
+        return cls(mean, t_quantile(n) * error, float(ttest_1samp(d, 0).pvalue), n)
 
 
 def holm(p: Sequence[float]) -> list[float]:
@@ -74,9 +73,9 @@ def average_ranks(scores: Floats) -> Floats:
     >>> average_ranks(np.array([[0.9, 0.5, 0.5], [0.4, 0.6, 0.2]]))
     array([1.5 , 1.75, 2.75])
     """
-    above = (scores[:, None, :] > scores[:, :, None]).sum(axis=2)  # (blocks, k)
-    same = (scores[:, None, :] == scores[:, :, None]).sum(axis=2)
-    ranks: Floats = (above + (same + 1) / 2).mean(axis=0)
+    from scipy.stats import rankdata
+
+    ranks: Floats = rankdata(-scores, axis=1).mean(axis=0)
     return ranks
 
 
@@ -103,8 +102,9 @@ def tie_groups(separated: Bools) -> list[tuple[int, int]]:
 
 
 def kendall_tau(a: Sequence[float], b: Sequence[float]) -> float:
-    """τ_b of two rankings of the same things: 1 the same order, -1 the reverse; NaN where one is
-    all ties.
+    """τ_b of two rankings of the same things: 1 the same order, -1 the reverse.
+
+    NaN where one is all ties, or there are fewer than two things.
 
     **Source**: Kendall (1945): (concordant - discordant) / √((pairs - ties in a)(pairs - ties in
     b)).
@@ -112,7 +112,6 @@ def kendall_tau(a: Sequence[float], b: Sequence[float]) -> float:
     >>> kendall_tau([1, 2, 3], [1, 3, 2])
     0.3333333333333333
     """
-    upper = np.triu_indices(len(a), 1)
-    signs = [np.sign(np.subtract.outer(v, v))[upper] for v in (np.array(a), np.array(b))]
-    size = math.sqrt(float((signs[0] ** 2).sum() * (signs[1] ** 2).sum()))
-    return float((signs[0] * signs[1]).sum()) / size if size else math.nan
+    from scipy.stats import kendalltau
+
+    return float(kendalltau(a, b).statistic) if len(a) > 1 else math.nan

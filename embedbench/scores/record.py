@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.arrays import Floats
+from embedbench.disk import write_safely
 from embedbench.errors import UserError
 
 from . import few_shot, metrics, multilabel
@@ -32,12 +32,9 @@ Record = dict[str, Any]
 
 
 def save(record: Record, directory: Path) -> None:
-    """Write `record.json` to a temporary name, then rename: it exists exactly when the cell is
-    done."""
-    temporary = directory / "record.json.tmp"
+    """Write `record.json`, whole or not at all: it exists exactly when the cell is done."""
     text = json.dumps(to_json(record), indent=1, allow_nan=False)
-    temporary.write_text(text + "\n", encoding="utf-8")
-    os.replace(temporary, directory / "record.json")
+    write_safely(directory / "record.json", text + "\n")
 
 
 def load(directory: Path) -> Record:

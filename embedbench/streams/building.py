@@ -16,7 +16,7 @@ from embedbench.files.samples import TEST, TRAIN, VAL
 
 from .layers import layer_columns
 from .stream import EvalSet, Session, StreamSpec
-from .table import Images, Table, View, standardised
+from .table import PixelTable, Table, View, standardised
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,15 @@ def load_table(
     return Table(x), features, fitted
 
 
-def _load_images(file: EmbeddingFile, scale: str, base_rows: Ints) -> Images:
+def _load_images(file: EmbeddingFile, scale: str, base_rows: Ints) -> PixelTable:
     if scale not in ("none", "standard"):
         raise UserError(
             f"scale {scale!r} is for vectors, and {file.path.name} holds images; use --set "
             "protocol.scale=standard or none"
         )
-    return standardised(file.images(), base_rows) if scale == "standard" else Images(file.images())
+    return (
+        standardised(file.images(), base_rows) if scale == "standard" else PixelTable(file.images())
+    )
 
 
 def _scale(x: NDArray[np.float32], scale: str, base_rows: Ints) -> None:

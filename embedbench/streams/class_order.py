@@ -55,13 +55,13 @@ def _order_file(order: str) -> tuple[list[Any], dict[str, Any]]:
     text = path.read_text(encoding="utf-8")
     try:
         loaded = json.loads(text)
-        told = loaded if isinstance(loaded, dict) else {}
-        items = loaded["order"] if told else loaded
+        content = loaded if isinstance(loaded, dict) else {}
+        items = loaded["order"] if content else loaded
     except (json.JSONDecodeError, KeyError):
         return [line.strip() for line in text.splitlines() if line.strip()], {}
     if not isinstance(items, list):
         raise UserError(f"{path} must hold a JSON list of classes, or one class a line")
-    return items, told
+    return items, content
 
 
 def order_notes(order: str, file: EmbeddingFile, sizes: Sequence[int]) -> tuple[str, ...]:
@@ -73,11 +73,11 @@ def order_notes(order: str, file: EmbeddingFile, sizes: Sequence[int]) -> tuple[
     """
     if order in ORDERS:
         return ()
-    told, notes = _order_file(order)[1], []
-    made_for = told.get("file", {}).get("digests", {}).get("samples")
+    content, notes = _order_file(order)[1], []
+    made_for = content.get("file", {}).get("digests", {}).get("samples")
     if made_for not in (None, file.digests["samples"]):
         notes.append("the class order was made from other samples than this file's")
-    if "-task-" in told.get("kind", "") and told.get("sizes") != list(sizes):
+    if "-task-" in content.get("kind", "") and content.get("sizes") != list(sizes):
         notes.append("the class order was made for sessions of other sizes than this stream's")
     return tuple(notes)
 

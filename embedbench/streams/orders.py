@@ -13,7 +13,6 @@ that reach over 100 positions at most.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -23,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.arrays import Floats, Ints
+from embedbench.disk import write_safely
 from embedbench.errors import UserError, unknown
 from embedbench.files.file import EmbeddingFile
 
@@ -79,7 +79,7 @@ def make_order(
     }
     if kind in CONFUSION:
         matrix = confusion_matrix(file, confusion, seed)
-        W = weights(kind, sizes)
+        W = objective(kind, sizes)
         found = anneal(W, matrix, seed, steps)
         made |= {
             "score": order_score(W, matrix, found),
@@ -180,7 +180,7 @@ _OBJECTIVES = {
 }
 
 
-def weights(kind: str, sizes: Sequence[int]) -> Floats:
+def objective(kind: str, sizes: Sequence[int]) -> Floats:
     """W, (n, n): what confusion between positions i and j costs.
 
     Confusion within a late session is free with increasing task confusion, within an early one with
@@ -235,9 +235,7 @@ def write_order(found: dict[str, Any], path: Path) -> None:
     if rows:
         lines = ",\n".join(f"  {json.dumps(row)}" for row in rows)
         text = text.replace('\n "matrix": 0', f'\n "matrix": [\n{lines}\n ]')
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(text + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    write_safely(path, text + "\n")
 
 
 def order_text(found: dict[str, Any]) -> str:

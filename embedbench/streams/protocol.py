@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from embedbench.errors import UserError, unknown
+from embedbench.errors import unknown
+from embedbench.fields import at_least, require, within
 from embedbench.files.file import EmbeddingFile
 
 from .class_order import ORDERS, _order_file
@@ -56,14 +57,13 @@ class Protocol(ABC):
             raise unknown("validation", self.validation, ("train", "test"))
         if self.scale not in SCALES:
             raise unknown("scale", self.scale, SCALES)
-        if not 0 < self.val_fraction < 1:
-            raise UserError(f"val_fraction must lie in (0, 1), got {self.val_fraction}")
-        for what, number, least in (
-            ("observe_batch", self.observe_batch, 0),
-            ("evaluate_every", self.evaluate_every, 0),
-        ):
-            if number < least:
-                raise UserError(f"{what} must be at least {least}, got {number}")
+        require(
+            self,
+            "",
+            val_fraction=within("(0, 1)"),
+            observe_batch=at_least(0),
+            evaluate_every=at_least(0),
+        )
 
     @abstractmethod
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
@@ -71,10 +71,10 @@ class Protocol(ABC):
 
     def recipe(self) -> str:
         """Name and parameters as canonical JSON; an order file by its content, not its path."""
-        told = {"protocol": self.name, **dataclasses.asdict(self)}
-        if told.get("order", "natural") not in ORDERS:
-            told["order"] = Path(told["order"]).read_text(encoding="utf-8")
-        return json.dumps(told, sort_keys=True)
+        settings = {"protocol": self.name, **dataclasses.asdict(self)}
+        if settings.get("order", "natural") not in ORDERS:
+            settings["order"] = Path(settings["order"]).read_text(encoding="utf-8")
+        return json.dumps(settings, sort_keys=True)
 
     def order_record(self) -> dict[str, Any] | None:
         """What a record keeps of the class order: its kind, and of a file its name and SHA-256;
@@ -85,6 +85,6 @@ class Protocol(ABC):
         if order in ORDERS:
             return {"kind": order, "name": None, "digest": None}
         data = Path(order).read_bytes()
-        told = _order_file(order)[1]
+        content = _order_file(order)[1]
         sha = hashlib.sha256(data).hexdigest()
-        return {"kind": told.get("kind", "file"), "name": Path(order).name, "digest": sha}
+        return {"kind": content.get("kind", "file"), "name": Path(order).name, "digest": sha}

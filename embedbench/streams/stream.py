@@ -66,7 +66,7 @@ class EvalSet:
 
 @dataclass(frozen=True)
 class StreamSpec:
-    """What a learner is told about a stream before it starts.
+    """What a learner knows about a stream before it starts.
 
     Parameters
     ----------
@@ -75,8 +75,8 @@ class StreamSpec:
     multilabel : labels are (n, C) bool
     layers : column slices of intermediate embeddings; the final embedding is columns [0, D)
     reveals_session_id : the session id is given in training and at test
-    scaling : of images, the factor and the offset of each channel by which bytes became the values
-        that are shown; None where that is not what they are
+    scaling : per-channel (factor, offset) that turned bytes into the values a learner receives;
+        None for embeddings
     """
 
     input_shape: tuple[int, ...]
@@ -106,7 +106,7 @@ class Stream:
         them whole sessions
     evaluate_every : samples between two evaluations of an online learner; 0: after sessions only
     fitted : digest of the rows that the features' scaling was fitted to; empty where none were
-    can_reveal : a learner that cannot answer without the session id may be told it
+    can_reveal : a learner that cannot answer without the session id may get it
     notes : what the protocol had to decide for this file, in words
     alone : one stream a session, of its data alone, where every session has an α_ideal of its own
         (session k holds file k); empty where the merged stream's is everyone's
@@ -156,9 +156,9 @@ class Stream:
         return self.alone or (self.merged(),)
 
     def revealed(self) -> Stream:
-        """The same stream, digests and all, with the session ids told in training and at test."""
-        told = tuple(replace(s, session_id=i) for i, s in enumerate(self.sessions))
-        return replace(self, spec=replace(self.spec, reveals_session_id=True), sessions=told)
+        """The same stream, digests and all, with the session ids given in training and at test."""
+        sessions = tuple(replace(s, session_id=i) for i, s in enumerate(self.sessions))
+        return replace(self, spec=replace(self.spec, reveals_session_id=True), sessions=sessions)
 
     def merged(self) -> Stream:
         """All sessions as one: every sample once, as the stream first shows it.

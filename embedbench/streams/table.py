@@ -81,7 +81,7 @@ class Table:
         return Table(self.values[rows, :width])
 
 
-class Images(Table):
+class PixelTable(Table):
     """Images, kept as bytes; a sample is shown as (C, H, W) float32, value · factor + offset.
 
     Parameters
@@ -146,12 +146,12 @@ class Images(Table):
         shown = x.permute(0, 3, 1, 2).to(torch.float32, memory_format=torch.contiguous_format)
         return shown.mul_(factor).add_(offset)
 
-    def part(self, rows: Ints, width: int) -> Images:
+    def part(self, rows: Ints, width: int) -> PixelTable:
         """A table of these images alone."""
-        return Images(self.values[rows], self.factor, self.offset)
+        return PixelTable(self.values[rows], self.factor, self.offset)
 
 
-def standardised(values: NDArray[np.uint8], base_rows: Ints) -> Images:
+def standardised(values: NDArray[np.uint8], base_rows: Ints) -> PixelTable:
     """Images that are shown with mean 0 and deviation 1 in every channel.
 
     Mean and deviation are those of all values of a channel in `base_rows`, (n,). A deviation below
@@ -169,7 +169,7 @@ def standardised(values: NDArray[np.uint8], base_rows: Ints) -> Images:
     deviation = np.sqrt((share * (levels - mean[:, None]) ** 2).sum(axis=1))
     deviation = np.maximum(deviation, 1 / 255)
     factor, offset = 1 / (255 * deviation), -mean / deviation
-    return Images(values, tuple(factor.tolist()), tuple(offset.tolist()))
+    return PixelTable(values, tuple(factor.tolist()), tuple(offset.tolist()))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 from embedbench.errors import UserError
 from embedbench.extract.source import Source
 from embedbench.extract.sources import open_source
-from embedbench.extract.splits import across, choose_split, groups, told
+from embedbench.extract.splits import across, choose_split, groups, pairs_text
 from embedbench.files.samples import TEST, TRAIN
 
 VENDORS = ("noto", "twemoji", "other")
@@ -86,5 +86,5 @@ def test_across_against_a_naive_search(seed: int) -> None:
         assert (digests[i] == digests[j]).all()
         assert split[i] < split[j]
     if found:
-        sentence = told(found, ids, split, "images")
+        sentence = pairs_text(found, ids, split, "images")
         assert sentence.startswith(f"{len(found)} images stand in two splits")

@@ -352,7 +352,7 @@ BAD = {
         recorded(part(1, entries({"x": bytes_feature(b"y")}))),
         r"is none of AudioSet's .*KeyError: 'video_id'",
     ),
-    "no message": (recorded(b"\x0a\xff"), "is none of AudioSet's .* ends too early"),
+    "no message": (recorded(b"\x0a\xff"), "is none of AudioSet's .* no SequenceExample"),
     "damage": (replaced("bal_train/00.tfrecord", bytes(12) + b"text"), "match its checksum"),
 }
 

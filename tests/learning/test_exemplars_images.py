@@ -27,22 +27,22 @@ from embedbench.runs.runner import run_stream
 from embedbench.runs.settings import parse_settings, plan
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Stream, StreamSpec
-from embedbench.streams.table import Images, View, standardised
+from embedbench.streams.table import PixelTable, View, standardised
 
 SHAPE = (3, 4, 5)
 
 
-def spec_of(table: Images) -> StreamSpec:
+def spec_of(table: PixelTable) -> StreamSpec:
     return StreamSpec(SHAPE, 4, scaling=table.scaling)
 
 
-def every_level(factor: tuple[float, ...], offset: tuple[float, ...]) -> Images:
+def every_level(factor: tuple[float, ...], offset: tuple[float, ...]) -> PixelTable:
     """256 images, each of one level of grey."""
     values = np.arange(256, dtype=np.uint8)[:, None, None, None]
-    return Images(np.broadcast_to(values, (256, 4, 5, len(factor))).copy(), factor, offset)
+    return PixelTable(np.broadcast_to(values, (256, 4, 5, len(factor))).copy(), factor, offset)
 
 
-def whole(table: Images) -> View:
+def whole(table: PixelTable) -> View:
     return View(table, np.arange(len(table.values)), table.width)
 
 
@@ -66,7 +66,7 @@ def test_every_byte_comes_back_for_every_scaling_that_a_file_can_have(seed: int)
 def test_the_default_scaling_and_a_constant_channel_come_back_too() -> None:
     flat = np.full((9, 4, 5, 3), 255, np.uint8)  # deviation 0 counts as a level of grey
     for table in (
-        Images(flat),
+        PixelTable(flat),
         standardised(flat, np.arange(9)),
         every_level((1 / 255,) * 3, (0.0,) * 3),
     ):
@@ -123,7 +123,7 @@ def test_bytes_and_floats_keep_and_show_the_same(select: str) -> None:
     assert again.footprint() == as_bytes.footprint()
 
 
-def shown_as(table: Images, y: Any) -> Stream:
+def shown_as(table: PixelTable, y: Any) -> Stream:
     """Two sessions of two classes over a table of images."""
     stream = as_images(blobs(ER.tags, ((0, 1), (2, 3)), 8, n_val=0))
     sessions = []
@@ -165,7 +165,7 @@ def test_streams_of_pixel_files_say_their_scaling(tmp_path: Path, scale: str) ->
     ):
         stream = protocol.build([file], seed=0)
         table = stream.sessions[-1].x.table
-        assert isinstance(table, Images)
+        assert isinstance(table, PixelTable)
         assert stream.spec.scaling == table.scaling == (table.factor, table.offset)
         held = Exemplars(Memory(select="all"), replace(stream.spec, multilabel=False), 0, "cpu")
         x = stream.sessions[-1].x.tensor()  # of the permutation seen through one

@@ -25,7 +25,7 @@ from embedbench.learning.images import ImageTraining
 from embedbench.learning.pretrain import Pretraining, base_session, pretrain
 from embedbench.learning.trunk import image_trunk
 from embedbench.networks.timm_models import timm
-from embedbench.networks.weights import load_weights, save_weights, told_of
+from embedbench.networks.weights import load_weights, metadata_of, save_weights
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Stream
@@ -177,7 +177,7 @@ def test_extract_and_trunks_read_the_weights(
 ) -> None:
     out = tmp_path / "w.safetensors"
     told = pretrained(pixels, out, trunk)
-    assert told_of(out)["digests"] == told["digests"] == stream.digests
+    assert metadata_of(out)["digests"] == told["digests"] == stream.digests
     assert (told["classes"], told["samples"]) == (3, len(stream.sessions[0].x))
     made = extract(
         str(folder), tmp_path / "e.h5", backbone=trunk, weights=out, split="0.2", device="cpu"
@@ -210,13 +210,13 @@ def test_foreign_weights_tell_nothing(tmp_path: Path) -> None:
     from safetensors.torch import save_file
 
     path = tmp_path / "w.safetensors"
-    assert told_of(path) == {}
+    assert metadata_of(path) == {}
     path.write_bytes(b"nothing")
-    assert told_of(path) == {}
+    assert metadata_of(path) == {}
     save_file({"a": torch.zeros(2)}, path, metadata={"format": "pt"})
-    assert told_of(path) == {}
+    assert metadata_of(path) == {}
     save_weights(path, {"a": torch.zeros(2)}, {"z": 1, "b": [0.1]})
-    assert told_of(path) == {"z": 1, "b": [0.1]}
+    assert metadata_of(path) == {"z": 1, "b": [0.1]}
     with pytest.raises(UserError, match="does not fit"):
         load_weights(torch.nn.Linear(2, 2), path, {"architecture": "linear"})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from pathlib import Path
@@ -19,7 +18,7 @@ from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.reports.study import Study, by_order, compare, order_name, studies
 from embedbench.reports.study_text import by_order_text, comparison_text
-from embedbench.scores.ranking import Paired, average_ranks, holm, kendall_tau, tie_groups
+from embedbench.scores.ranking import Paired, holm, tie_groups
 
 # --- numbers ---
 
@@ -35,17 +34,6 @@ def test_paired_difference_by_hand() -> None:
     assert alone.mean == 0.1
     assert math.isnan(alone.half)
     assert math.isnan(alone.p)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_ranks_and_tau_as_scipy_has_them(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    scores = rng.integers(0, 4, (6, 5)).astype(float)  # with ties
-    expected = np.mean([stats.rankdata(-row) for row in scores], axis=0)
-    np.testing.assert_allclose(average_ranks(scores), expected)
-    for a, b in itertools.combinations(scores, 2):
-        np.testing.assert_allclose(kendall_tau(a, b), stats.kendalltau(a, b).statistic)
-    assert math.isnan(kendall_tau([1, 1, 1], [1, 2, 3]))
 
 
 def test_holm_by_hand() -> None:

@@ -32,7 +32,7 @@ from embedbench.runs.registry import learner_class
 from embedbench.runs.runner import run_stream
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Stream
-from embedbench.streams.table import Images, View
+from embedbench.streams.table import PixelTable, View
 
 # --- views ---
 
@@ -54,7 +54,7 @@ def by_elements(view: View, factor: list[float], offset: list[float]) -> NDArray
 def image_view(seed: int) -> View:
     draw = np.random.default_rng(seed)
     channels = (1, 3)[seed % 2]
-    table = Images(
+    table = PixelTable(
         draw.integers(0, 256, (9, HIGH, WIDE, channels), np.uint8),
         tuple(draw.uniform(0.001, 0.01, channels).tolist()),
         tuple(draw.normal(size=channels).tolist()),
@@ -67,7 +67,7 @@ def image_view(seed: int) -> View:
 def test_numpy_and_tensor_are_the_definition(seed: int) -> None:
     view = image_view(seed)
     table = view.table
-    assert isinstance(table, Images)
+    assert isinstance(table, PixelTable)
     expected = by_elements(view, [*table.factor], [*table.offset])
     shown = view.tensor()
     np.testing.assert_allclose(shown.numpy(), expected, rtol=1e-6, atol=1e-6)

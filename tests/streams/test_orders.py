@@ -23,7 +23,14 @@ from embedbench.files.writer import write_file
 from embedbench.scores import record
 from embedbench.streams import anneal, orders
 from embedbench.streams.confusion import confusion_matrix
-from embedbench.streams.orders import CONFUSION, KINDS, PUBLISHED, make_order, order_score, weights
+from embedbench.streams.orders import (
+    CONFUSION,
+    KINDS,
+    PUBLISHED,
+    make_order,
+    objective,
+    order_score,
+)
 
 Array = NDArray[Any]
 
@@ -107,7 +114,7 @@ BY_HAND = {
 
 @pytest.mark.parametrize("kind", CONFUSION)
 def test_weights_by_hand(kind: str) -> None:
-    np.testing.assert_allclose(weights(kind, [2, 2, 2]), BY_HAND[kind])
+    np.testing.assert_allclose(objective(kind, [2, 2, 2]), BY_HAND[kind])
 
 
 def test_weights_are_the_notebook_s_for_100_classes() -> None:
@@ -115,13 +122,13 @@ def test_weights_are_the_notebook_s_for_100_classes() -> None:
         ("increasing-task-confusion", range(90, -1, -10)),
         ("decreasing-task-confusion", range(0, 100, 10)),
     ):
-        W = weights(kind, [10] * 10)
+        W = objective(kind, [10] * 10)
         assert [W[i, i] for i in range(0, 100, 10)] == list(inside)
         assert W[0, 99] == W[9, 10] == 99.9
 
 
 def test_weights_of_unequal_sessions() -> None:
-    W = weights("decreasing-task-confusion", [3, 1, 2])
+    W = objective("decreasing-task-confusion", [3, 1, 2])
     assert [W[i, i] for i in range(6)] == [0, 0, 0, 3, 4, 4]
     assert W[2, 3] == 5.9
 
@@ -129,7 +136,7 @@ def test_weights_of_unequal_sessions() -> None:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", CONFUSION)
 def test_score_is_the_plain_sum(kind: str, seed: int) -> None:
-    M, W = counts(9, seed), weights(kind, [4, 3, 2])
+    M, W = counts(9, seed), objective(kind, [4, 3, 2])
     order = np.random.default_rng(seed).permutation(9)
     assert order_score(W, M, order) == pytest.approx(naive_score(W, M, order))
     np.fill_diagonal(M, 7)  # right answers do not count
@@ -165,7 +172,7 @@ def test_changes_of_single_moves(seed: int) -> None:
 @pytest.mark.parametrize("kind", CONFUSION)
 def test_incremental_score_is_the_naive_one(kind: str, n: int) -> None:
     """The changes summed up over thousands of moves; 150 is more than a window of blocks."""
-    M, W = counts(n, n), weights(kind, orders.session_sizes(n, min(n, 5)))
+    M, W = counts(n, n), objective(kind, orders.session_sizes(n, min(n, 5)))
     B = (M + M.T).astype(np.float64)
     draws = np.random.default_rng(n).random((3000, 6))
     best, lowest = anneal.anneal(W, B, 100.0, 0.99, draws)
@@ -179,7 +186,7 @@ def test_incremental_score_is_the_naive_one(kind: str, n: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("kind", CONFUSION)
 def test_small_orders_are_the_best_of_all(kind: str, seed: int) -> None:
-    M, W = counts(6, seed), weights(kind, [2, 2, 2])
+    M, W = counts(6, seed), objective(kind, [2, 2, 2])
     best = min(naive_score(W, M, np.array(p)) for p in itertools.permutations(range(6)))
     found = orders.anneal(W, M, seed, steps=5000)
     assert naive_score(W, M, found) == pytest.approx(best)
@@ -187,7 +194,7 @@ def test_small_orders_are_the_best_of_all(kind: str, seed: int) -> None:
 
 @pytest.mark.parametrize("kind", CONFUSION)
 def test_annealing_beats_identity_and_random_and_repeats(kind: str) -> None:
-    M, W = counts(60, 0), weights(kind, [6] * 10)
+    M, W = counts(60, 0), objective(kind, [6] * 10)
     found = orders.anneal(W, M, seed=1, steps=20_000)
     score = order_score(W, M, found)
     assert score < order_score(W, M, np.arange(60))
@@ -214,7 +221,7 @@ def test_the_first_session_is_easiest_when_increasing_and_hardest_when_decreasin
         ("increasing-task-confusion", [0, 1, 2, 3]),
         ("decreasing-task-confusion", [3, 2, 1, 0]),
     ):
-        found = orders.anneal(weights(kind, [5] * 4), M, seed, steps=20_000)
+        found = orders.anneal(objective(kind, [5] * 4), M, seed, steps=20_000)
         assert [set(part % 4) for part in np.split(found, 4)] == [{g} for g in wanted]
 
 
@@ -355,7 +362,7 @@ def test_an_order_file_runs_and_its_digest_is_kept(tmp_path: Path) -> None:
     told = json.loads(out.read_text())
     assert told["kind"] == "equal-task-confusion"
     assert told["file"]["digests"] == file.digests
-    W, M = weights(told["kind"], told["sizes"]), np.array(told["matrix"])
+    W, M = objective(told["kind"], told["sizes"]), np.array(told["matrix"])
     number = [file.classes.index(c) for c in told["order"]]
     assert told["score"] == pytest.approx(naive_score(W, M, np.array(number)))
     assert told["natural_score"] == pytest.approx(naive_score(W, M, np.arange(6)))

@@ -129,8 +129,8 @@ def test_errors_that_both_share(cls: type[Any], tmp_path: Path) -> None:
         "untaught.h5 has no training samples": lambda: cls().build([untaught], seed=0),
         "unknown scale 'rsm'. Did you mean 'rms'?": lambda: cls(scale="rsm"),
         "unknown validation 'tset'. Did you mean 'test'?": lambda: cls(validation="tset"),
-        "val_fraction must lie in (0, 1), got 1.0": lambda: cls(val_fraction=1.0),
-        "val_fraction must lie in (0, 1), got 0": lambda: cls(val_fraction=0),
+        "val_fraction must be in (0, 1), got 1.0": lambda: cls(val_fraction=1.0),
+        "val_fraction must be in (0, 1), got 0": lambda: cls(val_fraction=0),
     }.items():
         with pytest.raises(UserError) as error:
             attempt()

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench.callbacks import Progress
 from embedbench.errors import UserError, unknown
 from embedbench.files import layout
 from embedbench.files.samples import SPLITS, TEST, Samples
 
-from .audioset import N_CLASSES, Progress, is_audioset, read_audioset
+from .audioset import N_CLASSES, is_audioset, read_audioset
 from .idx import is_idx, pixels, pixels_recipe, read_idx
 
 _KEYS = {
@@ -29,7 +30,7 @@ _KEYS = {
 
 
 @dataclass(frozen=True)
-class Source:
+class Arrays:
     """What a source holds, before the splits are made."""
 
     features: NDArray[Any]
@@ -49,7 +50,7 @@ def read_source(
     group: str | None,
     classes: int | None,
     progress: Progress,
-) -> Source:
+) -> Arrays:
     """Read features, labels and what else a source brings; see ``exchange.import_file``."""
     if not src.exists():
         raise UserError(f"there is no {src}; give an npz or npy file or a directory.")
@@ -100,11 +101,11 @@ def _from_samples(
     samples: Samples,
     features: NDArray[np.float32],
     provenance: dict[str, Any],
-) -> Source:
+) -> Arrays:
     """Return what a data set with a split of its own holds."""
     if group is not None:
         raise UserError(f"{src} has its own layout and no key {group!r}; drop --group.")
-    return Source(
+    return Arrays(
         features=features,
         labels=samples.labels,
         classes=samples.classes,
@@ -116,7 +117,7 @@ def _from_samples(
     )
 
 
-def _from_arrays(arrays: Mapping[str, NDArray[Any]], src: Path, group: str | None) -> Source:
+def _from_arrays(arrays: Mapping[str, NDArray[Any]], src: Path, group: str | None) -> Arrays:
     found = {
         what: next((arrays[key] for key in keys if key in arrays), None)
         for what, keys in _KEYS.items()
@@ -135,7 +136,7 @@ def _from_arrays(arrays: Mapping[str, NDArray[Any]], src: Path, group: str | Non
     labels, classes = _label_classes(given, found["classes"])
     split = None if "split" not in arrays else _split_numbers(arrays["split"])
     ids = found["ids"]
-    return Source(
+    return Arrays(
         features=features,
         labels=labels,
         classes=classes,

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench.callbacks import Progress
 from embedbench.errors import UserError
 from embedbench.files.samples import TEST, TRAIN, Samples
 
@@ -51,8 +52,6 @@ WRAPPER = "audioset_v1_embeddings"  # the folder inside the published archive
 FRAMES, WIDTH = 10, 128
 MOST_TRAIN, MOST_TEST = 300, 62  # Table 1
 N_CLASSES = 100
-
-Progress = Callable[[int, int], None]
 
 
 def is_audioset(directory: Path) -> bool:
@@ -134,7 +133,7 @@ def read_audioset(
     )
     features = dequantised(_frames([(paths[clips.path[row]], clips.offset[row]) for row in rows]))
     selection = {
-        "rule": "Kemker et al. (2018), see embedbench._audioset_classes",
+        "rule": "Kemker et al. (2018), section Datasets and Table 1",
         "classes": [[mid, ontology.names[mid], *counts[mid]] for mid in taken],
         "columns": ["ontology id", "name", "training clips that count", "eval clips that count"],
         "files": {part: len(found) for part, found in files.items()},
@@ -257,7 +256,7 @@ def _provenance(selection: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def told(selection: dict[str, Any]) -> str:
+def selection_text(selection: dict[str, Any]) -> str:
     """Return the classes that were taken as lines of text."""
     lines = [
         f"  {mid} {name}: {train:,} clips to train on, {test:,} of eval"

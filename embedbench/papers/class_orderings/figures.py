@@ -9,7 +9,7 @@ from embedbench.files.file import EmbeddingFile
 from embedbench.papers.published import PaperTable
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.stats import signed
-from embedbench.streams.orders import CONFUSION, session_sizes, weights
+from embedbench.streams.orders import CONFUSION, objective, session_sizes
 
 from .runs import LEARNERS, ORDERS, Runs
 
@@ -138,7 +138,7 @@ def figure3(runs: Runs) -> list[PaperTable]:
         for kind in CONFUSION:
             order_file = runs.order(name, kind)
             assert order_file is not None
-            W = weights(kind, order_file["sizes"])
+            W = objective(kind, order_file["sizes"])
             caption = f"{ORDERS[kind]}: what confusion costs"
             picture = heat_map(_unit(W), caption, axes_names=_POSITIONS, numbers=False)
             table.figures.append((caption, picture))

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from embedbench.disk import write_safely
 from embedbench.papers import runs
 from embedbench.papers.runs import over
 from embedbench.runs.cell import Cell
@@ -66,7 +67,7 @@ class Runs(runs.Runs):
         orders.mkdir(exist_ok=True)
         path = orders / f"inc-{x}.txt"
         if not path.is_file():
-            path.write_text("".join(f"{c}\n" for c in [*(c for c in range(10) if c != x), x]))
+            write_safely(path, "".join(f"{c}\n" for c in [*(c for c in range(10) if c != x), x]))
         items = ["protocol.base=9", f"protocol.order={path}", f"{learner}.som.side={SOM_SIDE}"]
         return self.cells_on(learner, "incremental-class", ["mnist"], items)
 

@@ -1,0 +1,57 @@
+"""A figure as inline SVG takes its colours and its font from the page, and loads nothing."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+from matplotlib.figure import Figure
+
+from embedbench.reports.svg import HUES, INK, colour, standalone, svg
+
+
+def drawn(label: str = "accuracy & <time>") -> str:
+    figure = Figure(figsize=(3, 2))
+    axes = figure.add_subplot()
+    axes.plot([0, 1, 2], [1, 3, 2], color=colour(0), marker="o")
+    axes.plot([0, 1, 2], [2, 1, 1], color=colour(HUES + 1))
+    axes.fill_between([0, 1, 2], [0, 0, 0], [1, 1, 1], hatch="/", color=INK)
+    axes.set_xlabel("session")
+    return svg(figure, label)
+
+
+def test_colours_are_the_pages() -> None:
+    text = drawn()
+    assert {"var(--c0)", "var(--c1)", "var(--ink)", "var(--soft)", "var(--line)"} <= set(
+        re.findall(r"var\(--\w+\)", text)
+    )
+    assert not re.search(r"#0[01][0-9a-f]0[0-9a-f]{3}", text)  # a stand-in that was left
+
+
+def test_nothing_is_loaded_and_the_font_is_the_pages() -> None:
+    text = drawn()
+    assert not re.search(r"https?:|<style|<metadata|font-family|font:|xlink|<script|<image", text)
+    assert "session</text>" in text
+
+
+def test_size_and_name() -> None:
+    head, _, _ = drawn().partition(">")
+    assert head.startswith('<svg role="img" aria-label="accuracy &amp; &lt;time')
+    assert "viewBox" in head
+    assert " width=" not in head
+    assert " height=" not in head
+
+
+def test_the_same_figure_gives_the_same_text_and_references_resolve() -> None:
+    text = drawn()
+    assert text == drawn()
+    ids = set(re.findall(r'\bid="([^"]*)"', text))
+    used = set(re.findall(r'href="#([^"]*)"', text)) | set(re.findall(r"url\(#([^)]*)\)", text))
+    assert used
+    assert used <= ids
+    assert not ids & set(re.findall(r'\bid="([^"]*)"', drawn("another")))  # two on one page
+
+
+def test_a_file_of_its_own_is_xml() -> None:
+    tree = ElementTree.fromstring(standalone(drawn()))
+    assert tree.tag == "{http://www.w3.org/2000/svg}svg"

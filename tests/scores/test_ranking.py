@@ -1,0 +1,67 @@
+"""Ranks, Kendall's τ and the t-test by their definitions, written plainly."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.special import betainc
+
+from embedbench.arrays import Floats
+from embedbench.scores.ranking import Paired, average_ranks, kendall_tau
+from embedbench.scores.stats import t_quantile
+
+
+def plain_ranks(scores: Floats) -> Floats:
+    """Of each learner: one more than are better, and half of those that are as good."""
+    above = (scores[:, None, :] > scores[:, :, None]).sum(axis=2)  # (blocks, k)
+    same = (scores[:, None, :] == scores[:, :, None]).sum(axis=2)
+    ranks: Floats = (above + (same + 1) / 2).mean(axis=0)
+    return ranks
+
+
+def plain_tau(a: Floats, b: Floats) -> float:
+    """Concordant less discordant pairs, over the root of the pairs that are no ties."""
+    agree = a_ties = b_ties = pairs = 0
+    for i, j in itertools.combinations(range(len(a)), 2):
+        pairs += 1
+        a_ties += a[i] == a[j]
+        b_ties += b[i] == b[j]
+        agree += int(np.sign(a[i] - a[j]) * np.sign(b[i] - b[j]))
+    size = math.sqrt((pairs - a_ties) * (pairs - b_ties))
+    return agree / size if size else math.nan
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ranks_and_tau(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(0, 4, (6, 5)).astype(float)  # with ties
+    np.testing.assert_allclose(average_ranks(scores), plain_ranks(scores), rtol=1e-12)
+    for a, b in itertools.combinations(scores, 2):
+        np.testing.assert_allclose(kendall_tau(a, b), plain_tau(a, b), rtol=1e-12)
+
+
+@pytest.mark.parametrize("a", [[], [0.5], [1.0, 1.0, 1.0]])
+def test_a_tau_that_is_not_defined(a: list[float]) -> None:
+    assert math.isnan(kendall_tau(a, a))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_t_test(seed: int) -> None:
+    """p = I(ν / (ν + t²); ν/2, 1/2), the regularised incomplete beta function."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 12))
+    d = rng.normal(0.5, 1, n)
+    result = Paired.of(d.tolist())
+    t = d.mean() / (d.std(ddof=1) / math.sqrt(n))
+    assert result.p == pytest.approx(betainc((n - 1) / 2, 0.5, (n - 1) / (n - 1 + t**2)), rel=1e-12)
+    # the interval reaches 0 exactly where p is 0.05
+    assert (abs(result.mean) > result.half) == (result.p < 0.05)
+
+
+def test_the_quantile() -> None:
+    """Of tables: 12.706, 4.303, 2.776; and Φ⁻¹(0.975) for many."""
+    assert [round(t_quantile(n), 3) for n in (2, 3, 5)] == [12.706, 4.303, 2.776]
+    assert t_quantile(10**7) == pytest.approx(1.959964, abs=1e-6)
