@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import re
 import zlib
@@ -72,7 +73,7 @@ def svg(figure: Figure, label: str) -> str:
     # several figures on one page need ids of their own
     prefix = f"f{zlib.crc32((label + text).encode()):08x}-"
     text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}", text)
-    name = label.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+    name = html.escape(label)
     return text.replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1).strip()
 
 

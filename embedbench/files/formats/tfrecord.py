@@ -86,7 +86,7 @@ def _read(file: BinaryIO, path: Path, size: int) -> Record:
 
 def masked_crc(data: bytes) -> bytes:
     """The CRC-32C of data as TFRecord files hold it: rotated right by 15 bits, plus a constant."""
-    crc = _crc32c()(data)
+    crc: int = _crc32c()(data)
     rotated = crc >> 15 | crc << 17
     masked: int = (rotated + 0xA282EAD8) % 2**32
     return masked.to_bytes(4, "little")
