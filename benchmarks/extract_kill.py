@@ -66,7 +66,8 @@ def kills(
 
     Parameters
     ----------
-    earliest : share of the time of an uninterrupted one before which none is killed
+    earliest : float
+        Share of the time of an uninterrupted one before which none is killed.
     """
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory() as directory:

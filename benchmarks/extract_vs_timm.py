@@ -1,7 +1,7 @@
-"""``embedbench extract`` against a plain timm loop, on the same images and the same cores.
+"""`embedbench extract` against a plain timm loop, on the same images and the same cores.
 
 The loop is what one would write: float32, contiguous, a DataLoader with two workers, batches of
-64, ``torch.inference_mode``, the same decoding. Both run in processes of their own, in turn, and
+64, `torch.inference_mode`, the same decoding. Both run in processes of their own, in turn, and
 the best of the rounds counts; the time is that of the images, without building the model.
 
     python benchmarks/extract_vs_timm.py [--images 512] [--rounds 3] [--models NAME …]
@@ -62,7 +62,7 @@ def plain_loop(folder: Path, name: str, workers: int) -> dict[str, Any]:
 
 
 def ours(folder: Path, name: str, dtype: str) -> dict[str, Any]:
-    """Time the same images through ``extract``, from the first batch to the last."""
+    """Time the same images through `extract`, from the first batch to the last."""
     import numpy as np
     import torch
 

@@ -69,10 +69,14 @@ def drive(
 
     Parameters
     ----------
-    plan : the steps, part by part
-    deadline : of `time.monotonic`
-    start : takes a part; starts its process
-    save : is called after every step
+    plan : sequence of Step
+        The steps, part by part.
+    deadline : float
+        Of `time.monotonic`.
+    start : callable
+        Takes a part; starts its process.
+    save : callable
+        Is called after every step.
     """
     worker: tuple[str, Worker] | None = None
     try:

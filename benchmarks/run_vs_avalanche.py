@@ -50,10 +50,14 @@ class Settings:
 
     Parameters
     ----------
-    title : in the table
-    learner : its name here
-    optimiser, lr, batch : of every session
-    ours : further settings here
+    title : str
+        In the table.
+    learner : str
+        Its name here.
+    optimiser, lr, batch : str, float, int
+        Of every session.
+    ours : dict
+        Further settings here.
     """
 
     title: str

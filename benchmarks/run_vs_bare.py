@@ -52,8 +52,10 @@ class Plan:
 
     Parameters
     ----------
-    sessions, epochs : of the stream, per session
-    look : watch the validation loss after every epoch and go back to the best weights
+    sessions, epochs : int
+        Of the stream, per session.
+    look : bool
+        Watch the validation loss after every epoch and go back to the best weights.
     """
 
     sessions: int

@@ -20,8 +20,10 @@ class Rounds:
 
     Parameters
     ----------
-    times : seconds, one list a side, one entry a round
-    disturbed : rounds that were kept although other processes were busy
+    times : list of list of float
+        Seconds, one list a side, one entry a round.
+    disturbed : int
+        Rounds that were kept although other processes were busy.
     """
 
     times: list[list[float]]

@@ -66,11 +66,14 @@ def score(
 
     Parameters
     ----------
-    offline : answers of the `offline` learner on the same stream, or on each of its `references`
-        where there are several (multi-modal); without it Ω is NaN
-    score : base score, one of `scores.scoring.SCORES`, or of `scores.multilabel.SCORES`
-        for label sets; None: the main one, "class_accuracy" or "pw_js"
-    normalise_new : `stream.normalise_new`, for Ω_new
+    offline : AnyPredictions or sequence of AnyPredictions or None
+        Answers of the `offline` learner on the same stream, or on each of its `references` where
+        there are several (multi-modal); without it Ω is NaN.
+    score : str or None
+        Base score, one of `scores.scoring.SCORES`, or of `scores.multilabel.SCORES` for label sets;
+        None: the main one, "class_accuracy" or "pw_js".
+    normalise_new : bool
+        `stream.normalise_new`, for Ω_new.
     """
     ideal: float | Floats = float("nan")
     matrices = score_matrices(predictions)

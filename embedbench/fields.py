@@ -96,10 +96,13 @@ def make(cls: type, settings: dict[str, Any], *, name: str, start: Any = None) -
 
     Parameters
     ----------
-    settings : field → value; dots or nested dicts reach into nested dataclasses, whose other fields
-        stay as the default of the outer one has them
-    name : the prefix that errors show, as in `ewc.lam`
-    start : a `cls` that gives the values of other fields, or None: the defaults
+    settings : dict
+        Field → value; dots or nested dicts reach into nested dataclasses, whose other fields stay
+        as the default of the outer one has them.
+    name : str
+        The prefix that errors show, as in `ewc.lam`.
+    start : object
+        A `cls` that gives the values of other fields, or None: the defaults.
     """
     if not dataclasses.is_dataclass(cls):
         raise UserError(f"{name} must be a dataclass; put @dataclass above its class")

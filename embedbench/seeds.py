@@ -16,10 +16,14 @@ class Seeds:
 
     Parameters
     ----------
-    order : the stream (class order, permutations)
-    init : initial weights
-    batches : order of the samples within a session
-    memory : what a buffer keeps
+    order : int
+        The stream (class order, permutations).
+    init : int
+        Initial weights.
+    batches : int
+        Order of the samples within a session.
+    memory : int
+        What a buffer keeps.
     """
 
     order: int

@@ -1,4 +1,4 @@
-"""Images and sounds to embedding files; ``extract`` is what ``embedbench extract`` calls."""
+"""Images and sounds to embedding files; `extract` is what `embedbench extract` calls."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class LogMel(Backbone):
 
     Parameters
     ----------
-    seconds
+    seconds : int
         What counts of a sound, from its start: longer ones are cut, shorter ones padded with
         silence. The paper's clips have 10.
     """
@@ -98,7 +98,7 @@ class LogMel(Backbone):
         return np.asarray(logs.mean(axis=1).ravel())
 
     def forward(self, batch: NDArray[np.float32]) -> dict[str, torch.Tensor]:
-        """Return the frames: all was done in ``prepare``."""
+        """Return the frames: all was done in `prepare`."""
         return {"features": torch.from_numpy(batch)}
 
 

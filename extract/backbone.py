@@ -21,8 +21,8 @@ OURS = {
 class Backbone(ABC):
     """From images or sounds to rows of tables.
 
-    ``prepare`` runs in many threads, one sample a call; ``forward`` runs in one, a batch a call.
-    ``backbone`` and ``preprocessing`` are parts of the provenance.
+    `prepare` runs in many threads, one sample a call; `forward` runs in one, a batch a call.
+    `backbone` and `preprocessing` are parts of the provenance.
     """
 
     backbone: dict[str, Any]
@@ -32,14 +32,14 @@ class Backbone(ABC):
 
     @abstractmethod
     def prepare(self, content: Content) -> NDArray[Any]:
-        """Return what ``forward`` needs of one sample, an image as (H, W, C) bytes.
+        """Return what `forward` needs of one sample, an image as (H, W, C) bytes.
 
         The shape is the same for every sample; damaged content raises an error of its reader.
         """
 
     @abstractmethod
     def forward(self, batch: NDArray[Any]) -> dict[str, torch.Tensor]:
-        """Return ``features`` and ``layers/NAME``, each (n, D), of n prepared samples."""
+        """Return `features` and `layers/NAME`, each (n, D), of n prepared samples."""
 
     def precision(self, batch: NDArray[Any]) -> float | None:
         """Return the smallest cosine to float32 over rows and tables; None for float32 itself."""

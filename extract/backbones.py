@@ -36,7 +36,7 @@ def open_backbone(
     size: int | None,
     device: torch.device,
 ) -> Backbone:
-    """Return a backbone by its name: ``pixels``, ``none``, ``log-mel``, or any model of timm."""
+    """Return a backbone by its name: `pixels`, `none`, `log-mel`, or any model of timm."""
     if size is not None and size < 1:
         raise UserError(f"--size must be at least 1 pixel or second, not {size}.")
     if name not in OURS:
@@ -55,7 +55,7 @@ def open_backbone(
 
 
 def choose_device(name: str) -> torch.device:
-    """Return the device that a name stands for; ``auto`` takes a CUDA card where there is one."""
+    """Return the device that a name stands for; `auto` takes a CUDA card where there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

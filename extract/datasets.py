@@ -23,13 +23,13 @@ _STREAMED = ("hfids/", "tfds/", "wds/")
 
 
 def timm_source(name: str) -> Source:
-    """Return a data set that ``timm.data.create_dataset`` reads, train and test parts joined.
+    """Return a data set that `timm.data.create_dataset` reads, train and test parts joined.
 
     Parameters
     ----------
-    name
-        As timm spells it (``torch/cifar100``, ``hfds/cifar100``, ``wds/name``), optionally with
-        ``@ROOT``. ``torch/`` data sets lie in ``~/.cache/embedbench`` where no root is given, and
+    name : str
+        As timm spells it (`torch/cifar100`, `hfds/cifar100`, `wds/name`), optionally with
+        `@ROOT`. `torch/` data sets lie in `~/.cache/embedbench` where no root is given, and
         are fetched from their home there when they are missing.
 
     Raises

@@ -83,11 +83,11 @@ class Batch:
 
     Parameters
     ----------
-    rows
+    rows : range
         Their numbers in the source.
-    decoded
+    decoded : tuple of Decoded
         What was read of each, the arrays left out.
-    tables
+    tables : dict
         The backbone's output for those that could be decoded; empty where none could.
     """
 
@@ -101,7 +101,7 @@ def computed(
 ) -> Iterator[Batch]:
     """Yield each batch with its tables, in order.
 
-    ``workers`` threads read and decode, each a batch at a time. On a CPU they run the backbone,
+    `workers` threads read and decode, each a batch at a time. On a CPU they run the backbone,
     too: threads with a batch each beat threads that share one. On a card this thread launches the
     forward passes while the others decode.
     """

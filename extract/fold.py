@@ -18,9 +18,9 @@ def folded(model: nn.Module, example: torch.Tensor) -> nn.Module:
 
     Parameters
     ----------
-    model
+    model : Module
         In eval mode, on the CPU, in float32.
-    example
+    example : Tensor
         (n, 3, H, W) input for the two passes.
     """
     if not any(isinstance(module, nn.BatchNorm2d) for module in model.modules()):

@@ -17,17 +17,17 @@ from .source import Content, open_image
 
 
 class Images(Backbone):
-    """The images themselves, uint8, for a pixel file: ``--backbone none``.
+    """The images themselves, uint8, for a pixel file: `--backbone none`.
 
     Greyscale or RGB with alpha dropped, as before a backbone; with a size, the shorter side is
     brought to it (bicubic, antialiased) and the centre is kept.
 
     Parameters
     ----------
-    first
+    first : Image
         An image of the source: greyscale images keep one channel, all others become RGB, and
-        without ``size`` every image must have this one's height and width.
-    size
+        without `size` every image must have this one's height and width.
+    size : int or None
         Height and width of the result, or None.
     """
 
@@ -50,7 +50,7 @@ class Images(Backbone):
             }
 
     def recipe(self) -> dict[str, Any]:
-        """Return ``backbone`` and ``preprocessing`` of images that are not resized."""
+        """Return `backbone` and `preprocessing` of images that are not resized."""
         return {
             "backbone": {**pixels_recipe()["backbone"], "name": "none"},
             "preprocessing": {
@@ -77,12 +77,12 @@ class Images(Backbone):
 
 
 class Pixels(Images):
-    """The same images as rows of values / 255, as Kemker used MNIST: ``--backbone pixels``."""
+    """The same images as rows of values / 255, as Kemker used MNIST: `--backbone pixels`."""
 
     dtype = "float32"
 
     def recipe(self) -> dict[str, Any]:
-        """Return ``backbone`` and ``preprocessing`` of images that are not resized."""
+        """Return `backbone` and `preprocessing` of images that are not resized."""
         return pixels_recipe()
 
     def forward(self, batch: NDArray[np.uint8]) -> dict[str, torch.Tensor]:

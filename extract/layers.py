@@ -16,14 +16,14 @@ class Layers:
 
     The last block of a ViT is the final embedding again where that is its class token; so is the
     last stage of a ResNet, the mean over positions. Where patches are averaged, or a convolution or
-    a norm follows the pooling, they differ; so ``lastN`` counts the last one for every model.
+    a norm follows the pooling, they differ; so `lastN` counts the last one for every model.
 
     Parameters
     ----------
-    model
+    model : object
         A timm model.
-    wanted
-        Names as ``block-8`` or ``stage-3``, numbers, ``lastN`` or ``all``; numbers count from 0.
+    wanted : sequence of str
+        Names as `block-8` or `stage-3`, numbers, `lastN` or `all`; numbers count from 0.
     """
 
     def __init__(self, model: Any, wanted: Sequence[str]) -> None:
@@ -63,7 +63,7 @@ class Layers:
 
 
 def _numbers(wanted: Sequence[str], kind: str, count: int) -> list[int]:
-    """Return the layer numbers that a list of names, numbers, ``lastN`` and ``all`` asks for."""
+    """Return the layer numbers that a list of names, numbers, `lastN` and `all` asks for."""
     chosen: set[int] = set()
     for word in wanted:
         text = word.strip()

@@ -1,4 +1,4 @@
-"""``embedbench extract``: source, backbone, blocks, file.
+"""`embedbench extract`: source, backbone, blocks, file.
 
 A block of 1024 samples is the unit of work: it is decoded, run and stored whole, with batches cut
 from its first sample on, so that resumed work makes the bits that uninterrupted work makes.
@@ -70,37 +70,37 @@ def extract(
 
     Parameters
     ----------
-    source
-        See ``open_source``.
-    out
+    source : str
+        See `open_source`.
+    out : str or PathLike
         The file to write.
-    backbone
-        ``pixels`` (flat values), ``none`` (a pixel file), ``log-mel`` (for sounds) or a model of
-        timm; may be left out for the source ``demo``.
-    weights
-        File of weights, ``shipped`` for those in the package, or None for timm's own.
-    layers
-        Intermediate embeddings, as ``block-8``, ``8``, ``last4`` or ``all``.
-    dtype
-        Arithmetic: ``float32``, ``bfloat16`` or ``float16`` (the halves are stored as float16).
-    size
+    backbone : str or None
+        `pixels` (flat values), `none` (a pixel file), `log-mel` (for sounds) or a model of
+        timm; may be left out for the source `demo`.
+    weights : str or PathLike or None
+        File of weights, `shipped` for those in the package, or None for timm's own.
+    layers : sequence of str
+        Intermediate embeddings, as `block-8`, `8`, `last4` or `all`.
+    dtype : str
+        Arithmetic: `float32`, `bfloat16` or `float16` (the halves are stored as float16).
+    size : int or None
         Input height and width instead of the model's own; for log-mel the seconds, else 10.
-    split, group
-        See ``choose_split``.
-    device
-        ``auto``, ``cpu``, ``cuda``, ``cuda:1``, …
-    skip_bad
+    split, group : str or None
+        See `choose_split`.
+    device : str
+        `auto`, `cpu`, `cuda`, `cuda:1`, …
+    skip_bad : bool
         Leave out what cannot be decoded, and list it in the provenance.
-    overwrite
+    overwrite : bool
         Replace a file that is there.
-    progress
+    progress : callable or None
         Called with (samples done, samples in all) after every batch.
-    notify
+    notify : callable
         Called with each sentence that the user should read; warns by default.
-    workers
+    workers : int or None
         Threads that decode, and on a CPU run the backbone; by default the cores, at most 8 (16
         beside a card).
-    batch_size
+    batch_size : int or None
         Samples in a forward pass; by default 4 on a CPU and 128 on a card.
 
     Raises

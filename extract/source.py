@@ -19,24 +19,24 @@ class Source:
 
     Parameters
     ----------
-    name
+    name : str
         The data set's name, as it stands in the provenance.
-    ids
+    ids : tuple of str
         (N,) sample ids: POSIX paths from the source's root, or split/index.
-    labels
+    labels : array of int
         (N,) index of the leaf class.
-    classes, parents
-        (C,) names and parents, leaves first (see ``embedbench.files.samples.Samples``).
-    read
+    classes, parents : tuple of str, array of int
+        (C,) names and parents, leaves first (see `embedbench.files.samples.Samples`).
+    read : callable
         Sample number to its encoded bytes or its image; safe to call from several threads.
-    split
+    split : array of int or None
         (N,) the source's own split, or None where it has none.
-    revision, licence
+    revision, licence : str
         What is known of them; empty or "not stated" where nothing is.
-    in_order
+    in_order : bool
         Whether going back to an earlier sample is slow, so that one thread must read.
-    holds
-        ``images`` or ``sounds``.
+    holds : str
+        `images` or `sounds`.
     """
 
     name: str

@@ -32,10 +32,10 @@ def open_source(source: str) -> Source:
 
     Parameters
     ----------
-    source
-        ``demo``; a folder or zip of class folders, of images or of WAV files; a CUB-200-2011
-        folder; a folder of MNIST IDX files; or a name that timm's ``create_dataset`` reads, as
-        ``torch/cifar100``, with ``@ROOT`` behind it where the data lie in a folder of their own.
+    source : str
+        `demo`; a folder or zip of class folders, of images or of WAV files; a CUB-200-2011
+        folder; a folder of MNIST IDX files; or a name that timm's `create_dataset` reads, as
+        `torch/cifar100`, with `@ROOT` behind it where the data lie in a folder of their own.
 
     Raises
     ------

@@ -24,12 +24,12 @@ def choose_split(
 
     Parameters
     ----------
-    source
-        Its own split counts where neither ``choice`` nor ``group`` is given.
-    choice
-        A test fraction such as ``0.3``, a list file, or None: official, else 0.3 by hash.
-    group
-        The rule for ``groups``, for a hash split; None means ``stem``.
+    source : Source
+        Its own split counts where neither `choice` nor `group` is given.
+    choice : str or None
+        A test fraction such as `0.3`, a list file, or None: official, else 0.3 by hash.
+    group : str or None
+        The rule for `groups`, for a hash split; None means `stem`.
 
     Returns
     -------
@@ -50,11 +50,11 @@ def groups(ids: Sequence[str], rule: str) -> list[str]:
 
     Parameters
     ----------
-    ids
+    ids : sequence of str
         (N,) sample ids.
-    rule
-        ``stem``: the path up to the first dot of the file name, so that ``art_1f3a8.noto.png``
-        and ``art_1f3a8.twemoji.png`` of one folder belong together; ``parent``: the folder; or a
+    rule : str
+        `stem`: the path up to the first dot of the file name, so that `art_1f3a8.noto.png` and
+        `art_1f3a8.twemoji.png` of one folder belong together; `parent`: the folder; or a
         regular expression, of which the first group (else the whole match) names the group.
 
     >>> groups(["a/x.noto.png", "a/x.twemoji.png", "b/x.png"], "stem")
@@ -89,9 +89,9 @@ def across(
 
     Parameters
     ----------
-    digests
+    digests : array of int
         (N, 16) content hashes.
-    ids, split
+    ids, split : sequence of str, array of int
         (N,) as in the file.
     """
     order = np.lexsort((split, *digests.T))
@@ -108,7 +108,7 @@ def across(
 def pairs_text(
     pairs: Sequence[tuple[str, str]], ids: Sequence[str], split: NDArray[np.uint8], holds: str
 ) -> str:
-    """Return the sentence that reports ``across``'s pairs."""
+    """Return the sentence that reports `across`'s pairs."""
     where = {name: SPLITS[part] for name, part in zip(ids, split.tolist(), strict=True)}
     shown = "; ".join(f"{a} ({where[a]}) = {b} ({where[b]})" for a, b in pairs[:3])
     return f"{len(pairs)} {holds} stand in two splits with the same content: {shown}" + (

@@ -32,19 +32,19 @@ class TimmBackbone(Backbone):
 
     Parameters
     ----------
-    name
-        timm's name of the model.
-    weights
+    name : str
+        Timm's name of the model.
+    weights : Path or None
         File of weights, or None for those that timm publishes.
-    layers
-        Intermediate embeddings: names as ``block-8`` or ``stage-3``, their numbers, ``last4`` or
-        ``all``.
-    dtype
-        ``float32``, or ``bfloat16`` or ``float16`` for autocast.
-    size
+    layers : sequence of str
+        Intermediate embeddings: names as `block-8` or `stage-3`, their numbers, `last4` or
+        `all`.
+    dtype : str
+        `float32`, or `bfloat16` or `float16` for autocast.
+    size : int or None
         Input height and width, or None for the model's own, or those that its weights were
         pretrained at.
-    device
+    device : device
         Where the forward pass runs.
     """
 

@@ -43,8 +43,8 @@ class Contest:
 
     Parameters
     ----------
-    modules : Sequence[Modules]
-        L times M parameters; those taken are moved to the block.
+    modules : sequence of Modules
+        Sequence[Modules] L times M parameters; those taken are moved to the block.
     frozen : Tensor
         (L, M) bool, modules that get no gradient.
     head : nn.Parameter

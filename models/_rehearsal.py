@@ -40,8 +40,8 @@ class Rehearsal:
 
         Parameters
         ----------
-        y : NDArray[np.int32]
-            Labels of all stored samples, (n,).
+        y : array of int
+            NDArray[np.int32] Labels of all stored samples, (n,).
         """
         n, replayed = len(y), round(self.share * self.iterations)
         first = rng.integers(n - new, n, size=self.iterations - replayed)

@@ -65,10 +65,10 @@ def steps(
         SOM_ONLY: every step moves the map; JOINT: every step the readout, those with a confidence
         under `theta` the map; GATED: both where the confidence is under `theta` or the answer
         wrong, else nothing.
-    transfer : tuple[float, float]
-        Factor of κ, sharpness p.
-    rates : tuple[float, float]
-        Of the mean distance (0: frozen), of the readout.
+    transfer : tuple
+        Tuple[float, float] Factor of κ, sharpness p.
+    rates : tuple
+        Tuple[float, float] Of the mean distance (0: frozen), of the readout.
     P : Array
         (S, U) inner products of samples and units, changed.
     G : Array

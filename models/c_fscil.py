@@ -51,7 +51,7 @@ class CFSCIL(Learner):
     ----------
     units : int
         d, outputs of f.
-    batch_size, lr, weight_decay, optimiser, stop
+    batch_size, lr, weight_decay, optimiser, stop : int, float, float, str, Stop
         As in `NetLearner`, of the base session.
     mode : int
         1, 2 or 3.

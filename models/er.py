@@ -41,7 +41,7 @@ class ER(NetLearner):
         Samples drawn from memory at each step; of a whole session, samples per step.
     memory : Memory
         "reservoir", "balanced" (as in `gdumb`) or "all"; of whole sessions also "random".
-    optimiser_state, stop
+    optimiser_state, stop : str, Stop
         Of whole sessions; online the optimiser is kept.
     """
 

@@ -34,7 +34,7 @@ class GeppNetSTM(Learner):
 
     Parameters
     ----------
-    som, rehearsal
+    som, rehearsal : Som, Rehearsal
         As in `geppnet`; `rehearsal` draws the samples of the time awake.
     memory : int
         Samples in the short-term memory; the oldest make room.

@@ -23,12 +23,14 @@ def draw_sessions(
 
     Parameters
     ----------
-    base : nodes of session 0; 0: two thirds of the superclasses at the top, or half of the classes
-        of a flat hierarchy
-    step : new classes per session (0 means 5). The last session takes the rest; a session is
-        smaller when too few classes are eligible
-    sessions : number of sessions, which share the classes after `base` evenly; 0: as many as `step`
-        makes
+    base : int
+        Nodes of session 0; 0: two thirds of the superclasses at the top, or half of the classes of
+        a flat hierarchy.
+    step : int
+        New classes per session (0 means 5). The last session takes the rest; a session is smaller
+        when too few classes are eligible.
+    sessions : int
+        Number of sessions, which share the classes after `base` evenly; 0: as many as `step` makes.
     """
     parents, heights = hierarchy.parents, _heights(hierarchy)
     n, tops = len(parents), int((parents < 0).sum())

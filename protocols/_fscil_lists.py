@@ -36,7 +36,8 @@ def listed_rows(name: str, file: EmbeddingFile, pool: Ints) -> list[Ints]:
 
     Parameters
     ----------
-    pool : rows of the file's training samples, (n,), ascending
+    pool : array of int
+        Rows of the file's training samples, (n,), ascending.
 
     Raises
     ------

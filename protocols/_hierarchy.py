@@ -37,11 +37,16 @@ class Hierarchy:
 
     Parameters
     ----------
-    name : what messages call it
-    classes : (K,) names
-    parents : (K,) the node above each one, -1 at the top
-    leaf : (L,) the leaf that each of the file's L labels is, -1 where the hierarchy has it not
-    configurations : class orders that came with it, each a list of sessions of nodes; may be empty
+    name : str
+        What messages call it.
+    classes : tuple of str
+        (K,) names.
+    parents : array of int
+        (K,) the node above each one, -1 at the top.
+    leaf : array of int
+        (L,) the leaf that each of the file's L labels is, -1 where the hierarchy has it not.
+    configurations : tuple of tuple of array of int
+        Class orders that came with it, each a list of sessions of nodes; may be empty.
     """
 
     name: str

@@ -15,7 +15,8 @@ class OnDemand(Sequence[Session]):
 
     Parameters
     ----------
-    makers : one function a session
+    makers : sequence of callable
+        One function a session.
     """
 
     def __init__(self, makers: Sequence[Callable[[], Session]]) -> None:

@@ -78,7 +78,8 @@ def share_out(
 
     Parameters
     ----------
-    by_leaf : each leaf with its samples, ascending
+    by_leaf : iterable of tuple
+        Each leaf with its samples, ascending.
     """
     given: list[list[Ints]] = [[] for _ in hierarchy.parents]
     for leaf, rows in by_leaf:

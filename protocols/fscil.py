@@ -52,18 +52,26 @@ class FSCIL(Protocol):
 
     Parameters
     ----------
-    lists : a published list, "cifar100", "cub200" or "mini-imagenet", which has its own base, way,
-        shots and order; "": sessions are generated
-    base : classes of session 0; 0: 60 % of the classes
-    way : N, new classes of each later session; 0: 5, or all that are left where those are fewer
-    shot : K, training samples of each new class, drawn by the seed, whatever the class order; fewer
-        shots are the first of more
-    sessions : number of sessions, base included; 0: as many as fit
-    order : "natural", "random" (drawn from the seed), "size" (largest classes first), or the path
-        of an order file
-    layers : intermediate layers that are shown beside the final embedding: "all" that the file has,
-        "none", or names with commas; only to learners that ask for them
-    embedding : "final", or an intermediate layer that every learner is shown in its place
+    lists : str
+        A published list, "cifar100", "cub200" or "mini-imagenet", which has its own base, way,
+        shots and order; "": sessions are generated.
+    base : int
+        Classes of session 0; 0: 60 % of the classes.
+    way : int
+        N, new classes of each later session; 0: 5, or all that are left where those are fewer.
+    shot : int
+        K, training samples of each new class, drawn by the seed, whatever the class order; fewer
+        shots are the first of more.
+    sessions : int
+        Number of sessions, base included; 0: as many as fit.
+    order : str
+        "natural", "random" (drawn from the seed), "size" (largest classes first), or the path of an
+        order file.
+    layers : str
+        Intermediate layers that are shown beside the final embedding: "all" that the file has,
+        "none", or names with commas; only to learners that ask for them.
+    embedding : str
+        "final", or an intermediate layer that every learner is shown in its place.
     """
 
     lists: str = ""
@@ -181,7 +189,8 @@ class FSCIL(Protocol):
 
         Parameters
         ----------
-        n, early, untested : classes, those that belong to session 0, and those without test samples
+        n, early, untested : int
+            Classes, those that belong to session 0, and those without test samples.
         """
         base = self.base or round(0.6 * n)
         if not 0 < base < n:

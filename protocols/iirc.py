@@ -60,26 +60,34 @@ class IIRC(Protocol):
 
     Parameters
     ----------
-    hierarchy : "file" (classes and parents of the embedding file), a published one by name
-        ("iirc-cifar", "iirc-imagenet-full", "iirc-imagenet-lite", and the class-incremental
-        "incremental-cifar", "incremental-imagenet-full", "incremental-imagenet-lite"), or the path
-        of a JSON file (see `_hierarchy.named_hierarchy`). It counts whatever the file's
-        own hierarchy
-    configuration : number of the class order; None: the order seed, modulo the number of published
-        ones. For a hierarchy without published ones it is the seed that draws one
-    base : classes of session 0 in a drawn order, all at the top; 0: two thirds of the superclasses
-        there (10 of 15 in CIFAR-100), or half of the classes where there are none
-    step, sessions : sizes of the later sessions in a drawn order, one of the two. step: new classes
-        a session, 0: 5; sessions: their number, base included
-    information : "incomplete": labels of the session's classes; "complete": of all classes so far;
-        "cumulative": as that, and the samples of all sessions so far (incremental joint)
-    superclass_share, subclass_share, cap : 0.4, 0.8 and 8
-    validation : "train" only
-    val_fraction : share of each class's training samples for in-task validation, and again for
-        post-task validation; 0: that of the hierarchy's authors, 0.1 or for ImageNet 0.04. Where a
-        file brings validation samples, the first half of each class's are for in-task and the other
-        half for post-task validation, and all training samples are taught
-    observe_batch : 0: online learners, too, get whole sessions
+    hierarchy : str
+        "file" (classes and parents of the embedding file), a published one by name ("iirc-cifar",
+        "iirc-imagenet-full", "iirc-imagenet-lite", and the class-incremental "incremental-cifar",
+        "incremental-imagenet-full", "incremental-imagenet-lite"), or the path of a JSON file (see
+        `_hierarchy.named_hierarchy`). It counts whatever the file's own hierarchy.
+    configuration : int or None
+        Number of the class order; None: the order seed, modulo the number of published ones. For a
+        hierarchy without published ones it is the seed that draws one.
+    base : int
+        Classes of session 0 in a drawn order, all at the top; 0: two thirds of the superclasses
+        there (10 of 15 in CIFAR-100), or half of the classes where there are none.
+    step, sessions : int
+        Sizes of the later sessions in a drawn order, one of the two. step: new classes a session,
+        0: 5; sessions: their number, base included.
+    information : str
+        "incomplete": labels of the session's classes; "complete": of all classes so far;
+        "cumulative": as that, and the samples of all sessions so far (incremental joint).
+    superclass_share, subclass_share, cap : float, float, int
+        0.4, 0.8 and 8.
+    validation : str
+        "train" only.
+    val_fraction : float
+        Share of each class's training samples for in-task validation, and again for post-task
+        validation; 0: that of the hierarchy's authors, 0.1 or for ImageNet 0.04. Where a file
+        brings validation samples, the first half of each class's are for in-task and the other half
+        for post-task validation, and all training samples are taught.
+    observe_batch : int
+        0: online learners, too, get whole sessions.
     """
 
     hierarchy: str = "file"
@@ -202,9 +210,12 @@ class _Teaching:
 
     Parameters
     ----------
-    labels : (N,) the file's label of each row
-    paths : (L, C) the classes of each label
-    classes, rows, val_rows : of each session what it introduces and what it teaches
+    labels : array of int
+        (N,) the file's label of each row.
+    paths : array of bool
+        (L, C) the classes of each label.
+    classes, rows, val_rows : tuple of array of int
+        Of each session what it introduces and what it teaches.
     """
 
     table: Table

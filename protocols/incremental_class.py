@@ -30,12 +30,16 @@ class IncrementalClass(Protocol):
 
     Parameters
     ----------
-    base : classes of session 0; 0 means half of them, or an equal share with `sessions`
-    step : K, new classes a session; the last session takes what remains
-    sessions : number of sessions, which share the classes (after `base`) evenly, the first ones
-        one more where that does not come out even; 0: as many as `step` makes
-    order : "natural", "random" (drawn from the seed), "size" (largest classes first), or the path
-        of an order file
+    base : int
+        Classes of session 0; 0 means half of them, or an equal share with `sessions`.
+    step : int
+        K, new classes a session; the last session takes what remains.
+    sessions : int
+        Number of sessions, which share the classes (after `base`) evenly, the first ones one more
+        where that does not come out even; 0: as many as `step` makes.
+    order : str
+        "natural", "random" (drawn from the seed), "size" (largest classes first), or the path of an
+        order file.
     """
 
     base: int = 0

@@ -38,12 +38,16 @@ class MultiModal(Protocol):
 
     Parameters
     ----------
-    answers : "restricted": the loss and the answers are over the classes of the sample's own file;
-        "all": over all classes
-    join : "pad": zeros on the right of the narrower files; "project": each file times a random
-        matrix of its own, Gaussian with variance 1 / width, drawn once for all seeds
-    width : columns that every file is brought to; 0: those of the widest
-    projection : seed of the matrices of "project"
+    answers : str
+        "restricted": the loss and the answers are over the classes of the sample's own file; "all":
+        over all classes.
+    join : str
+        "pad": zeros on the right of the narrower files; "project": each file times a random matrix
+        of its own, Gaussian with variance 1 / width, drawn once for all seeds.
+    width : int
+        Columns that every file is brought to; 0: those of the widest.
+    projection : int
+        Seed of the matrices of "project".
     """
 
     answers: str = "restricted"

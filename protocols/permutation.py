@@ -30,7 +30,8 @@ class Permutation(Protocol):
 
     Parameters
     ----------
-    sessions : T, the number of sessions, ≥ 2
+    sessions : int
+        T, the number of sessions, ≥ 2.
     """
 
     sessions: int = 10

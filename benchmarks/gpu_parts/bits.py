@@ -21,9 +21,12 @@ def bits(name: str, rows: Rows, usual: int, sizes: Sequence[int], bench: Bench) 
 
     Parameters
     ----------
-    rows : takes a batch size, returns the rows (n, D)
-    usual : the batch size of `extract`
-    sizes : others
+    rows : Rows
+        Takes a batch size, returns the rows (n, D).
+    usual : int
+        The batch size of `extract`.
+    sizes : sequence of int
+        Others.
     """
     whole = rows(usual)
     lines = [_line(f"{name}: a second time", whole, rows(usual), "same bits")]

@@ -15,8 +15,10 @@ class State:
 
     Parameters
     ----------
-    out : directory of `gpu.json`
-    device, toy : of this call; a file of another kind of measurement is refused
+    out : Path
+        Directory of `gpu.json`.
+    device, toy : str, bool
+        Of this call; a file of another kind of measurement is refused.
     """
 
     def __init__(self, out: Path, device: str, toy: bool) -> None:

@@ -16,12 +16,18 @@ class Figure:
 
     Parameters
     ----------
-    what : was measured, in words
-    figure : with its unit
-    aim : what it should be; "" where nothing was promised
-    holds : whether the aim is met; None where there is none
-    note : why, or what else to know
-    values : the same as plain numbers
+    what : str
+        Was measured, in words.
+    figure : str
+        With its unit.
+    aim : str
+        What it should be; "" where nothing was promised.
+    holds : bool or None
+        Whether the aim is met; None where there is none.
+    note : str
+        Why, or what else to know.
+    values : dict
+        The same as plain numbers.
     """
 
     what: str
@@ -38,11 +44,16 @@ class Bench:
 
     Parameters
     ----------
-    device : "cuda", or "cpu" in a test
-    toy : everything small, so that it runs on a CPU in seconds
-    scratch : a directory that the steps of a part share; it is gone afterwards
-    kept : what earlier steps left for comparison, by card and then by name; JSON
-    left : what this step leaves, by name; JSON
+    device : str
+        "cuda", or "cpu" in a test.
+    toy : bool
+        Everything small, so that it runs on a CPU in seconds.
+    scratch : Path
+        A directory that the steps of a part share; it is gone afterwards.
+    kept : dict
+        What earlier steps left for comparison, by card and then by name; JSON.
+    left : dict
+        What this step leaves, by name; JSON.
     """
 
     device: str
@@ -70,10 +81,14 @@ class Step:
 
     Parameters
     ----------
-    name : part/…/…
-    seconds : it is expected to take on the card; it is not begun where less is left
-    run : does it
-    needs : modules without which it is left out
+    name : str
+        part/…/…
+    seconds : float
+        It is expected to take on the card; it is not begun where less is left.
+    run : callable
+        Does it.
+    needs : tuple of str
+        Modules without which it is left out.
     """
 
     name: str

@@ -16,9 +16,12 @@ def markdown(data: Mapping[str, Any], names: Sequence[str], parts: Mapping[str, 
 
     Parameters
     ----------
-    data : of `State`
-    names : of all steps, in their order
-    parts : titles by part, in their order
+    data : mapping
+        Of `State`.
+    names : sequence of str
+        Of all steps, in their order.
+    parts : mapping
+        Titles by part, in their order.
     """
     where = "on a card" if data["device"] == "cuda" else f"on device {data['device']}"
     lines = [f"# embedbench {where}" + (" (toy size: no figure means anything)" * data["toy"]), ""]

@@ -65,7 +65,8 @@ class Worker:
 
     Parameters
     ----------
-    command : starts a process that calls `serve`
+    command : list of str
+        Starts a process that calls `serve`.
     """
 
     def __init__(self, command: list[str]) -> None:

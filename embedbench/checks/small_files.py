@@ -81,7 +81,8 @@ class Case:
 
     Parameters
     ----------
-    where : names the case in messages
+    where : str
+        Names the case in messages.
     """
 
     where: str

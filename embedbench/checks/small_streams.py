@@ -37,11 +37,16 @@ def blobs(
 
     Parameters
     ----------
-    sessions : classes of each session
-    sizes : training samples of each session, spread over its classes
-    n_val : validation samples of each session
-    seed : of the samples; the blobs lie where they lie
-    reveal : give the session id although the learner does not need it
+    sessions : sequence of sequence of int
+        Classes of each session.
+    sizes : sequence of int or int
+        Training samples of each session, spread over its classes.
+    n_val : int
+        Validation samples of each session.
+    seed : int
+        Of the samples; the blobs lie where they lie.
+    reveal : bool
+        Give the session id although the learner does not need it.
     """
     sizes = [sizes] * len(sessions) if isinstance(sizes, int) else sizes
     draw = np.random.default_rng(seed)

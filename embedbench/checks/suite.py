@@ -31,11 +31,16 @@ class Result:
 
     Parameters
     ----------
-    name : of the check
-    demand : what it demands, one sentence
-    passed : whether it held
-    message : what came instead; empty where it passed
-    seconds : it took
+    name : str
+        Of the check.
+    demand : str
+        What it demands, one sentence.
+    passed : bool
+        Whether it held.
+    message : str
+        What came instead; empty where it passed.
+    seconds : float
+        It took.
     """
 
     name: str
@@ -65,7 +70,8 @@ def check(name: str, device: str = "cpu") -> list[Result]:
 
     Parameters
     ----------
-    device : where a learner learns and answers; protocols and metrics have none
+    device : str
+        Where a learner learns and answers; protocols and metrics have none.
     """
     protocol = name.replace("_", "-") in registry.protocol_names()
     if device != "cpu" and (protocol or name == "metrics"):

@@ -25,8 +25,10 @@ class Stage:
 
     Parameters
     ----------
-    settings : as after --set
-    file : shipped embeddings; None: those that the demo extracts
+    settings : tuple of str
+        As after --set.
+    file : Path or None
+        Shipped embeddings; None: those that the demo extracts.
     """
 
     protocol: str

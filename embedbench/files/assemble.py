@@ -64,13 +64,13 @@ def check_rows(
 
     Parameters
     ----------
-    table
-        ``features`` or ``layers/NAME``.
-    rows
+    table : str
+        `features` or `layers/NAME`.
+    rows : array
         The rows to check.
-    first
+    first : int
         Number of the first of them in the file.
-    ids
+    ids : sequence of str or array of str
         Ids of all samples, to name the bad one; may be empty where they are not known yet.
     """
     layer = table.removeprefix("layers/")

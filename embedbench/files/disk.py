@@ -16,7 +16,7 @@ from . import layout
 
 
 def damaged_rows(path: Path) -> list[tuple[str, int, int]]:
-    """Check every block of a file, even of one that ``EmbeddingFile.open`` refuses.
+    """Check every block of a file, even of one that `EmbeddingFile.open` refuses.
 
     Returns
     -------

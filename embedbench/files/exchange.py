@@ -1,7 +1,7 @@
 """Bringing features in from other formats, and out again.
 
-``import`` reads npz, npy pairs, MNIST's IDX files and AudioSet's TFRecords; ``export`` writes npz
-that ``import`` reads back without loss.
+`import` reads npz, npy pairs, MNIST's IDX files and AudioSet's TFRecords; `export` writes npz
+that `import` reads back without loss.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ def import_file(
 
     Parameters
     ----------
-    src
+    src : str or PathLike
         An npz file; a features file NAME.npy; or a directory with features.npy and labels.npy, with
         MNIST's four IDX files (which gives pixels / 255), or with AudioSet's frame embeddings (see
         `formats.audioset`).
-    out
+    out : str or PathLike
         Where the embedding file shall lie.
-    labels
-        The labels' npy file, where ``src`` is a features file.
-    group
+    labels : str or PathLike or None
+        The labels' npy file, where `src` is a features file.
+    group : str or None
         Key of the source that groups the samples, so that no group straddles train and test.
-    split
+    split : str or None
         A test fraction or a list file; None: the source's own split, else a fraction of 0.3.
-    classes
+    classes : int or None
         How many of AudioSet's classes to take; None: 100.
-    overwrite
+    overwrite : bool
         Replace a file that is there.
-    progress
+    progress : callable
         Called with (files read, files in all) of AudioSet.
 
     Raises
@@ -96,14 +96,14 @@ def export_file(
 ) -> Path:
     """Write everything that an embedding file holds to an npz file.
 
-    It holds ``features``, ``layer/NAME``, ``labels``, ``split`` (0 train, 1 val, 2 test),
-    ``sample_ids``, ``classes``, ``parents`` and ``provenance`` (JSON text). Every block is
+    It holds `features`, `layer/NAME`, `labels`, `split` (0 train, 1 val, 2 test),
+    `sample_ids`, `classes`, `parents` and `provenance` (JSON text). Every block is
     verified, and held in memory only while it is copied.
 
     Raises
     ------
     UserError
-        ``out`` exists or does not end in .npz, or the file is not valid.
+        `out` exists or does not end in .npz, or the file is not valid.
     """
     file, out = EmbeddingFile.open(path), Path(out)
     if out.suffix != ".npz":

@@ -1,6 +1,6 @@
 """The embedding file: one data set through one backbone, with what is needed to trust it.
 
-Needs NumPy and h5py only. ``embedbench.files.writer`` makes these files;
+Needs NumPy and h5py only. `embedbench.files.writer` makes these files;
 docs/format.md describes them.
 """
 
@@ -29,25 +29,25 @@ FINAL = "final"  # what the embedding that is no intermediate layer is called
 
 @dataclass(frozen=True)
 class EmbeddingFile:
-    """The metadata of one embedding file; ``read`` gives its features.
+    """The metadata of one embedding file; `read` gives its features.
 
     Parameters
     ----------
-    path
+    path : Path
         Where it lies.
-    samples
+    samples : Samples
         Ids, labels, splits and class hierarchy.
-    provenance
+    provenance : dict
         What made it: backbone, preprocessing, arithmetic, source, date, skipped samples.
-    digests
-        SHA-256 of ``samples``, of the ``recipe`` and of the ``content``.
-    kind
-        ``embedding``, or ``pixels``: the features are images.
-    shape
+    digests : dict
+        SHA-256 of `samples`, of the `recipe` and of the `content`.
+    kind : str
+        `embedding`, or `pixels`: the features are images.
+    shape : tuple of int
         (N, D) of the features, or (N, H, W, C) of images.
-    dtype
+    dtype : dtype
         Stored type of the features: float32 or float16, of images uint8.
-    layers
+    layers : dict
         Width of each intermediate embedding, by name.
     """
 
@@ -129,9 +129,9 @@ class EmbeddingFile:
         return math.prod(self.shape[1:]) if embedding == FINAL else self.layers[embedding]
 
     def tables(self, layers: Sequence[str] = (), embedding: str = FINAL) -> list[str]:
-        """Return the names of the feature tables: ``features``, then the named layers.
+        """Return the names of the feature tables: `features`, then the named layers.
 
-        A layer given as `embedding` takes the place of ``features``.
+        A layer given as `embedding` takes the place of `features`.
         """
         own = () if embedding == FINAL else (embedding,)
         for name in (*own, *layers):

@@ -41,8 +41,10 @@ class Coded:
 
     Parameters
     ----------
-    values : (F, n) number of the interval that each value lies in
-    bins : (F,) how many intervals each feature has
+    values : array of int
+        (F, n) number of the interval that each value lies in.
+    bins : array of int
+        (F,) how many intervals each feature has.
     """
 
     values: NDArray[np.uint16]
@@ -146,8 +148,10 @@ def fcbf(
 
     Parameters
     ----------
-    relevance : (F,) SU of every feature with the class
-    delta : δ
+    relevance : array of float
+        (F,) SU of every feature with the class.
+    delta : float
+        δ.
     """
     left = np.argsort(-relevance, kind="stable")
     left = left[relevance[left] > delta + SLACK]
@@ -182,8 +186,9 @@ def discretise(
 
     Parameters
     ----------
-    method : "mdlp": see `mdlp_cuts`; "frequency": ten intervals of equally many samples, fewer
-        where values are tied
+    method : str
+        "mdlp": see `mdlp_cuts`; "frequency": ten intervals of equally many samples, fewer where
+        values are tied.
     """
     if method not in METHODS:
         raise unknown("discretisation", method, METHODS)
@@ -281,8 +286,10 @@ def redundancy(
 
     Parameters
     ----------
-    method : of `discretise`
-    progress : takes (done, total) and what is done
+    method : str
+        Of `discretise`.
+    progress : callable
+        Takes (done, total) and what is done.
     """
     rows = file.split != TEST
     if not rows.any():

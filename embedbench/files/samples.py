@@ -21,15 +21,15 @@ class Samples:
 
     Parameters
     ----------
-    ids
+    ids : array of str
         (N,) names that are stable across teams: POSIX path from the source's root, or split/index.
-    labels
+    labels : array of int
         (N,) index of the leaf class.
-    split
+    split : array of int
         (N,) TRAIN, VAL or TEST.
-    classes
+    classes : tuple of str
         (C,) names; leaves first, then inner nodes.
-    parents
+    parents : array of int
         (C,) index of each class's parent, -1 where there is none.
     """
 

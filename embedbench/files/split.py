@@ -21,15 +21,15 @@ TEST_FRACTION = 0.3
 def make_split(
     choice: str | None, ids: Sequence[str], groups: Sequence[str] | None = None
 ) -> NDArray[np.uint8]:
-    """Return the split that ``--split`` asks for.
+    """Return the split that `--split` asks for.
 
     Parameters
     ----------
-    choice
-        A test fraction such as ``0.35``, the path of a list file, or None for 0.3.
-    ids
+    choice : str or None
+        A test fraction such as `0.35`, the path of a list file, or None for 0.3.
+    ids : sequence of str
         (N,) sample ids.
-    groups
+    groups : sequence of str or None
         (N,) names; samples of one group never straddle train and test. None: each its own group.
 
     Returns
@@ -46,7 +46,7 @@ def make_split(
 
 
 def split_rule(choice: str | None, group: str) -> dict[str, Any]:
-    """Return how ``make_split`` splits, for the provenance.
+    """Return how `make_split` splits, for the provenance.
 
     >>> split_rule("0.35", "speaker")
     {'rule': 'hash', 'test_fraction': 0.35, 'group': 'speaker'}
@@ -91,13 +91,13 @@ def hash_split(
 
 
 def read_split_list(path: Path, ids: Sequence[str]) -> NDArray[np.uint8]:
-    """Read a split from a CSV or TSV file with one line ``sample_id,train|val|test`` a sample.
+    """Read a split from a CSV or TSV file with one line `sample_id,train|val|test` a sample.
 
-    A first line ``sample_id,split`` is skipped. Every sample must be listed exactly once.
+    A first line `sample_id,split` is skipped. Every sample must be listed exactly once.
 
     Returns
     -------
-    (N,) TRAIN, VAL or TEST in the order of ``ids``.
+    (N,) TRAIN, VAL or TEST in the order of `ids`.
     """
     if not path.is_file():
         raise UserError(

@@ -41,19 +41,19 @@ def write_file(
 
     Parameters
     ----------
-    path
+    path : str or PathLike
         Where the file shall lie.
-    samples
+    samples : Samples
         Ids, labels, splits and hierarchy of the N rows.
-    features
+    features : array
         (N, D) float32 or float16; or images, (N, H, W, C) uint8, for a pixel file.
-    provenance
-        What made the features, as plain JSON; ``date_utc`` and ``made_by`` are filled in.
-    layers
+    provenance : mapping
+        What made the features, as plain JSON; `date_utc` and `made_by` are filled in.
+    layers : mapping or None
         (N, D_l) float32 or float16 of each intermediate embedding.
-    overwrite
+    overwrite : bool
         Replace a file that is there.
-    compress
+    compress : bool
         Store features with gzip; worth it for pixels, not for embeddings.
 
     Raises
@@ -82,18 +82,18 @@ def _chunks(tables: Mapping[str, NDArray[Any]], n: int) -> Iterator[Mapping[str,
 
 
 class Partial:
-    """Unfinished work on an embedding file: a directory ``.NAME.partial`` beside it.
+    """Unfinished work on an embedding file: a directory `.NAME.partial` beside it.
 
     Every block is one file with its own checksum, written under a temporary name and renamed, so
     work that was killed at any moment resumes with the blocks that are whole.
 
     Parameters
     ----------
-    path
+    path : str or PathLike
         Where the embedding file shall lie.
-    job
+    job : mapping
         What decides the rows (digest of the sources, recipe, block size), as plain JSON.
-    overwrite
+    overwrite : bool
         Replace an embedding file that is there, and drop unfinished work of another job.
 
     Raises
@@ -153,7 +153,7 @@ class Partial:
         return whole
 
     def note(self, block: int) -> Any:
-        """Return the note that was written with a block of ``done()``."""
+        """Return the note that was written with a block of `done()`."""
         return self._notes.get(block)
 
     def write(
@@ -168,14 +168,14 @@ class Partial:
 
         Parameters
         ----------
-        block
+        block : int
             Its number, from 0; blocks may come in any order.
-        arrays
-            ``features`` and ``layers/NAME``: (n, D) float32 or float16, with the same n; or
-            ``features`` alone, images as in `write_file`.
-        ids
+        arrays : mapping
+            `features` and `layers/NAME`: (n, D) float32 or float16, with the same n; or
+            `features` alone, images as in `write_file`.
+        ids : sequence of str
             Ids of the n samples, to name one whose features are not finite.
-        note
+        note : object
             Plain JSON kept with the block, such as which samples were skipped.
         """
         if len({len(rows) for rows in arrays.values()}) != 1:
@@ -204,13 +204,13 @@ class Partial:
 
         Parameters
         ----------
-        samples
+        samples : Samples
             The rows of all blocks, in order; skipped samples are not among them.
-        provenance
+        provenance : mapping
             What made the features, as plain JSON.
-        skipped
+        skipped : sequence of object
             What was left out and why, as plain JSON; kept in the provenance.
-        compress
+        compress : bool
             Store features with gzip; worth it for pixels, not for embeddings.
         """
         provenance = {**provenance, "skipped": list(skipped)}
@@ -230,7 +230,7 @@ class Partial:
 
 
 def check_target(path: Path, *, overwrite: bool) -> None:
-    """Raise UserError where ``path`` cannot be written."""
+    """Raise UserError where `path` cannot be written."""
     _drop_leftover(path)
     if path.is_dir():
         raise UserError(f"{path} is a directory; give a file name, such as {path / 'features.h5'}.")

@@ -68,8 +68,9 @@ class Hooks:
 
     Parameters
     ----------
-    objective : Objective or None
-        Takes x (b, D) and y (b,) or (b, C) and returns their mean loss; None: `plain_loss`.
+    objective : callable or None
+        Objective or None Takes x (b, D) and y (b,) or (b, C) and returns their mean loss; None:
+        `plain_loss`.
     regularise : callable
         Called between backward and step; may change the gradients or the parameters.
     stepped : callable

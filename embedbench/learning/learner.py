@@ -27,16 +27,25 @@ class Tags:
 
     Parameters
     ----------
-    needs_session_id : cannot answer without the session id at test
-    multilabel : can learn (n, C) bool labels
-    stores_samples : keeps training samples, counted in its footprint
-    needs_layers : wants the intermediate embeddings beside the final one
-    online : learns through `observe`, from batches that the runner cuts; where it has a `learn`
-        too, streams that are not online give it whole sessions
-    deterministic : same seed and threads, same predictions
-    images : can be given images (n, C, H, W) in place of embeddings (n, D)
-    offline : a reference that is given the merged stream at once
-    learns : False for references that ignore the data
+    needs_session_id : bool
+        Cannot answer without the session id at test.
+    multilabel : bool
+        Can learn (n, C) bool labels.
+    stores_samples : bool
+        Keeps training samples, counted in its footprint.
+    needs_layers : bool
+        Wants the intermediate embeddings beside the final one.
+    online : bool
+        Learns through `observe`, from batches that the runner cuts; where it has a `learn` too,
+        streams that are not online give it whole sessions.
+    deterministic : bool
+        Same seed and threads, same predictions.
+    images : bool
+        Can be given images (n, C, H, W) in place of embeddings (n, D).
+    offline : bool
+        A reference that is given the merged stream at once.
+    learns : bool
+        False for references that ignore the data.
     """
 
     needs_session_id: bool = False

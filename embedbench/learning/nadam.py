@@ -31,8 +31,8 @@ class NAdam(torch.optim.Optimizer):
 
     Parameters
     ----------
-    params : Iterable[nn.Parameter]
-        Of a network.
+    params : iterable of Parameter
+        Iterable[nn.Parameter] Of a network.
     lr : float
         Learning rate.
     weight_decay : float

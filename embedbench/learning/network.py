@@ -86,7 +86,7 @@ class NetLearner(Learner):
             May hold more than the runner gave, such as exemplars.
         ctx : Context
             As given to `learn`.
-        **hooks
+        **hooks : object
             What the method adds to the loop: `objective`, `regularise`, `stepped`, `validate` and
             `draws`, as in `fit`.
         """

@@ -49,8 +49,8 @@ def image_trunk(
     ----------
     name : str
         In `RESNETS`, or a model of timm, with or without "timm:" before it.
-    shape : Sequence[int]
-        (C, H, W).
+    shape : sequence of int
+        Sequence[int] (C, H, W).
     images : ImageTraining
         How it is trained.
     relu : bool

@@ -25,8 +25,10 @@ class ResNet(nn.Module):
 
     Parameters
     ----------
-    channels : of the images
-    blocks : n
+    channels : int
+        Of the images.
+    blocks : int
+        n.
     """
 
     def __init__(self, channels: int, blocks: int, *, relu: bool = True) -> None:

@@ -96,12 +96,12 @@ def load_weights(model: nn.Module, path: Path, cfg: dict[str, Any], *, channels:
 
     Parameters
     ----------
-    model
+    model : Module
         A model of timm, or another module.
-    cfg
-        As timm has it of its models: ``architecture``, and where they are ``classifier`` and
-        ``first_conv``, names of modules.
-    channels
+    cfg : dict
+        As timm has it of its models: `architecture`, and where they are `classifier` and
+        `first_conv`, names of modules.
+    channels : int
         Of the images that the model takes.
 
     Returns

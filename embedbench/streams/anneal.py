@@ -27,10 +27,13 @@ def anneal(W: Array, B: Array, start: float, cooling: float, draws: Array) -> tu
 
     Parameters
     ----------
-    W : (n, n) weights of the positions, symmetric
-    B : (n, n) symmetric confusion of the classes with zeros on the diagonal; it is reordered here,
-        so that every sum runs along rows
-    draws : (steps, 6) uniform in [0, 1)
+    W : Array
+        (n, n) weights of the positions, symmetric.
+    B : Array
+        (n, n) symmetric confusion of the classes with zeros on the diagonal; it is reordered here,
+        so that every sum runs along rows.
+    draws : Array
+        (steps, 6) uniform in [0, 1).
     """
     n = len(W)
     order, best, held = np.arange(n), np.arange(n), np.empty(n)

@@ -69,7 +69,8 @@ def order_notes(order: str, file: EmbeddingFile, sizes: Sequence[int]) -> tuple[
 
     Parameters
     ----------
-    sizes : classes of each session of the stream
+    sizes : sequence of int
+        Classes of each session of the stream.
     """
     if order in ORDERS:
         return ()

@@ -27,8 +27,9 @@ def confusion_matrix(file: EmbeddingFile, how: str, seed: int) -> NDArray[np.int
 
     Parameters
     ----------
-    how : "cross-fitted": every sample is judged by a probe fitted to the other four fifths of its
-        class; "train": all are judged by one that was fitted to all of them
+    how : str
+        "cross-fitted": every sample is judged by a probe fitted to the other four fifths of its
+        class; "train": all are judged by one that was fitted to all of them.
     """
     if how not in HOW:
         raise unknown("confusion", how, HOW)

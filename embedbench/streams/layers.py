@@ -33,7 +33,8 @@ def layer_columns(
 
     Parameters
     ----------
-    embedding : the layer in the place of the final embedding
+    embedding : str
+        The layer in the place of the final embedding.
     """
     ends = np.cumsum([file.width(embedding), *(file.layers[name] for name in layers)]).tolist()
     return dict(zip(layers, itertools.pairwise(ends), strict=True))

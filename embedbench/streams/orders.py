@@ -56,10 +56,14 @@ def make_order(
 
     Parameters
     ----------
-    seed : of the random order, the folds of the probe and the annealing
-    sessions : sessions that the task-confusion kinds are made for
-    base : classes of the first of them; 0: all sessions equal
-    confusion : "cross-fitted" or "train", see `confusion_matrix`
+    seed : int
+        Of the random order, the folds of the probe and the annealing.
+    sessions : int
+        Sessions that the task-confusion kinds are made for.
+    base : int
+        Classes of the first of them; 0: all sessions equal.
+    confusion : str
+        "cross-fitted" or "train", see `confusion_matrix`.
 
     Returns
     -------
@@ -188,7 +192,8 @@ def objective(kind: str, sizes: Sequence[int]) -> Floats:
 
     Parameters
     ----------
-    sizes : classes of each session; max and min confusion know no sessions
+    sizes : sequence of int
+        Classes of each session; max and min confusion know no sessions.
     """
     n = sum(sizes)
     i = np.arange(n)

@@ -27,18 +27,22 @@ class Protocol(ABC):
 
     Parameters
     ----------
-    validation : "train": the file's own validation split, or `val_fraction` of each class's
-        training samples where it has none. "test": the test data of the session, to imitate a
-        paper; flagged
-    val_fraction : share of each class's training samples, in (0, 1)
-    scale : "none"; "l2" (each vector to length 1); "rms" (each vector to root mean square 1, so
-        to length √D); "standard" (mean 0, deviation 1 per column over session 0's training data,
+    validation : str
+        "train": the file's own validation split, or `val_fraction` of each class's training samples
+        where it has none. "test": the test data of the session, to imitate a paper; flagged.
+    val_fraction : float
+        Share of each class's training samples, in (0, 1).
+    scale : str
+        "none"; "l2" (each vector to length 1); "rms" (each vector to root mean square 1, so to
+        length √D); "standard" (mean 0, deviation 1 per column over session 0's training data,
         clipped to ±5); "auto": none for flat pixels, standard otherwise. Images: "none" (values
-        between 0 and 1), "standard" (per channel, not clipped) or "auto" (standard)
-    observe_batch : samples in the batches that online learners are given; 0: the stream is not
-        online, and learners get whole sessions
-    evaluate_every : samples of the stream after which online learners are evaluated, besides the
-        ends of the sessions; 0: never
+        between 0 and 1), "standard" (per channel, not clipped) or "auto" (standard).
+    observe_batch : int
+        Samples in the batches that online learners are given; 0: the stream is not online, and
+        learners get whole sessions.
+    evaluate_every : int
+        Samples of the stream after which online learners are evaluated, besides the ends of the
+        sessions; 0: never.
     """
 
     validation: str = "train"

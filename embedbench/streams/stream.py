@@ -24,13 +24,19 @@ class Session:
 
     Parameters
     ----------
-    x, y : view (n, D), or (n, C, H, W) of images, and labels (n,) int, or (n, C) bool in a
-        multi-label stream
-    val_x, val_y : in-session validation data, the same shapes; may be empty
-    ids : (n,) opaque integer ids
-    classes : classes introduced here, (k,) int
-    loss_classes : (C,) bool mask the protocol sets for training, or None
-    session_id : number of the session, or None where the protocol hides it
+    x, y : View, array
+        View (n, D), or (n, C, H, W) of images, and labels (n,) int, or (n, C) bool in a multi-label
+        stream.
+    val_x, val_y : View, array
+        In-session validation data, the same shapes; may be empty.
+    ids : array of int
+        (n,) opaque integer ids.
+    classes : array of int
+        Classes introduced here, (k,) int.
+    loss_classes : array of bool or None
+        (C,) bool mask the protocol sets for training, or None.
+    session_id : int or None
+        Number of the session, or None where the protocol hides it.
     """
 
     x: View
@@ -49,11 +55,14 @@ class EvalSet:
 
     Parameters
     ----------
-    x, y, ids : as in `Session`
-    classes : (C,) bool, the classes of the set's own session: candidates of the within-session
-        answer
-    split : "test"; in a multi-label stream also "val", the post-task validation data
-    candidates : (C,) bool mask for every answer, independent of session ids, or None
+    x, y, ids : View, array, array of int
+        As in `Session`.
+    classes : array of bool
+        (C,) bool, the classes of the set's own session: candidates of the within-session answer.
+    split : str
+        "test"; in a multi-label stream also "val", the post-task validation data.
+    candidates : array of bool or None
+        (C,) bool mask for every answer, independent of session ids, or None.
     """
 
     x: View
@@ -70,13 +79,19 @@ class StreamSpec:
 
     Parameters
     ----------
-    input_shape : shape of one sample, (D,), or (C, H, W) of images
-    n_classes : C, all classes of the stream; labels lie in [0, C)
-    multilabel : labels are (n, C) bool
-    layers : column slices of intermediate embeddings; the final embedding is columns [0, D)
-    reveals_session_id : the session id is given in training and at test
-    scaling : per-channel (factor, offset) that turned bytes into the values a learner receives;
-        None for embeddings
+    input_shape : tuple of int
+        Shape of one sample, (D,), or (C, H, W) of images.
+    n_classes : int
+        C, all classes of the stream; labels lie in [0, C).
+    multilabel : bool
+        Labels are (n, C) bool.
+    layers : dict
+        Column slices of intermediate embeddings; the final embedding is columns [0, D).
+    reveals_session_id : bool
+        The session id is given in training and at test.
+    scaling : Scaling or None
+        Per-channel (factor, offset) that turned bytes into the values a learner receives; None for
+        embeddings.
     """
 
     input_shape: tuple[int, ...]
@@ -96,23 +111,35 @@ class Stream:
 
     Parameters
     ----------
-    recipe : the protocol and its parameters, without seed, as text
-    features : digest of the feature bytes as the stream shows them (file contents and scaling)
-    samples : digests of the files' sample lists
-    normalise_new : Ω_new is divided by α_ideal on this protocol (`kemker_table` preset)
-    validation : "train" where validation data comes from training data, "test" where it is the test
-        set
-    observe_batch : samples in the batches that the runner cuts for online learners; 0: it gives
-        them whole sessions
-    evaluate_every : samples between two evaluations of an online learner; 0: after sessions only
-    fitted : digest of the rows that the features' scaling was fitted to; empty where none were
-    can_reveal : a learner that cannot answer without the session id may get it
-    notes : what the protocol had to decide for this file, in words
-    alone : one stream a session, of its data alone, where every session has an α_ideal of its own
-        (session k holds file k); empty where the merged stream's is everyone's
-    whole : one session of every sample that is taught, once, with complete labels; empty in a
-        single-label stream
-    classes, parents : names of the C classes and the class above each one, -1 at the top
+    recipe : str
+        The protocol and its parameters, without seed, as text.
+    features : str
+        Digest of the feature bytes as the stream shows them (file contents and scaling).
+    samples : tuple of str
+        Digests of the files' sample lists.
+    normalise_new : bool
+        Ω_new is divided by α_ideal on this protocol (`kemker_table` preset).
+    validation : str
+        "train" where validation data comes from training data, "test" where it is the test set.
+    observe_batch : int
+        Samples in the batches that the runner cuts for online learners; 0: it gives them whole
+        sessions.
+    evaluate_every : int
+        Samples between two evaluations of an online learner; 0: after sessions only.
+    fitted : str
+        Digest of the rows that the features' scaling was fitted to; empty where none were.
+    can_reveal : bool
+        A learner that cannot answer without the session id may get it.
+    notes : tuple of str
+        What the protocol had to decide for this file, in words.
+    alone : tuple of Stream
+        One stream a session, of its data alone, where every session has an α_ideal of its own
+        (session k holds file k); empty where the merged stream's is everyone's.
+    whole : sequence of Session
+        One session of every sample that is taught, once, with complete labels; empty in a
+        single-label stream.
+    classes, parents : tuple of str, array of int or None
+        Names of the C classes and the class above each one, -1 at the top.
     """
 
     spec: StreamSpec

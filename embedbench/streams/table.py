@@ -26,7 +26,8 @@ class Table:
 
     Parameters
     ----------
-    values : (N, D) float32
+    values : array
+        (N, D) float32.
     """
 
     def __init__(self, values: NDArray[Any]) -> None:
@@ -86,8 +87,10 @@ class PixelTable(Table):
 
     Parameters
     ----------
-    values : (N, H, W, C) uint8
-    factor, offset : one number a channel; by default values between 0 and 1 are shown
+    values : array of int
+        (N, H, W, C) uint8.
+    factor, offset : tuple of float
+        One number a channel; by default values between 0 and 1 are shown.
     """
 
     def __init__(
@@ -180,11 +183,14 @@ class View:
 
     Parameters
     ----------
-    rows : (n,) row numbers in the table
-    columns : (D,) or None; column k of the view is column `columns[k]` of the table. Of images
-        (H·W,): position k, in all channels, is position `columns[k]` of the image
-    width : columns of the view; a narrower table is padded with zeros on the right, and of a wider
-        one that is not permuted the first columns are shown. Of images H·W
+    rows : array of int
+        (n,) row numbers in the table.
+    columns : array of int or None
+        (D,) or None; column k of the view is column `columns[k]` of the table. Of images (H·W,):
+        position k, in all channels, is position `columns[k]` of the image.
+    width : int
+        Columns of the view; a narrower table is padded with zeros on the right, and of a wider one
+        that is not permuted the first columns are shown. Of images H·W.
     """
 
     table: Table

@@ -1,4 +1,4 @@
-"""What ``import`` reads, brought to one form: npz, npy pairs, MNIST's IDX files, AudioSet."""
+"""What `import` reads, brought to one form: npz, npy pairs, MNIST's IDX files, AudioSet."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def read_source(
     classes: int | None,
     progress: Progress,
 ) -> Arrays:
-    """Read features, labels and what else a source brings; see ``exchange.import_file``."""
+    """Read features, labels and what else a source brings; see `exchange.import_file`."""
     if not src.exists():
         raise UserError(f"there is no {src}; give an npz or npy file or a directory.")
     if labels is not None and src.suffix != ".npy":
@@ -183,7 +183,7 @@ def _split_numbers(split: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _default_ids(n: int, split: NDArray[np.uint8] | None) -> NDArray[np.str_]:
-    """Return ``00000`` on, or ``train/00000`` on within each split."""
+    """Return `00000` on, or `train/00000` on within each split."""
     if split is None:
         return np.array([f"{row:05d}" for row in range(n)], dtype=np.str_)
     count = dict.fromkeys(range(TEST + 1), -1)

@@ -1,12 +1,12 @@
 """AudioSet's published frame embeddings: TFRecords to one vector and one class a clip.
 
-**Source** Gemmeke et al. (2017) and the data set's download page: folders ``bal_train``,
-``unbal_train`` and ``eval`` of ``*.tfrecord`` files; each record a SequenceExample with the context
-``video_id`` (text), ``start_time_seconds``, ``end_time_seconds`` and ``labels`` (indices of
-``class_labels_indices.csv``), and the feature list ``audio_embedding``: for each second of the
+**Source** Gemmeke et al. (2017) and the data set's download page: folders `bal_train`,
+`unbal_train` and `eval` of `*.tfrecord` files; each record a SequenceExample with the context
+`video_id` (text), `start_time_seconds`, `end_time_seconds` and `labels` (indices of
+`class_labels_indices.csv`), and the feature list `audio_embedding`: for each second of the
 clip 128 bytes, made by VGGish, whitened, clipped to [-2, 2] and quantised to 8 bits. Kemker et al.
 (2018), "Datasets": the frames of a clip concatenated in order, ten of 128 are 1,280 features.
-Table 1: 250 to 300 training and 43 to 62 test clips a class. ``_audioset_classes`` has the choice
+Table 1: 250 to 300 training and 43 to 62 test clips a class. `_audioset_classes` has the choice
 of classes.
 
 **Departs** The paper calls the features those of a ResNet-50 variant; the published ones are
@@ -18,7 +18,7 @@ VGGish's. What it leaves open is settled here:
 - A class's test clips are those of the eval partition, 62 at most; where these are fewer than 43,
   training clips make them up to 43. Then 300 training clips at most are taken. Whichever clips are
   to be taken, the order is that of the SHA-256 of the video id.
-- Classes are numbered in the order of ``class_labels_indices.csv``, without a hierarchy.
+- Classes are numbered in the order of `class_labels_indices.csv`, without a hierarchy.
 """
 
 from __future__ import annotations
@@ -96,12 +96,12 @@ def read_audioset(
 
     Parameters
     ----------
-    directory
-        Holds the folders of records, or the published ``audioset_v1_embeddings`` with them, and
-        ``class_labels_indices.csv``, ``ontology.json`` and ``qa_true_counts.csv``.
-    n_classes
+    directory : Path
+        Holds the folders of records, or the published `audioset_v1_embeddings` with them, and
+        `class_labels_indices.csv`, `ontology.json` and `qa_true_counts.csv`.
+    n_classes : int
         Classes to take; the paper's 100.
-    progress
+    progress : callable
         Called with (files read, files in all).
 
     Returns

@@ -34,13 +34,13 @@ class Ontology:
 
     Parameters
     ----------
-    ids
-        Index of each label -> ontology id, as ``/m/09x0r``.
-    names
+    ids : dict
+        Index of each label -> ontology id, as `/m/09x0r`.
+    names : dict
         Ontology id -> display name, of the labels.
-    related
+    related : dict
         Ontology id -> its ancestors and descendants.
-    eligible
+    eligible : frozenset of str
         Ids of the labels without a restriction and with a quality above 70 %.
     """
 
@@ -53,8 +53,8 @@ class Ontology:
 def read_ontology(directory: Path) -> Ontology:
     """Read the three metadata files.
 
-    ``class_labels_indices.csv`` has the columns index, mid, display_name; ``ontology.json`` is a
-    list of objects with id, child_ids and restrictions; ``qa_true_counts.csv`` has the columns
+    `class_labels_indices.csv` has the columns index, mid, display_name; `ontology.json` is a
+    list of objects with id, child_ids and restrictions; `qa_true_counts.csv` has the columns
     label_id, num_rated, num_true, and a label that is not rated there is not eligible.
 
     Raises
@@ -139,9 +139,9 @@ def count_clips(
 
     Parameters
     ----------
-    ontology
+    ontology : Ontology
         See there.
-    clips
+    clips : mapping
         Indices of labels -> number of training and of eval clips that have just these labels.
     """
     counts = dict.fromkeys(ontology.eligible, (0, 0))
@@ -162,7 +162,7 @@ def choose_classes(
     Raises
     ------
     UserError
-        Fewer than ``n_classes`` satisfy it.
+        Fewer than `n_classes` satisfy it.
     """
     enough = LEAST_TRAIN + LEAST_TEST
     able = [mid for mid, (train, test) in counts.items() if train + min(test, LEAST_TEST) >= enough]

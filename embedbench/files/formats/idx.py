@@ -31,7 +31,7 @@ def read_idx(directory: Path) -> tuple[Samples, NDArray[np.uint8]]:
 
     Returns
     -------
-    The samples, named ``train/00000`` and ``test/00000`` on in the files' order with the digits as
+    The samples, named `train/00000` and `test/00000` on in the files' order with the digits as
     classes, and the (N, H, W) images.
 
     Raises
@@ -67,7 +67,7 @@ def pixels(images: NDArray[np.uint8]) -> NDArray[np.float32]:
 
     Parameters
     ----------
-    images
+    images : array of int
         (N, H, W) or (N, H, W, C).
 
     Returns
@@ -80,7 +80,7 @@ def pixels(images: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def pixels_recipe() -> dict[str, Any]:
-    """Return the provenance's recipe of raw pixels, the same as that of ``--backbone pixels``."""
+    """Return the provenance's recipe of raw pixels, the same as that of `--backbone pixels`."""
     return {
         "backbone": {
             "name": "pixels",
