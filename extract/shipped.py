@@ -5,8 +5,9 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from embedbench.networks.weights import SHIPPED as DEMO_BACKBONE
+from embedbench.networks.weights import SHIPPED
 
+DEMO_BACKBONE = SHIPPED
 DEMO_WEIGHTS = f"{DEMO_BACKBONE}.fp16.safetensors"
 
 

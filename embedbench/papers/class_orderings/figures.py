@@ -9,7 +9,7 @@ from embedbench.files.file import EmbeddingFile
 from embedbench.papers.table import Table
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.stats import signed
-from embedbench.streams.orders import CONFUSION, session_sizes, weights
+from embedbench.streams.orders import CONFUSION, objective, session_sizes
 
 from .runs import LEARNERS, ORDERS, Runs
 
@@ -132,7 +132,7 @@ def figure3(runs: Runs) -> list[Table]:
         for kind in CONFUSION:
             found = runs.order(name, kind)
             assert found is not None
-            W = weights(kind, found["sizes"])
+            W = objective(kind, found["sizes"])
             told = f"{ORDERS[kind]}: what confusion costs"
             picture = heat_map(_unit(W), told, axes_names=_POSITIONS, numbers=False)
             table.figures.append((told, picture))
