@@ -13,6 +13,7 @@ from embedbench.runs import grid
 from embedbench.runs.cell import Cell
 from embedbench.runs.registry import protocol_class
 from embedbench.runs.settings import parse_settings, plan, start_of_command
+from embedbench.runs.work import Workshop
 from embedbench.scores import record
 from embedbench.scores.record import Record
 from embedbench.scores.stats import Stat, number
@@ -47,6 +48,7 @@ class Runs:
     jobs : processes
     known : learners of ours that `items` may name
     failed : sentences on cells that failed
+    workshop : files and streams that its cells share
     """
 
     out: Path
@@ -57,6 +59,7 @@ class Runs:
     jobs: int = 1
     known: Sequence[str] = ()
     failed: list[str] = field(default_factory=list)
+    workshop: Workshop = field(default_factory=Workshop, repr=False)
 
     def plan(
         self,
@@ -92,12 +95,18 @@ class Runs:
         progress: Callable[[str, int, int], None] = lambda *_: None,
     ) -> None:
         """Run what is not there yet; failures are kept as sentences."""
-        outcome = grid.run_grid(list(cells), self.out / "runs", jobs=self.jobs, progress=progress)
+        outcome = grid.run_grid(
+            list(cells),
+            self.out / "runs",
+            jobs=self.jobs,
+            progress=progress,
+            workshop=self.workshop,
+        )
         self.failed += [f"{c.learner} on {c.protocol}: {why}" for c, why in outcome.failed]
 
     def records(self, cells: Iterable[Cell]) -> list[Record]:
         """The finished ones that a mean may include."""
-        places = [cell.place(self.out / "runs") for cell in cells]
+        places = [self.workshop.place(cell, self.out / "runs") for cell in cells]
         found = [record.load(p) for p in places if (p / "record.json").is_file()]
         return [r for r in found if not any(f in LEFT_OUT for f in r["flags"])]
 

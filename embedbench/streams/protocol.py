@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from abc import ABC, abstractmethod
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from embedbench.errors import UserError, unknown
+from embedbench.fields import identity
 from embedbench.files.file import EmbeddingFile
 
 from .class_order import ORDERS, _order_file
@@ -70,11 +70,14 @@ class Protocol(ABC):
         """Make the stream; `seed` draws orders and permutations only."""
 
     def recipe(self) -> str:
-        """Name and parameters as canonical JSON; an order file by its content, not its path."""
-        told = {"protocol": self.name, **dataclasses.asdict(self)}
-        if told.get("order", "natural") not in ORDERS:
-            told["order"] = Path(told["order"]).read_text(encoding="utf-8")
-        return json.dumps(told, sort_keys=True)
+        """Name and parameters as canonical JSON; an order file by its content, not its path.
+
+        A parameter that was added later is left out at its earlier value, see `fields.later`.
+        """
+        params = {"protocol": self.name, **identity(self)}
+        if params.get("order", "natural") not in ORDERS:
+            params["order"] = Path(params["order"]).read_text(encoding="utf-8")
+        return json.dumps(params, sort_keys=True)
 
     def order_record(self) -> dict[str, Any] | None:
         """What a record keeps of the class order: its kind, and of a file its name and SHA-256;

@@ -32,12 +32,13 @@ from embedbench.models.ewc import EWC
 from embedbench.models.mlp import MLP
 from embedbench.models.prototype import Prototype
 from embedbench.runs import checkpoint, execute
-from embedbench.runs.cell import Cell, partial_of
+from embedbench.runs.cell import Cell
 from embedbench.runs.checkpoint import Keeper, UnusableError
 from embedbench.runs.execute import run_cell
 from embedbench.runs.grid import run_grid
 from embedbench.runs.runner import run_stream
 from embedbench.runs.settings import parse_settings, plan
+from embedbench.runs.work import prepare
 from embedbench.scores import record
 from embedbench.streams.stream import Session, Stream
 
@@ -355,12 +356,12 @@ def vector_cell(folder: Path) -> Cell:
 
 def cut_off(cell: Cell, root: Path) -> Path:
     """Leave a cell in the middle of its second session; returns where its checkpoint lies."""
-    partial = partial_of(cell.place(root))
-    keeper = Saboteur(partial, after=5, decided=execute.decided(cell), threads=2)
+    work = prepare(cell, root)
+    keeper = Saboteur(work.partial, after=5, decided=execute.decided(work), threads=2)
     with pytest.raises(CutOffError):
-        execute.taught(cell, keeper)
-    assert names(partial) == ["begun.json", "fit-1-0", "sessions"]
-    return partial
+        execute.taught(work, keeper)
+    assert names(work.partial) == ["begun.json", "fit-1-0", "sessions"]
+    return work.partial
 
 
 def test_a_cell_goes_on_with_its_threads_and_says_so(tmp_path: Path) -> None:
@@ -419,7 +420,7 @@ def test_kill_9_inside_a_session_changes_no_answer(tmp_path: Path) -> None:
     words += ["--learner", "finetune", "--checkpoint", "0", "--jobs", "1", "--device", "cpu"]
     words += [w for item in IMAGES for w in ("--set", item)]
     words += ["--out", str(tmp_path / "a")]
-    place = image_cells(file)[0].place(tmp_path / "a")
+    place = prepare(image_cells(file)[0], tmp_path / "a").place
     partial = place.with_name(".seed-0.partial")
     told = tmp_path / "told"
     for name in ("fit-0-0", "fit-1-0"):  # twice, in the first session and in the second

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -94,12 +94,12 @@ def planned(runs: Runs, tables: Sequence[str]) -> list[Cell]:
         variants += ["prototype", "fr"]
     if "figa4" in tables:
         variants += SWEEPS
-    cells: dict[tuple[str | int, ...], Cell] = {}
+    cells: dict[tuple[Hashable, ...], Cell] = {}
     for name in runs.data:
         single = of_layers(runs.layers(name)) if "layers" in tables else {}
         lists = [found for v in [*variants, *single] if (found := runs.cells(name, v))]
         for same_seed in zip(*lists, strict=True):
             for c in same_seed:
-                key = (name, c.protocol_params, c.learner, c.seed, c.learner_params)
+                key = (name, c.protocol, c.learner, c.seed)
                 cells.setdefault(key, c)
     return list(cells.values())
