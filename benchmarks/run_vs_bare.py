@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import json
 import platform
 import tempfile
 from collections.abc import Callable
@@ -36,7 +35,7 @@ from embedbench.api import build_stream, make_learner
 from embedbench.learning.nadam import NAdam
 from embedbench.learning.net import generator, mlp_net
 from embedbench.learning.stop import Stop
-from embedbench.runs.cell import Cell
+from embedbench.runs import settings
 from embedbench.runs.execute import run_cell
 from embedbench.runs.runner import run_stream
 from embedbench.seeds import Seeds
@@ -155,14 +154,13 @@ def cells(path: Path, plan: Plan, out: Path) -> tuple[Callable[[], Any], Callabl
     def ours() -> None:
         link = Path(tempfile.mkdtemp(dir=out)) / "mnist.h5"  # new, so that nothing kept is used
         link.symlink_to(path.resolve())
-        cell = Cell(
-            files=(str(link),),
-            protocol="permutation",
-            protocol_params=json.dumps({"sessions": plan.sessions}),
-            learner="mlp",
-            learner_params=json.dumps({"stop": asdict(plan.stop)}),
-            seed=SEED,
+        chosen = settings.Settings(
+            protocol={"sessions": plan.sessions},
+            learners={"mlp": {"stop": asdict(plan.stop)}},
             references=0,
+        )
+        (cell,) = settings.plan(
+            [str(link)], "permutation", ["mlp"], [SEED], settings=chosen, device="cpu"
         )
         run_cell(cell, link.with_suffix(".runs"), torch.get_num_threads())
 

@@ -1,4 +1,4 @@
-"""Dataclasses made from settings, and the ranges that their values must lie in."""
+"""Dataclasses made from settings, the ranges of their values, and what of them is identity."""
 
 from __future__ import annotations
 
@@ -11,6 +11,63 @@ from typing import Any, cast
 from embedbench.errors import UserError, unknown
 
 _UNIONS = (typing.Union, types.UnionType)
+_LATER = "later"  # the key of a field's metadata that holds the value of the earlier behaviour
+
+
+def later(default: Any, *, earlier: Any) -> Any:
+    """A dataclass field that was added after runs had been made without it.
+
+    At the value `earlier` the class does what it did before it had the field, and the field is left
+    out of `identity`: finished runs stay finished. Once released, `earlier` never changes.
+
+    Parameters
+    ----------
+    default : object
+        The default of the field. It may be another value than `earlier`.
+    earlier : object
+        The value with the earlier behaviour.
+
+    Examples
+    --------
+    >>> @dataclasses.dataclass
+    ... class Settings:
+    ...     lam: float = 1.0
+    ...     decay: float = later(0.0, earlier=0.0)
+    >>> identity(Settings()), identity(Settings(decay=0.5))
+    ({'lam': 1.0}, {'lam': 1.0, 'decay': 0.5})
+    """
+    return dataclasses.field(default=default, metadata={_LATER: earlier})
+
+
+def identity(settings: Any) -> dict[str, Any]:
+    """The settings that decide what a run is: all but later fields at their earlier value.
+
+    Recipes, places and checkpoints digest it. Records keep the full settings.
+
+    Parameters
+    ----------
+    settings : object
+        A dataclass instance. Dataclasses within it are treated likewise.
+
+    Returns
+    -------
+    dict
+        Nested as by `dataclasses.asdict`.
+    """
+    kept = dataclasses.asdict(settings)
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if _LATER in field.metadata and value == field.metadata[_LATER]:
+            del kept[field.name]
+        elif dataclasses.is_dataclass(value):
+            kept[field.name] = identity(value)
+    return kept
+
+
+def later_fields(cls: type) -> dict[str, Any]:
+    """The later fields of a dataclass: name → the value with the earlier behaviour."""
+    declared = dataclasses.fields(cls)
+    return {f.name: f.metadata[_LATER] for f in declared if _LATER in f.metadata}
 
 
 @dataclasses.dataclass(frozen=True)

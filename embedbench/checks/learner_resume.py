@@ -57,17 +57,17 @@ def _check(make: Callable[[], Learner], stream: Stream, after: int) -> None:
     with tempfile.TemporaryDirectory() as place:
         whole = Saboteur(Path(place) / "whole")
         one, other, saves = make(), make(), 0
-        expected, _ = run(stream, one, keeper=whole)
+        expected, _ = run(stream, one, checkpoint=whole)
         if not whole.inside:
             return  # "state round trips" has the ends of sessions
         while saves <= whole.saves:
-            keeper = Saboteur(Path(place) / "cut", after)
-            keeper.open()
+            checkpoint = Saboteur(Path(place) / "cut", after)
+            checkpoint.open()
             try:
-                answers, _ = run(stream, other, keeper=keeper)
+                answers, _ = run(stream, other, checkpoint=checkpoint)
                 break
             except CutOffError:
-                other, saves = make(), saves + keeper.saves
+                other, saves = make(), saves + checkpoint.saves
     demand(
         saves <= whole.saves,
         f"expected to go on after each of {whole.saves} checkpoints, it began the session again",

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.fields import make
+from embedbench.fields import later_fields, make
 from embedbench.files.samples import TEST, TRAIN, VAL
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import EvalSet, Session, Stream
@@ -39,14 +39,22 @@ def _multilabel(cls: type[Protocol]) -> bool:
 
 @protocol_check
 def parameters_survive_json(cls: type[Protocol]) -> None:
-    """Parameters survive JSON, and all of them stand in the recipe."""
+    """Parameters survive JSON; all that differ from earlier behaviour stand in the recipe.
+
+    A parameter that was added later is left out at the value that does what was done before.
+    """
     protocol = cls()
     before = dataclasses.asdict(protocol)
     again = make(cls, json.loads(json.dumps(before)), name=cls.name)
     demand(again == protocol, f"expected {protocol} back from JSON, got {again}")
-    recipe = json.loads(protocol.recipe())
-    missing = sorted({*before, "protocol"} - recipe.keys())
+    recipe, later = json.loads(protocol.recipe()), later_fields(cls)
+    same = {name for name, value in later.items() if getattr(protocol, name) == value}
+    missing = sorted({*before, "protocol"} - same - recipe.keys())
     demand(not missing, f"expected every parameter in the recipe, {missing} are missing")
+    added = sorted(same & recipe.keys())
+    demand(
+        not added, f"expected no later parameter at its earlier value, {added} are in the recipe"
+    )
 
 
 @protocol_check

@@ -29,9 +29,20 @@ from .demand import demand
 SEEDS = Seeds.of(0)
 # Hyperparameters of these names are set small, wherever they stand, so that a check takes no time.
 SMALL: dict[str, Any] = {
-    **{"units": 32, "projections": 64, "batch_size": 16, "epochs": 3, "epoch_samples": 60},
-    **{"side": 8, "iterations": 2_000, "som_iterations": 500, "hold": 100},
-    **{"nudge_steps": 10, "retrain_steps": 10, "population": 8, "batches": 10, "cap": 40},
+    "units": 32,
+    "projections": 64,
+    "batch_size": 16,
+    "epochs": 3,
+    "epoch_samples": 60,
+    "side": 8,
+    "iterations": 2_000,
+    "som_iterations": 500,
+    "hold": 100,
+    "nudge_steps": 10,
+    "retrain_steps": 10,
+    "population": 8,
+    "batches": 10,
+    "cap": 40,
 }
 
 # What a table or a view keeps of its values on a device; on the CPU it is the same memory.

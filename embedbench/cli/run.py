@@ -68,6 +68,7 @@ def run(
         trunk_items,
     )
     from embedbench.runs.tune import chosen_items, search, with_log
+    from embedbench.runs.work import Workshop
 
     from .progress import bar
 
@@ -91,6 +92,7 @@ def run(
             checkpoint=checkpoint,
         )
 
+    workshop = Workshop()
     with bar("trials", quiet or not tune) as advance:
         logs = search(
             planned([]),
@@ -99,14 +101,21 @@ def run(
             sessions=tune_sessions,
             jobs=jobs or cores(),
             progress=advance,
+            workshop=workshop,
         )
     chosen = [item for log in logs for item in chosen_items(log)]
-    chosen += budget_items(planned(chosen), budget_mb)
+    chosen += budget_items(planned(chosen), budget_mb, workshop)
     cells = [with_log(cell, logs) for cell in planned(chosen)]
     wanted = jobs or min(len(cells), cores())
     with bar("cells", quiet) as advance:
         outcome = grid.run_grid(
-            cells, out, jobs=wanted, overwrite=overwrite, progress=advance, tell=note
+            cells,
+            out,
+            jobs=wanted,
+            overwrite=overwrite,
+            progress=advance,
+            tell=note,
+            workshop=workshop,
         )
     for cell, reason in outcome.failed:
         print(f"failed: {cell.learner} seed {cell.seed}: {reason}", file=sys.stderr)
@@ -114,7 +123,7 @@ def run(
         note(sentence)
     if outcome.skipped:
         note(f"{outcome.skipped} finished cells were there and are kept")
-    failed = [{"learner": c.learner, "seed": c.seed, "reason": r} for c, r in outcome.failed]
+    failed = [{"learner": c.learner.name, "seed": c.seed, "reason": r} for c, r in outcome.failed]
     print_report(out, as_json=as_json, places=outcome.places, extra={"failed": failed})
     if failed:
         raise typer.Exit(2 if outcome.bad_input else 1)

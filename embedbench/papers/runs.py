@@ -14,6 +14,7 @@ from embedbench.runs import grid
 from embedbench.runs.cell import Cell
 from embedbench.runs.registry import protocol_class
 from embedbench.runs.settings import parse_settings, plan, start_of_command
+from embedbench.runs.work import Workshop
 from embedbench.scores import record
 from embedbench.scores.record import Record
 from embedbench.scores.stats import Stat, number
@@ -62,6 +63,8 @@ class Runs:
         A sentence on each cell that failed.
     notify : callable
         Called with a sentence for the user.
+    workshop : Workshop
+        Files and streams that its cells share.
     """
 
     out: Path
@@ -73,6 +76,7 @@ class Runs:
     known: Sequence[str] = ()
     failed: list[str] = field(default_factory=list)
     notify: Notify = field(default=lambda _: None, kw_only=True)
+    workshop: Workshop = field(default_factory=Workshop, repr=False)
 
     def plan(
         self,
@@ -102,14 +106,24 @@ class Runs:
         given = parse_settings(self.items, self.known, None).protocol
         return int(make(protocol_class(protocol), given, name="protocol").sessions)
 
-    def run(self, cells: Sequence[Cell], progress: StageProgress = lambda *_: None) -> None:
+    def run(
+        self,
+        cells: Sequence[Cell],
+        progress: StageProgress = lambda *_: None,
+    ) -> None:
         """Run what is not there yet; each failure becomes a sentence of `failed`."""
-        outcome = grid.run_grid(list(cells), self.out / "runs", jobs=self.jobs, progress=progress)
+        outcome = grid.run_grid(
+            list(cells),
+            self.out / "runs",
+            jobs=self.jobs,
+            progress=progress,
+            workshop=self.workshop,
+        )
         self.failed += [f"{c.learner} on {c.protocol}: {why}" for c, why in outcome.failed]
 
     def records(self, cells: Iterable[Cell]) -> list[Record]:
         """Return the records of finished cells that a mean may include."""
-        places = [cell.place(self.out / "runs") for cell in cells]
+        places = [self.workshop.place(cell, self.out / "runs") for cell in cells]
         finished = [record.load(p) for p in places if (p / "record.json").is_file()]
         return [r for r in finished if not any(f in LEFT_OUT for f in r["flags"])]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,18 +13,19 @@ from embedbench.arrays import Ints
 from embedbench.errors import UserError
 from embedbench.fields import make
 from embedbench.learning.learner import Footprint
+from embedbench.learning.memory import Memory
 from embedbench.scores import record
 from embedbench.streams.stream import Stream
 from embedbench.streams.table import View
 
 from .cell import Cell
-from .registry import learner_class
+from .work import Workshop
 
 MEMORY = "memory"  # the field of learners that keep exemplars
 PROBE = 4  # training samples of a class in the probe; the same ones again where it has fewer
 
 
-def exemplars_within(cell: Cell, megabytes: float) -> int | None:
+def exemplars_within(cell: Cell, megabytes: float, workshop: Workshop | None = None) -> int | None:
     """The largest `memory.total` with which a learner's footprint stays within the budget.
 
     What it holds besides exemplars (parameters, importance vectors, kept optimiser states, heads
@@ -35,7 +35,12 @@ def exemplars_within(cell: Cell, megabytes: float) -> int | None:
 
     Parameters
     ----------
-    megabytes : the budget, 10⁶ bytes
+    cell : Cell
+        Learner, stream and seed.
+    megabytes : float
+        The budget, 10⁶ bytes.
+    workshop : Workshop or None
+        What an earlier step has opened.
 
     Returns
     -------
@@ -47,14 +52,15 @@ def exemplars_within(cell: Cell, megabytes: float) -> int | None:
     UserError
         Without a single exemplar of each class the learner is over the budget already.
     """
-    if MEMORY not in learner_class(cell.learner).__dataclass_fields__:
+    memory = getattr(cell.learner.settings, MEMORY, None)
+    if not isinstance(memory, Memory):
         return None
-    if json.loads(cell.learner_params)[MEMORY]["select"] == "all":
+    if memory.select == "all":
         raise UserError(
             f"{cell.learner}.memory.select=all keeps every sample, which no budget bounds; leave "
             "--budget-mb out, or choose another"
         )
-    stream = few(cell.stream())
+    stream = few((workshop or Workshop()).stream(cell))
     n = stream.spec.n_classes
     one, two = (_held(cell, stream, k * n) for k in (1, 2))
     each = (two["samples"] - one["samples"]) / n
@@ -76,8 +82,8 @@ def few(stream: Stream) -> Stream:
     """
 
     def cut(view: View, y: Ints, size: int) -> tuple[View, Ints, Ints]:
-        own = [np.resize(np.flatnonzero(y == c), size) for c in np.unique(y)]
-        kept = np.sort(np.concatenate([*own, np.zeros(0, np.int64)]))
+        by_class = [np.resize(np.flatnonzero(y == c), size) for c in np.unique(y)]
+        kept = np.sort(np.concatenate([*by_class, np.zeros(0, np.int64)]))
         return dataclasses.replace(view, rows=view.rows[kept]), y[kept], view.rows[kept]
 
     sessions = []
@@ -97,22 +103,26 @@ def _held(cell: Cell, stream: Stream, total: int) -> Footprint:
     """The footprint after the whole stream with so many exemplars."""
     from .runner import run_stream
 
-    params: dict[str, Any] = json.loads(cell.learner_params)
-    params[f"{MEMORY}.total"] = total
-    if "stop" in params:
-        params |= {"stop.rule": "epochs", "stop.epochs": 1}
-    learner = make(learner_class(cell.learner), params, name=cell.learner)
+    start = cell.learner.settings
+    changes: dict[str, Any] = {f"{MEMORY}.total": total}
+    if "stop" in {f.name for f in dataclasses.fields(start)}:
+        changes |= {"stop.rule": "epochs", "stop.epochs": 1}
+    learner = make(type(start), changes, name=cell.learner.name, start=start)
     _, logs = run_stream(stream, learner, cell.seeds, cell.device)
     return Footprint(logs[-1].footprint)
 
 
-def budget_items(cells: Sequence[Cell], megabytes: float | None) -> list[str]:
+def budget_items(
+    cells: Sequence[Cell], megabytes: float | None, workshop: Workshop | None = None
+) -> list[str]:
     """`--set` items that keep each learner of a run within a budget; none without a budget."""
-    first = {cell.learner: cell for cell in reversed(cells)}
     if megabytes is None:
         return []
-    found = {name: exemplars_within(cell, megabytes) for name, cell in sorted(first.items())}
-    return [f"{name}.{MEMORY}.total={n}" for name, n in found.items() if n is not None]
+    first = {cell.learner.name: cell for cell in reversed(cells)}
+    totals = {
+        name: exemplars_within(cell, megabytes, workshop) for name, cell in sorted(first.items())
+    }
+    return [f"{name}.{MEMORY}.total={n}" for name, n in totals.items() if n is not None]
 
 
 def over_budget(places: Sequence[Path], megabytes: float | None) -> list[str]:

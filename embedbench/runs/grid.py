@@ -4,30 +4,39 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from embedbench.errors import UserError
-from embedbench.machine import cores, keep_freed_memory
+from embedbench.machine import cores
 from embedbench.scores import record
 
-from .cell import Cell, partial_of
+from .cell import Cell
 from .execute import run_cell
-from .registry import learner_class
+from .work import Workshop, partial_of
+from .workers import in_worker, worker_pool
+
+Progress = Callable[[str, int, int], None]
+Run = Callable[[Cell], Any]
 
 
 @dataclass
 class Outcome:
-    """What a grid came to.
+    """The outcome of a grid.
 
     Parameters
     ----------
-    places : directories of the cells asked for that are finished now
-    skipped : how many of these (references among them) were finished before
-    failed : cells that failed, with the reason
-    bad_input : every failure was the input's fault
+    places : list of Path
+        Directories of the cells asked for that are finished now.
+    skipped : int
+        How many cells, references among them, were finished before.
+    failed : list of (Cell, str)
+        Cells that failed, with the reason.
+    bad_input : bool
+        Whether every failure was the input's fault.
     """
 
     places: list[Path] = field(default_factory=list)
@@ -44,18 +53,18 @@ class Outcome:
             self.bad_input = False
 
 
-def with_references(cells: list[Cell]) -> list[Cell]:
+def with_references(cells: list[Cell], workshop: Workshop) -> list[Cell]:
     """The cells and, before them, the reference runs that their metrics need; each once."""
     needed: dict[Cell, None] = {}
     shared = set()  # streams whose offline reference does not depend on the order of the sessions
     for cell in cells:
-        if learner_class(cell.learner).tags.offline:
+        if cell.is_offline:
             continue
-        needed[cell.chance()] = None
-        stream = (cell.files, cell.protocol, cell.protocol_params, cell.offline_params)
+        needed[cell.chance_run()] = None
+        stream = (cell.files, cell.protocol, cell.offline)
         if stream not in shared:
-            needed |= dict.fromkeys(run for part in cell.offline() for run in part)
-            if not cell.stream().fitted:
+            needed |= dict.fromkeys(run for part in workshop.offline_runs(cell) for run in part)
+            if not workshop.depends_on_order(cell):
                 shared.add(stream)
     return [*needed, *(c for c in cells if c not in needed)]
 
@@ -66,25 +75,48 @@ def run_grid(
     *,
     jobs: int = 1,
     overwrite: bool = False,
-    progress: Callable[[str, int, int], None] = lambda *_: None,
+    progress: Progress = lambda *_: None,
     tell: Callable[[str], None] | None = None,
+    workshop: Workshop | None = None,
 ) -> Outcome:
-    """Run cells and their references over `jobs` processes; each is kept as soon as it finishes.
+    """Run cells and their references over processes; each is kept as soon as it finishes.
 
     A cell that fails does not stop the others, and one that was cut off goes on from its
-    checkpoint. Metrics that had to wait for a reference are filled in at the end. `overwrite` runs
-    finished cells again, and those that were cut off from the beginning, but not their references.
-    `tell` takes a sentence, in the process of a cell: a function of a module.
+    checkpoint. Metrics that had to wait for a reference are filled in at the end.
+
+    Parameters
+    ----------
+    cells : list of Cell
+        What to run.
+    root : Path
+        The directory of all runs.
+    jobs : int
+        The number of processes.
+    overwrite : bool
+        Run finished cells again, and those that were cut off from the beginning, but not their
+        references.
+    progress : function of a str and two int
+        Is called with the cell at work, how many are done, and how many there are.
+    tell : function of a str, or None
+        `tell(message)` is called in the worker process, so it must be picklable (a module-level
+        function).
+    workshop : Workshop or None
+        What an earlier step has opened.
+
+    Returns
+    -------
+    Outcome
+        What was run, kept and failed.
     """
     if root.exists() and not root.is_dir():
         raise UserError(f"{root} is a file; --out takes a directory for the run records")
     root.mkdir(parents=True, exist_ok=True)  # refused here rather than after hours of training
-    outcome = Outcome()
-    cells = [part for cell in cells for part in cell.parts()]
+    workshop, outcome = workshop or Workshop(), Outcome()
+    cells = [part for cell in cells for part in workshop.parts(cell)]
     places: dict[Path, Cell] = {}
-    for cell in with_references(cells):
-        places.setdefault(cell.place(root), cell)
-    asked = {cell.place(root) for cell in cells}
+    for cell in with_references(cells, workshop):
+        places.setdefault(workshop.place(cell, root), cell)
+    asked = {workshop.place(cell, root) for cell in cells}
     todo = [
         cell
         for place, cell in places.items()
@@ -94,68 +126,43 @@ def run_grid(
     for place in asked if overwrite else ():
         shutil.rmtree(partial_of(place), ignore_errors=True)
     jobs = max(1, min(jobs, len(todo)))
-    threads = max(1, cores() // jobs)
+    run = partial(run_cell, root=root, threads=max(1, cores() // jobs), tell=tell)
     if jobs == 1:
-        _run_here(todo, root, threads, outcome, progress, tell)
+        _run_here(todo, partial(run, workshop=workshop), outcome, progress)
     else:
-        _run_pool(todo, root, jobs, threads, outcome, progress, tell)
+        _run_pool(todo, partial(in_worker, run), jobs, outcome, progress)
     finished = [p for p in places if (p / "record.json").is_file()]
     for place in finished:
-        _refer(places[place], place, root)
+        _refer(workshop.reference(places[place], root), place, root)
     outcome.places = [p for p in finished if p in asked]
     return outcome
 
 
-def _refer(cell: Cell, place: Path, root: Path) -> None:
+def _refer(reference: dict[str, Any], place: Path, root: Path) -> None:
     """Score a kept cell again if it lacks its references, or was run with other ones."""
     kept = record.load(place)
-    wanted = cell.reference(root)
-    same = all(kept["reference"][k] == v for k, v in wanted.items())
+    same = all(kept["reference"][k] == v for k, v in reference.items())
     if not same or kept["reference"]["source"] == "missing":
-        record.save(record.evaluate({**kept, "reference": wanted}, place, root), place)
+        record.save(record.evaluate({**kept, "reference": reference}, place, root), place)
 
 
-def _run_here(
-    todo: list[Cell],
-    root: Path,
-    threads: int,
-    outcome: Outcome,
-    progress: Callable[[str, int, int], None],
-    tell: Callable[[str], None] | None,
-) -> None:
+def _run_here(todo: list[Cell], run: Run, outcome: Outcome, progress: Progress) -> None:
     for i, cell in enumerate(todo):
         progress(f"{cell.learner} seed {cell.seed}", i, len(todo))
         try:
-            run_cell(cell, root, threads, tell)
+            run(cell)
         except Exception as e:
             outcome.fail(cell, e)
     progress("", len(todo), len(todo))
 
 
-def _run_pool(
-    todo: list[Cell],
-    root: Path,
-    jobs: int,
-    threads: int,
-    outcome: Outcome,
-    progress: Callable[[str, int, int], None],
-    tell: Callable[[str], None] | None,
-) -> None:
-    spawn = get_context("spawn")
-    with ProcessPoolExecutor(jobs, spawn, initializer=keep_freed_memory) as pool:
-        pending = {pool.submit(run_cell, cell, root, threads, tell): cell for cell in todo}
-        try:
-            for future in as_completed(list(pending)):
-                cell = pending.pop(future)
-                try:
-                    future.result()
-                except Exception as e:
-                    outcome.fail(cell, e)
-                progress(f"{cell.learner} seed {cell.seed}", len(todo) - len(pending), len(todo))
-        except KeyboardInterrupt:
-            for (
-                process
-            ) in pool._processes.values():  # there is no public way to stop a running cell
-                process.terminate()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+def _run_pool(todo: list[Cell], run: Run, jobs: int, outcome: Outcome, progress: Progress) -> None:
+    with worker_pool(jobs) as pool:
+        pending = {pool.submit(run, cell): cell for cell in todo}
+        for future in as_completed(list(pending)):
+            cell = pending.pop(future)
+            try:
+                future.result()
+            except Exception as e:
+                outcome.fail(cell, e)
+            progress(f"{cell.learner} seed {cell.seed}", len(todo) - len(pending), len(todo))

@@ -6,6 +6,7 @@ import importlib
 import math
 import time
 from collections.abc import Callable
+from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,47 @@ class Meter:
     def read(self) -> NDArray[np.float64]:
         """Seconds and joules since some moment in the past, (2,)."""
         return np.array([time.perf_counter(), self._joules()])
+
+
+class Account:
+    """Adds up what the device spends inside of `with account:`, in seconds and joules."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+        self.clear()
+
+    def __enter__(self) -> None:
+        self._began = self._meter.read()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.add(*(self._meter.read() - self._began).tolist())
+
+    def add(self, seconds: float, joules: float) -> None:
+        """Add what was spent elsewhere."""
+        self.seconds += seconds
+        self.joules += joules
+
+    def clear(self) -> None:
+        """Begin at zero."""
+        self.seconds = self.joules = 0.0
+
+
+class Clock:
+    """What learning and evaluating have cost on a device, each on an account of its own."""
+
+    def __init__(self, device: str) -> None:
+        meter = Meter(device)
+        self.learning, self.evaluating = Account(meter), Account(meter)
+
+    def clear(self) -> None:
+        """Begin both accounts at zero."""
+        self.learning.clear()
+        self.evaluating.clear()
 
 
 def _counter(device: str) -> Callable[[], float]:

@@ -34,33 +34,40 @@ _WITH: dict[str, dict[str, Any]] = {
 }
 
 
-def _stems(room: str) -> dict[str, str]:
-    """Public modules of a room: command-line name → module name, by file name alone."""
+def _names(room: str) -> list[str]:
+    """Command-line names of the public modules of a room, by file name alone."""
     folder = Path(__file__).parents[1] / room
     stems = sorted(p.stem for p in folder.glob("*.py") if not p.stem.startswith("_"))
-    return {s.replace("_", "-"): f"embedbench.{room}.{s}" for s in stems}
+    return [stem.replace("_", "-") for stem in stems]
+
+
+def _module(room: str, name: str) -> str | None:
+    """The module of a command-line name; None where the room has none."""
+    stem = name.replace("-", "_")
+    path = Path(__file__).parents[1] / room / f"{stem}.py"
+    known = stem.isidentifier() and not stem.startswith("_") and path.is_file()
+    return f"embedbench.{room}.{stem}" if known else None
 
 
 def learner_names() -> list[str]:
     """Names of the learners that ship, aliases too, and of those that installed packages offer."""
     offered = importlib.metadata.entry_points(group=ENTRY_POINTS)
-    return sorted({*_stems("models"), *ALIASES, *(e.name for e in offered)})
+    return sorted({*_names("models"), *ALIASES, *(e.name for e in offered)})
 
 
 def protocol_names() -> list[str]:
     """Names of the protocols."""
-    return sorted(_stems("protocols"))
+    return _names("protocols")
 
 
 def learner_class(name: str) -> type[Learner]:
     """The learner called `name`, or `package.module:Class` from outside."""
     if ":" in name:
         return cast(type[Learner], _outside(name, Learner))
-    stem = name.replace("_", "-")
-    stem = ALIASES.get(stem, stem)
-    modules = _stems("models")
-    if stem in modules:
-        return cast(type[Learner], _only_subclass(modules[stem], Learner))
+    plain = name.replace("_", "-")
+    module = _module("models", ALIASES.get(plain, plain))
+    if module is not None:
+        return cast(type[Learner], _only_subclass(module, Learner))
     for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
         if entry.name == name:
             return cast(type[Learner], entry.load())
@@ -78,23 +85,23 @@ def alias_settings(name: str) -> dict[str, Any]:
 
 def protocol_class(name: str) -> type[Protocol]:
     """The protocol called `name`."""
-    stem = name.replace("_", "-")
-    modules = _stems("protocols")
-    if stem not in modules:
-        raise unknown("protocol", name, modules)
-    return cast(type[Protocol], _only_subclass(modules[stem], Protocol))
+    module = _module("protocols", name)
+    if module is None:
+        raise unknown("protocol", name, protocol_names())
+    return cast(type[Protocol], _only_subclass(module, Protocol))
 
 
 def _only_subclass(module_name: str, base: type) -> type:
     module = importlib.import_module(module_name)
-    found = [
+    classes = [
         c
         for n, c in inspect.getmembers(module, inspect.isclass)
         if issubclass(c, base) and c.__module__ == module_name and not n.startswith("_")
     ]
-    if len(found) != 1:
-        raise UserError(f"{module_name} must hold one public {base.__name__}, it has {len(found)}")
-    return found[0]
+    if len(classes) != 1:
+        n = len(classes)
+        raise UserError(f"{module_name} must hold one public {base.__name__}, it has {n}")
+    return classes[0]
 
 
 def _outside(name: str, base: type) -> type:
@@ -106,9 +113,9 @@ def _outside(name: str, base: type) -> type:
         module = importlib.import_module(module_name)
     except (ImportError, ValueError, TypeError) as e:
         raise UserError(f"cannot import {module_name!r} for {name!r}: {e}") from e
-    found = getattr(module, class_name, None)
-    if found is None:
+    cls = getattr(module, class_name, None)
+    if cls is None:
         raise UserError(f"module {module_name!r} has no {class_name!r}")
-    if not (inspect.isclass(found) and issubclass(found, base)):
+    if not (inspect.isclass(cls) and issubclass(cls, base)):
         raise UserError(f"{name!r} is not a subclass of embedbench's {base.__name__}")
-    return found
+    return cls

@@ -6,8 +6,10 @@ The cutting of online batches and timing are here; what counts as an answer is i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +34,7 @@ from embedbench.streams.stream import Session, Stream, StreamSpec
 from embedbench.streams.table import View
 
 from .evaluators import Moment, evaluator_of
-from .meter import Meter
+from .meter import Clock
 
 if TYPE_CHECKING:
     from .checkpoint import CheckpointDirectory
@@ -42,8 +44,19 @@ GATHERED = 1024  # samples of an online stream that are gathered at once
 
 @dataclass
 class SessionLog:
-    """What one session cost: seconds, footprint (bytes by kind), the learner's own log, and joules;
-    NaN where the device does not tell them."""
+    """What one session cost, and what the learner says of it.
+
+    Parameters
+    ----------
+    learn_seconds, evaluate_seconds : float
+        Time spent.
+    footprint : dict of int
+        Bytes that the learner holds, by kind.
+    log : dict
+        What `learn` returned.
+    learn_joules, evaluate_joules : float
+        Energy spent; NaN where the device does not tell it.
+    """
 
     learn_seconds: float
     evaluate_seconds: float
@@ -59,74 +72,80 @@ def run_stream(
     seeds: Seeds,
     device: str = "cpu",
     progress: Callable[[str], None] = lambda _: None,
-    keeper: CheckpointDirectory | NoCheckpoint = NO_CHECKPOINT,
+    checkpoint: CheckpointDirectory | NoCheckpoint = NO_CHECKPOINT,
 ) -> tuple[AnyPredictions, list[SessionLog]]:
     """Teach `learner` the sessions in order; evaluate on every test sample after each.
 
     A learner tagged `offline` is given `stream.merged()` and evaluated once. One tagged
-    `needs_session_id` is told the session ids where the protocol allows it; no other learner is.
-    Only one tagged `needs_layers` is shown intermediate layers.
+    `needs_session_id` is given the session ids where the protocol allows it; no other learner is.
+    Only one tagged `needs_layers` sees intermediate layers.
 
-    With a `keeper` checkpoints are taken at the ends of sessions, and within them by `fit`; a run
-    that was cut off goes on from the last one. Batches of online learners have none of their own.
+    `checkpoint` saves the run at the ends of sessions, and within them by `fit`; a run that was cut
+    off goes on from the last save. Batches of online learners have none of their own.
     On a card the arithmetic is `repeatable`.
     """
+    stream = _as_seen(stream, learner)
+    _check(stream, learner)
+    with repeatable(device):
+        learner.start(stream.spec, seeds, device)
+        teacher = _Teacher(stream, learner, seeds, device, progress, checkpoint)
+        return _through(stream, teacher, checkpoint)
+
+
+def _through(
+    stream: Stream, teacher: _Teacher, checkpoint: CheckpointDirectory | NoCheckpoint
+) -> tuple[AnyPredictions, list[SessionLog]]:
+    """Teach and evaluate session by session, from the last checkpoint on."""
+    learner, device = teacher.learner, teacher.device
+    evaluator, clock = evaluator_of(stream, device), Clock(device)
+    logs: list[SessionLog] = checkpoint.restore(learner, evaluator)
+    kept = len(logs)  # sessions learned before the run was cut off
+    seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)
+    before = 0  # samples of the sessions before
+    for i, session in enumerate(stream.sessions):
+        seen = seen.copy()
+        seen[session.classes] = True
+        if i >= kept:
+            checkpoint.begin(i)
+            clock.clear()
+            log: dict[str, Any] = {}
+            for n, lesson in teacher.lessons(i, seen, before):
+                with clock.learning:
+                    log = lesson()
+                    learner.prepare()
+                    _synchronise(device)
+                with clock.evaluating:
+                    evaluator.ask(learner, Moment(i, before + n, seen))
+            if checkpoint.carried:  # nobody knows the joules of what was cut off
+                clock.learning.add(checkpoint.carried, math.nan)
+            logs.append(_log(clock, learner, log))
+            checkpoint.end(learner, evaluator, logs)
+            teacher.progress(f"session {i + 1}/{len(stream.sessions)}")
+        before += len(session.x)
+    return evaluator.predictions(), logs
+
+
+def _as_seen(stream: Stream, learner: Learner) -> Stream:
+    """The stream as the learner sees it, after its tags."""
     if learner.tags.offline:
         stream = stream.merged()
     if not learner.tags.needs_layers:
         stream = without_layers(stream)
     if learner.tags.needs_session_id and stream.can_reveal:
         stream = stream.revealed()
-    _check(stream, learner)
-    with repeatable(device):
-        return _through(stream, learner, seeds, device, progress, keeper)
+    return stream
 
 
-def _through(
-    stream: Stream,
-    learner: Learner,
-    seeds: Seeds,
-    device: str,
-    progress: Callable[[str], None],
-    keeper: CheckpointDirectory | NoCheckpoint,
-) -> tuple[AnyPredictions, list[SessionLog]]:
-    """`run_stream` of a stream as the learner may see it."""
-    learner.start(stream.spec, seeds, device)
-    evaluator = evaluator_of(stream, device)
-    seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)
-    logs: list[SessionLog] = keeper.restore(learner, evaluator)
-    kept = len(logs)  # sessions learned before the run was cut off
-    meter = Meter(device)
-    before = 0  # samples of the sessions before
-    for i, session in enumerate(stream.sessions):
-        seen = seen.copy()
-        seen[session.classes] = True
-        if i < kept:
-            before += len(session.x)
-            continue
-        keeper.begin(i)
-        learning, evaluating = np.zeros(2), np.zeros(2)  # seconds and joules
-        log: dict[str, Any] = {}
-        began = meter.read()
-        for n, told in _teach(
-            learner, session, seen, stream, seeds, i, before, device, progress, keeper
-        ):
-            learner.prepare()
-            _synchronise(device)
-            learned = meter.read()
-            evaluator.ask(learner, Moment(i, before + n, seen))
-            done = meter.read()
-            learning, evaluating = learning + learned - began, evaluating + done - learned
-            log, began = told, done
-        before += len(session.x)
-        if keeper.carried:  # nobody knows the joules of what was cut off
-            learning += (keeper.carried, math.nan)
-        (learn_s, learn_j), (evaluate_s, evaluate_j) = learning.tolist(), evaluating.tolist()
-        held = dict(learner.footprint())
-        logs.append(SessionLog(learn_s, evaluate_s, held, log, learn_j, evaluate_j))
-        keeper.end(learner, evaluator, logs)
-        progress(f"session {i + 1}/{len(stream.sessions)}")
-    return evaluator.predictions(), logs
+def _log(clock: Clock, learner: Learner, log: dict[str, Any]) -> SessionLog:
+    learning, evaluating = clock.learning, clock.evaluating
+    return SessionLog(
+        learning.seconds,
+        evaluating.seconds,
+        dict(learner.footprint()),
+        log,
+        learning.joules,
+        evaluating.joules,
+    )
 
 
 def _check(stream: Stream, learner: Learner) -> None:
@@ -192,48 +211,61 @@ def _check_samples(x: View, y: Labels, spec: StreamSpec, where: str) -> None:
         )
 
 
-def _teach(
-    learner: Learner,
-    session: Session,
-    seen: Bools,
-    stream: Stream,
-    seeds: Seeds,
-    number: int,
-    before: int,
-    device: str,
-    progress: Callable[[str], None],
-    keeper: Checkpoint,
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Teach one session; at every evaluation moment the samples of it so far, and the log.
+@dataclass(frozen=True)
+class _Teacher:
+    """Teaches the sessions of a stream, in lessons; after each the learner is evaluated."""
 
-    The end of the session is the last moment. Online learners have one after every
-    `stream.evaluate_every` samples of the stream too, counted from `before`.
-    """
-    if not (learner.tags.online and stream.observe_batch):
-        ctx = Context(
-            validate=lambda scores: _validation_score(scores, session, seen, device),
-            validation=stream.validation,
-            progress=progress,
-            checkpoint=keeper,
+    stream: Stream
+    learner: Learner
+    seeds: Seeds
+    device: str
+    progress: Callable[[str], None]
+    checkpoint: Checkpoint
+
+    def lessons(
+        self, number: int, seen: Bools, before: int
+    ) -> Iterator[tuple[int, Callable[[], dict[str, Any]]]]:
+        """The lessons of a session: its samples up to the end of each; and the lesson, a function
+        that teaches and returns the learner's log.
+
+        The end of the session is the last one's. Online learners have one after every
+        `stream.evaluate_every` samples of the stream too, counted from `before`.
+        """
+        session, size = self.stream.sessions[number], self.stream.observe_batch
+        n = len(session.x)
+        if not (self.learner.tags.online and size):
+            yield n, lambda: self.learner.learn(session, self._context(session, seen))
+            return
+        every = self.stream.evaluate_every or math.inf
+        rng = np.random.default_rng([self.seeds.batches, number])
+        batches = _batches(session, rng, size, self.device)
+        steps = 0
+        for start in range(0, max(n, 1), size):
+            end = min(start + size, n)
+            if end == n or (before + start) // every < (before + end) // every:
+                last = start // size + 1
+                yield end, partial(self._observe, islice(batches, last - steps), last)
+                steps = last
+
+    def _observe(self, batches: Iterable[tuple[Tensor, Tensor]], steps: int) -> dict[str, Any]:
+        for x, y in batches:
+            self.learner.observe(x, y)
+        return {"steps": steps, "epochs": 1}
+
+    def _context(self, session: Session, seen: Bools) -> Context:
+        return Context(
+            validate=lambda scores: _validation_score(scores, session, seen, self.device),
+            validation=self.stream.validation,
+            progress=self.progress,
+            checkpoint=self.checkpoint,
         )
-        yield len(session.x), learner.learn(session, ctx)
-        return
-    order = np.random.default_rng([seeds.batches, number]).permutation(len(session.x))
-    every = stream.evaluate_every or math.inf
-    n = 0
-    shuffled = torch.from_numpy(order).to(device)
-    for step, (x, y) in enumerate(_batches(session, shuffled, stream.observe_batch, device), 1):
-        learner.observe(x, y)
-        passed = (before + n) // every < (before + n + len(y)) // every
-        n += len(y)
-        if passed or n == len(order):
-            yield n, {"steps": step, "epochs": 1}
 
 
 def _batches(
-    session: Session, order: Tensor, size: int, device: str
+    session: Session, rng: np.random.Generator, size: int, device: str
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Batches of `size` samples in `order`; gathered many at a time, which is cheaper."""
+    """Shuffled batches of `size` samples; gathered many at a time, which is cheaper."""
+    order = torch.from_numpy(rng.permutation(len(session.x))).to(device)
     labels = torch.from_numpy(session.y).to(device)
     for block in torch.split(order, size * max(1, GATHERED // size)):
         x, y = session.x.batch(block, device), labels[block]
@@ -256,5 +288,6 @@ def _validation_score(
 
 
 def _synchronise(device: str) -> None:
+    """Wait for what a GPU has still to do."""
     if device.startswith("cuda"):
         torch.cuda.synchronize(device)

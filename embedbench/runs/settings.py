@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from embedbench.errors import UserError, unknown
 from embedbench.fields import make
+from embedbench.learning.learner import Learner
 from embedbench.seeds import Seeds
 
-from .cell import Cell
+from .cell import Cell, Spec
 from .presets import preset
 from .registry import alias_settings, learner_class, protocol_class
 
@@ -39,8 +39,25 @@ def parse_seeds(text: str) -> list[int]:
 
 @dataclasses.dataclass
 class Settings:
-    """`--set` values by what they are for; a value without a prefix is for every learner that has
-    it."""
+    """`--set` values by what they are for.
+
+    Parameters
+    ----------
+    protocol : dict
+        Parameters of the protocol.
+    learners : dict of dict
+        Settings of single learners.
+    common : dict
+        Settings without a prefix, for every learner that has them.
+    seeds : dict of int
+        Seeds that are set instead of drawn.
+    omega : str
+        The formula of Ω.
+    references : int
+        Number of offline runs behind an α_ideal.
+    items : tuple of str
+        The `--set` items as they were given.
+    """
 
     protocol: dict[str, Any] = dataclasses.field(default_factory=dict)
     learners: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
@@ -56,11 +73,14 @@ def parse_settings(items: Sequence[str], learners: Sequence[str], given: str | N
 
     Parameters
     ----------
-    items : such as "ewc.lam=100", "protocol.base=50", "seeds.order=3", "omega=kemker_eq", "lam=100"
-    learners : the learners of the run; settings of others are refused
-    given : name of a preset, or None
+    items : sequence of str
+        Such as "ewc.lam=100", "protocol.base=50", "seeds.order=3", "omega=kemker_eq", "lam=100".
+    learners : sequence of str
+        The learners of the run. Settings of others are refused.
+    given : str or None
+        The name of a preset.
     """
-    start = preset(given)
+    start, fields = preset(given), _Fields()
     settings = Settings(
         protocol=dict(start.get("protocol", {})),
         learners={name: dict(values) for name, values in start.get("learners", {}).items()},
@@ -69,7 +89,7 @@ def parse_settings(items: Sequence[str], learners: Sequence[str], given: str | N
     )
     for name in learners:
         if name not in _REFERENCES:
-            shared = {k: v for k, v in start.get("every", {}).items() if k in _fields(name)}
+            shared = {k: v for k, v in start.get("every", {}).items() if k in fields[name]}
             settings.learners[name] = shared | settings.learners.get(name, {})
         if with_name := alias_settings(name):
             settings.learners[name] = {**settings.learners.get(name, {}), **with_name}
@@ -100,7 +120,10 @@ def trunk_items(learners: Sequence[str], **options: str | None) -> list[str]:
 
     Parameters
     ----------
-    options : `trunk` itself, and of its training `weights` and `augment`; None where not given
+    learners : sequence of str
+        The learners of the run.
+    **options : str or None
+        `trunk` itself, and of its training `weights` and `augment`. None where not given.
 
     Raises
     ------
@@ -110,16 +133,16 @@ def trunk_items(learners: Sequence[str], **options: str | None) -> list[str]:
     given = {k: v for k, v in options.items() if v is not None}
     if not given:
         return []
-    own = [name for name in learners if name not in _REFERENCES]
-    for name in own:
-        if "trunk" not in _fields(name):
+    trained = [name for name in learners if name not in _REFERENCES]
+    for name in trained:
+        if "trunk" not in _fields(learner_class(name)):
             raise UserError(
                 f"{name} has no trunk: it takes embeddings as they are. Run it on a file of them "
                 "(embedbench extract SOURCE --backbone NAME --out FILE), without --trunk"
             )
     return [
         f"{name}.{'trunk' if key == 'trunk' else f'images.{key}'}={value}"
-        for name in (*own, "offline.mlp")
+        for name in (*trained, "offline.mlp")
         for key, value in given.items()
     ]
 
@@ -148,39 +171,59 @@ def plan(
 ) -> list[Cell]:
     """All cells of a run, learner by learner; wrong names and values are refused here.
 
-    A setting without a prefix must be one of some learner's, of these or of those in `among`.
-
-    With `vary`, kinds of seed, only the first seed has a cell of its own. In all others one of its
-    four seeds is replaced, by that of another seed; the cells hold it as a fixed one.
+    Parameters
+    ----------
+    files : sequence of str
+        Paths of the embedding files.
+    protocol : str
+        The name of the protocol.
+    learners : sequence of str
+        The names of the learners.
+    seeds : sequence of int
+        One cell of each learner a seed.
+    settings : Settings
+        What `parse_settings` made of `--set`.
+    device : str
+        "cpu", "cuda", …
+    command : str
+        The beginning of the command that runs one cell alone, see `start_of_command`.
+    among : sequence of str
+        Further learners: a setting without a prefix must belong to one of these or of `learners`.
+    vary : sequence of str
+        Kinds of seed. With them only the first seed has a cell of its own. In all others one of its
+        four seeds is replaced, by that of another seed; the cells hold it as a fixed one.
+    checkpoint : float
+        Seconds between two checkpoints, at least.
     """
     if not learners:
         raise UserError("--learner names no learner; give one or more, with commas")
     made = make(protocol_class(protocol), settings.protocol, name="protocol")
-    protocol_params = json.dumps(dataclasses.asdict(made), sort_keys=True)
-    params = {name: _learner_params(name, settings, [*learners, *among]) for name in learners}
-    offline = _params("offline", settings.learners.get("offline", {}))
+    protocol_spec = Spec(protocol.replace("_", "-"), made)
+    fields = _Fields()
+    specs = [_learner_spec(name, settings, [*learners, *among], fields) for name in learners]
+    offline = _spec("offline", settings.learners.get("offline", {}))
+    chance = _spec("chance", {})
     return [
         Cell(
             files=tuple(files),
-            protocol=protocol.replace("_", "-"),
-            protocol_params=protocol_params,
-            learner=name,
-            learner_params=params[name],
+            protocol=protocol_spec,
+            learner=spec,
             seed=seed,
             fixed=tuple(sorted({**settings.seeds, **other}.items())),
-            offline_params=offline,
+            offline=offline,
+            chance=chance,
             references=settings.references,
             preset=settings.omega,
             device=device,
             command=_command(
                 command,
                 [*settings.items, *(f"seeds.{k}={v}" for k, v in other.items())],
-                name,
+                (spec.name, fields[spec.name]),
                 seed,
             ),
             checkpoint=checkpoint,
         )
-        for name in learners
+        for spec in specs
         for seed, other in _varied(seeds, list(dict.fromkeys(vary)), settings.seeds)
     ]
 
@@ -212,33 +255,53 @@ def start_of_command(
     return shlex.join([*words, *(["--preset", preset] if preset else [])])
 
 
-def _command(start: str, items: Sequence[str], learner: str, seed: int) -> str:
+def _command(
+    start: str, items: Sequence[str], learner: tuple[str, frozenset[str]], seed: int
+) -> str:
     """The command that runs one cell alone: settings of the stream, then of this learner."""
 
     def words(chosen: Sequence[str]) -> list[str]:
         return [word for item in chosen for word in ("--set", item)]
 
+    name, fields = learner
     shared = ("protocol", "seeds", "omega", "references", *_REFERENCES)
     heads = [(item, _cut(item.partition("=")[0])[0]) for item in items]
     common = [item for item, head in heads if head in shared]
-    mine = [i for i, h in heads if h == learner or h.replace("-", "_") in _fields(learner)]
-    cell = ["--learner", learner, "--seed", str(seed)]
+    mine = [i for i, h in heads if h == name or h.replace("-", "_") in fields]
+    cell = ["--learner", name, "--seed", str(seed)]
     return f"{start} {shlex.join([*words(common), *cell, *words(mine)])}"
 
 
-def _learner_params(name: str, settings: Settings, learners: Sequence[str]) -> str:
-    """Complete hyperparameters of one learner as JSON text."""
+class _Fields(dict[str, frozenset[str]]):
+    """Names of the hyperparameters of learners, each looked up once."""
+
+    def __missing__(self, learner: str) -> frozenset[str]:
+        self[learner] = _fields(learner_class(learner))
+        return self[learner]
+
+
+def _fields(learner: type[Learner]) -> frozenset[str]:
+    return frozenset(learner.__dataclass_fields__)
+
+
+def _learner_spec(
+    name: str, settings: Settings, learners: Sequence[str], fields: _Fields
+) -> Spec[Learner]:
+    """A learner with the settings that are for it."""
     for key in settings.common:
-        if not any(_head(key) in _fields(n) for n in learners):
+        if not any(_head(key) in fields[n] for n in learners):
             known = ["protocol.…", "seeds.…", "omega", "references", *(f"{n}.…" for n in learners)]
             raise unknown("setting", key, known)
-    common = {k: v for k, v in settings.common.items() if _head(k) in _fields(name)}
-    return _params(name, {**settings.learners.get(name, {}), **common})
+    cls = learner_class(name)
+    fields[name] = _fields(cls)
+    common = {k: v for k, v in settings.common.items() if _head(k) in fields[name]}
+    return _spec(name, {**settings.learners.get(name, {}), **common}, cls)
 
 
-def _fields(learner: str) -> set[str]:
-    """Names of a learner's hyperparameters."""
-    return set(learner_class(learner).__dataclass_fields__)
+def _spec(name: str, values: dict[str, Any], cls: type[Learner] | None = None) -> Spec[Learner]:
+    """A learner with complete settings: the one place where they become an object."""
+    made: Learner = make(cls or learner_class(name), values, name=name)
+    return Spec(name, made)
 
 
 def _cut(key: str) -> tuple[str, bool, str]:
@@ -258,8 +321,3 @@ def _cut(key: str) -> tuple[str, bool, str]:
 
 def _head(key: str) -> str:
     return key.partition(".")[0].replace("-", "_")
-
-
-def _params(name: str, values: dict[str, Any]) -> str:
-    made = make(learner_class(name), values, name=name)
-    return json.dumps(dataclasses.asdict(made), sort_keys=True)

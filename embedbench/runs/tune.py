@@ -7,8 +7,6 @@ import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +17,13 @@ from embedbench.callbacks import StageProgress
 from embedbench.disk import write_safely
 from embedbench.errors import UserError, unknown
 from embedbench.fields import make
-from embedbench.machine import cores, keep_freed_memory
+from embedbench.machine import cores
 from embedbench.streams.stream import EvalSet, Stream
 
-from .cell import Cell
+from .cell import Cell, Spec
 from .registry import learner_class
+from .work import Workshop
+from .workers import in_worker, worker_pool
 
 Grid = Mapping[str, Sequence[str]]  # setting of a learner → values to try
 
@@ -33,8 +33,10 @@ def parse_grid(items: Sequence[str], learners: Sequence[str]) -> dict[str, dict[
 
     Parameters
     ----------
-    items : such as "mlp.lr=0.1,0.01"; without a learner for every one that has the setting
-    learners : the learners of the run
+    items : sequence of str
+        Such as "mlp.lr=0.1,0.01"; without a learner for every one that has the setting.
+    learners : sequence of str
+        The learners of the run.
 
     Raises
     ------
@@ -49,10 +51,10 @@ def parse_grid(items: Sequence[str], learners: Sequence[str]) -> dict[str, dict[
             raise UserError(f"--tune takes name=value,value, such as mlp.lr=0.1,0.01; got {item!r}")
         head, _, rest = key.partition(".")
         named = [name for name in learners if name == head.replace("_", "-") and rest]
-        found = named or [n for n in learners if head in learner_class(n).__dataclass_fields__]
-        if not found:
+        chosen = named or [n for n in learners if head in learner_class(n).__dataclass_fields__]
+        if not chosen:
             raise unknown("setting to tune", key, [f"{n}.…" for n in learners])
-        for name in found:
+        for name in chosen:
             grids.setdefault(name, {})[rest if named else key] = listed
     return grids
 
@@ -99,8 +101,20 @@ def trial_stream(stream: Stream, sessions: int) -> Stream:
     )
 
 
-def average_incremental_accuracy(cell: Cell, sessions: int, threads: int) -> float:
-    """Average incremental accuracy (mean per class) on validation data over the first sessions."""
+def trial_score(cell: Cell, sessions: int, threads: int, workshop: Workshop) -> float:
+    """Mean-per-class accuracy on validation data, over all moments of the first sessions.
+
+    Parameters
+    ----------
+    cell : Cell
+        Learner, stream and seed.
+    sessions : int
+        How many sessions of the stream are learned.
+    threads : int
+        Threads of torch.
+    workshop : Workshop
+        Builds the stream.
+    """
     import torch
 
     from embedbench.scores.scoring import main_matrix
@@ -108,8 +122,8 @@ def average_incremental_accuracy(cell: Cell, sessions: int, threads: int) -> flo
     from .runner import run_stream
 
     torch.set_num_threads(threads)
-    stream = trial_stream(cell.stream(), sessions)
-    predictions, _ = run_stream(stream, cell.make_learner(), cell.seeds, cell.device)
+    stream = trial_stream(workshop.stream(cell), sessions)
+    predictions, _ = run_stream(stream, cell.learner.fresh(), cell.seeds, cell.device)
     return float(np.mean(main_matrix(predictions).pooled))
 
 
@@ -121,6 +135,7 @@ def tune(
     sessions: int = 3,
     jobs: int = 1,
     progress: StageProgress = lambda *_: None,
+    workshop: Workshop | None = None,
 ) -> dict[str, Any]:
     """Try every combination of a grid on a cell's stream; the best one on validation data.
 
@@ -129,10 +144,20 @@ def tune(
 
     Parameters
     ----------
-    cell : learner, stream and seed
-    grid : setting → values
-    sessions : of the stream that a trial learns
-    jobs : processes
+    cell : Cell
+        Learner, stream and seed.
+    grid : mapping of str to sequence of str
+        The values of each setting.
+    root : Path
+        The directory of all runs.
+    sessions : int
+        How many sessions of the stream a trial learns.
+    jobs : int
+        The number of processes.
+    progress : function of a str and two int
+        Is called with a label, how many trials are done, and how many there are.
+    workshop : Workshop or None
+        What an earlier step has opened.
 
     Returns
     -------
@@ -140,26 +165,25 @@ def tune(
         "learner", "grid", "sessions", "seed", "tried" (settings and average incremental accuracy
         of each) and "chosen" (settings).
     """
-    names = list(grid)
-    candidates = [dict(zip(names, v, strict=True)) for v in itertools.product(*grid.values())]
+    candidates = [dict(zip(grid, v, strict=True)) for v in itertools.product(*grid.values())]
     cells = [_with(cell, settings) for settings in candidates]
-    key = digest(str(cell.place(root).relative_to(root)), json.dumps(dict(grid)), sessions)
-    path = root / "tuning" / f"{cell.learner.replace(':', '.')}-{key[:8]}.json"
+    place = (workshop or Workshop()).place(cell, root).relative_to(root)
+    key = digest(str(place), json.dumps(dict(grid)), sessions)
+    path = root / "tuning" / f"{cell.learner.name.replace(':', '.')}-{key[:8]}.json"
     if path.is_file():
         kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return kept
     values = []
     jobs = min(jobs, len(cells))
     threads = max(1, cores() // jobs)
-    spawn = get_context("spawn")
-    with ProcessPoolExecutor(jobs, spawn, initializer=keep_freed_memory) as pool:
-        running = [pool.submit(average_incremental_accuracy, c, sessions, threads) for c in cells]
-        for done, future in enumerate(running, 1):
+    with worker_pool(jobs) as pool:
+        trials = [pool.submit(in_worker, trial_score, c, sessions, threads) for c in cells]
+        for done, future in enumerate(trials, 1):
             values.append(future.result())
-            progress(f"tuning {cell.learner}", done, len(running))
+            progress(f"tuning {cell.learner}", done, len(trials))
     best = max(range(len(values)), key=lambda i: -math.inf if math.isnan(values[i]) else values[i])
     log = {
-        "learner": cell.learner,
+        "learner": cell.learner.name,
         "grid": {k: list(v) for k, v in grid.items()},
         "sessions": sessions,
         "seed": cell.seed,
@@ -182,20 +206,25 @@ def search(
     sessions: int,
     jobs: int,
     progress: StageProgress = lambda *_: None,
+    workshop: Workshop | None = None,
 ) -> list[dict[str, Any]]:
     """What `tune` chose for each learner of a run, on its first seed; one log a learner.
 
     Parameters
     ----------
-    cells : of the run, the first seed's before the others'
-    items : of `--tune`
+    cells : sequence of Cell
+        All cells of the run, the first seed's before the others'.
+    items : sequence of str
+        What `--tune` was given.
+    root : Path
+        The directory of all runs.
+    sessions, jobs, progress, workshop
+        As in `tune`.
     """
-    first = {cell.learner: cell for cell in reversed(cells)}
+    first = {cell.learner.name: cell for cell in reversed(cells)}
     grids = parse_grid(items, list(reversed(first)))
-    return [
-        tune(first[name], grid, root, sessions=sessions, jobs=jobs, progress=progress)
-        for name, grid in grids.items()
-    ]
+    how: dict[str, Any] = {"sessions": sessions, "jobs": jobs, "progress": progress}
+    return [tune(first[name], grid, root, workshop=workshop, **how) for name, grid in grids.items()]
 
 
 def chosen_items(log: Mapping[str, Any]) -> list[str]:
@@ -205,13 +234,12 @@ def chosen_items(log: Mapping[str, Any]) -> list[str]:
 
 def with_log(cell: Cell, logs: Sequence[Mapping[str, Any]]) -> Cell:
     """The cell with the log of its learner's search, which its record will hold."""
-    text = [json.dumps(log) for log in logs if log["learner"] == cell.learner]
-    return dataclasses.replace(cell, tuning=text[0]) if text else cell
+    mine = [dict(log) for log in logs if log["learner"] == cell.learner.name]
+    return dataclasses.replace(cell, tuning=mine[0]) if mine else cell
 
 
 def _with(cell: Cell, settings: Mapping[str, str]) -> Cell:
     """The cell with other settings of its learner; a wrong name or value is refused here."""
-    params = {**json.loads(cell.learner_params), **settings}
-    made = make(learner_class(cell.learner), params, name=cell.learner)
-    text = json.dumps(dataclasses.asdict(made), sort_keys=True)
-    return dataclasses.replace(cell, learner_params=text)
+    learner, start = cell.learner, cell.learner.settings
+    made = make(type(start), dict(settings), name=learner.name, start=start)
+    return dataclasses.replace(cell, learner=Spec(learner.name, made))

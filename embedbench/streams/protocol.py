@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from abc import ABC, abstractmethod
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from embedbench.errors import unknown
-from embedbench.fields import at_least, require, within
+from embedbench.fields import at_least, identity, require, within
 from embedbench.files.file import EmbeddingFile
 
 from .class_order import ORDERS, _order_file
@@ -74,11 +73,14 @@ class Protocol(ABC):
         """Make the stream; `seed` draws orders and permutations only."""
 
     def recipe(self) -> str:
-        """Name and parameters as canonical JSON; an order file by its content, not its path."""
-        settings = {"protocol": self.name, **dataclasses.asdict(self)}
-        if settings.get("order", "natural") not in ORDERS:
-            settings["order"] = Path(settings["order"]).read_text(encoding="utf-8")
-        return json.dumps(settings, sort_keys=True)
+        """Name and parameters as canonical JSON; an order file by its content, not its path.
+
+        A parameter that was added later is left out at its earlier value, see `fields.later`.
+        """
+        params = {"protocol": self.name, **identity(self)}
+        if params.get("order", "natural") not in ORDERS:
+            params["order"] = Path(params["order"]).read_text(encoding="utf-8")
+        return json.dumps(params, sort_keys=True)
 
     def order_record(self) -> dict[str, Any] | None:
         """What a record keeps of the class order: its kind, and of a file its name and SHA-256;

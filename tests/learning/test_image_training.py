@@ -36,6 +36,7 @@ from embedbench.networks.resnet import ResNet
 from embedbench.runs.registry import learner_class, learner_names
 from embedbench.runs.runner import run_stream
 from embedbench.runs.settings import parse_settings, plan, trunk_items
+from embedbench.runs.work import Workshop
 from embedbench.scores.predictions import Predictions
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Stream, StreamSpec
@@ -170,7 +171,9 @@ def test_another_content_of_the_file_is_another_run(tmp_path: Path) -> None:
         (cell,) = plan(
             [str(pixels)], "incremental-class", ["finetune"], [0], settings=settings, device="cpu"
         )
-        return {cell.place(tmp_path), cell.offline()[0][0].place(tmp_path)}
+        workshop = Workshop()
+        offline = workshop.offline_runs(cell)[0][0]
+        return {workshop.place(c, tmp_path) for c in (cell, offline)}
 
     saved(file, ResNet(3, 1))
     first = places()

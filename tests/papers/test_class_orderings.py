@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -116,9 +116,9 @@ def test_what_makes_a_learner_the_papers_is_fixed(tmp_path: Path) -> None:
     for learner, kept in (("lwf", 0), ("lwf-exemplars", 20), ("icarl", 20)):
         cells = runs.cells("toy", "random", learner)
         assert [c.seed for c in cells] == [0, 1]
-        assert json.loads(cells[0].learner_params)["memory"]["per_class"] == kept
-        assert json.loads(cells[0].protocol_params)["order"] == "random"
-        assert json.loads(cells[0].protocol_params)["sessions"] == 3
+        assert asdict(cells[0].learner.settings)["memory"]["per_class"] == kept
+        assert asdict(cells[0].protocol.settings)["order"] == "random"
+        assert asdict(cells[0].protocol.settings)["sessions"] == 3
     assert runs.cells("toy", "coarse", "lwf") == []
     assert len({c.seeds.order for c in runs.cells("toy", "random", "icarl")}) == 2
 

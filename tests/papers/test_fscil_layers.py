@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -56,15 +56,21 @@ def test_a_layer_alone_raw_and_rectified(path: Path, tmp_path: Path) -> None:
     runs = runs_on(path, tmp_path)
     assert runs.layers("vit") == NAMES
     (raw,) = runs.cells("vit", "block-8-raw")
-    params = json.loads(raw.protocol_params)
-    assert (raw.learner, params["embedding"], params["layers"]) == ("prototype", "block-8", "none")
+    params = asdict(raw.protocol.settings)
+    assert (raw.learner.name, params["embedding"], params["layers"]) == (
+        "prototype",
+        "block-8",
+        "none",
+    )
     (recti,) = runs.cells("vit", "block-9-recti")
-    params = json.loads(recti.protocol_params)
-    assert (recti.learner, params["embedding"], params["layers"]) == ("fr", "final", "all")
-    assert json.loads(recti.learner_params)["layers"] == "block-9"
+    params = asdict(recti.protocol.settings)
+    assert (recti.learner.name, params["embedding"], params["layers"]) == ("fr", "final", "all")
+    assert asdict(recti.learner.settings)["layers"] == "block-9"
     cells = planned(runs, ["layers"])
     # the prototype and FR, and each of them on each layer; streams differ where the runs do not
-    assert len({c.place(tmp_path) for c in cells}) == len(cells) == 2 + 2 * len(NAMES)
+    assert (
+        len({runs.workshop.place(c, tmp_path) for c in cells}) == len(cells) == 2 + 2 * len(NAMES)
+    )
 
 
 @pytest.mark.parametrize(
@@ -200,22 +206,22 @@ def test_features_are_the_layers_and_what_the_modules_make_of_them(
     runs = runs_on(path, tmp_path, items)
     assert runs.layers("vit") == ("block-9", "block-8")
     (cell,) = runs.cells("vit", "fr")
-    result, y = features(cell, runs.layers("vit"))
+    stream = runs.workshop.stream(cell)
+    result, y = features(cell, stream, runs.layers("vit"))
     names = ["block-9, raw", "block-8, raw", "final, raw", "block-9, rectified"]
     assert list(result) == [*names, "block-8, rectified"]
-    stream = cell.stream()
     x = np.concatenate([e.x.numpy() for e in stream.eval_sets])
     assert np.array_equal(y, np.concatenate([e.y for e in stream.eval_sets]))
     for name, first in (("final", 0), ("block-8", 6), ("block-9", 12)):
         values = x[:, first : first + 6]
         unit = values / np.linalg.norm(values, axis=1, keepdims=True)
         np.testing.assert_allclose(result[f"{name}, raw"], unit, rtol=1e-5)
-    again, _ = features(cell, runs.layers("vit"))
+    again, _ = features(cell, stream, runs.layers("vit"))
     for kind, values in result.items():
         assert values.shape == (len(y), 6)
         np.testing.assert_array_equal(values, again[kind])
     # cosines of rectified features to the prototypes are what FR answers with
-    learner: Any = cell.make_learner()
+    learner: Any = cell.learner.fresh()
     predictions, _ = run_stream(stream, learner, cell.seeds)
     seen = learner.prototypes.seen
     rows = learner.prototypes.rows[seen].T

@@ -231,21 +231,25 @@ def test_what_needs_layers_is_left_out_without(tmp_path: Path) -> None:
 def test_equal_weights_are_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     @dataclass(frozen=True)
     class Planned:
-        learner: str
+        learner: tuple[str, str]
         seed: int
-        learner_params: str
-        protocol_params: str = "{}"
+        protocol: str = "fscil"
 
     def cells(self: Runs, name: str, variant: str) -> Any:
         chosen = VARIANTS[variant]
         given = {"w_cos": 0.1, "w_novel": 0.1, "w_class": 0.5, "w_same": 1.0, "w_different": 1.0}
         given |= {i.removeprefix("fr.").split("=")[0]: float(i.split("=")[1]) for i in chosen.fixed}
-        return [Planned(chosen.learner, seed, str(given)) for seed in self.seeds]
+        return [Planned((chosen.learner, str(given)), seed) for seed in self.seeds]
 
     monkeypatch.setattr(Runs, "cells", cells)
     runs = Runs(tmp_path, [3, 4], ["ncm", "fr"], data={"toy": Data(tmp_path / "toy.h5")})
     result: list[Any] = planned(runs, ["learners"])
-    assert [(c.learner, c.seed) for c in result] == [("fr", 3), ("ncm", 3), ("fr", 4), ("ncm", 4)]
+    assert [(c.learner[0], c.seed) for c in result] == [
+        ("fr", 3),
+        ("ncm", 3),
+        ("fr", 4),
+        ("ncm", 4),
+    ]
     # FR, three weights of five values, one of each FR's own
     assert len(planned(runs, ["figa4"])) == 2 * (1 + 3 * 4)
     assert len(planned(runs, ["losses", "learners"])) == 2 * (2 + 1 + len(LOSSES))

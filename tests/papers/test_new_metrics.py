@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-import json
 import math
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 
@@ -191,4 +191,4 @@ def test_the_user_may_ask_for_one_stream(tmp_path: Path) -> None:
     runs = Runs(tmp_path, [0], items=["protocol.sessions=5"], files={"toy": file.path})
     assert runs.sessions("toy") == [5]
     (cell,) = runs.cells("toy", 5, "finetune")
-    assert json.loads(cell.protocol_params)["sessions"] == 5
+    assert asdict(cell.protocol.settings)["sessions"] == 5

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -194,10 +195,10 @@ def test_settings_of_the_paper_yield_to_the_users_but_for_the_fixed(tmp_path: Pa
     items, fixed = ["er.lr=0.1", "er.batch_size=7"], ["er.memory.total=0"]
     cells = runs.plan("er", "incremental-class", [tmp_path / "a.h5"], items, fixed=fixed)
     assert [c.seed for c in cells] == [3, 4]
-    params = json.loads(cells[0].learner_params)
+    params = asdict(cells[0].learner.settings)
     assert (params["lr"], params["batch_size"], params["memory"]["total"]) == (0.5, 7, 0)
     (other, _) = runs.plan("gdumb", "incremental-class", [tmp_path / "a.h5"], [])
-    assert json.loads(other.learner_params)["stop"]["epochs"] == 2
+    assert asdict(other.learner.settings)["stop"]["epochs"] == 2
     assert runs.sessions_asked("incremental-class") == 0
     runs.items = ["protocol.sessions=7"]
     assert runs.sessions_asked("incremental-class") == 7

@@ -22,10 +22,10 @@ from embedbench.learning.learner import Context, Footprint, Learner
 from embedbench.protocols.multi_modal import MultiModal
 from embedbench.protocols.permutation import Permutation
 from embedbench.reports.rows import Group
-from embedbench.runs.cell import reference_key
 from embedbench.runs.grid import run_grid
 from embedbench.runs.runner import run_stream
 from embedbench.runs.settings import parse_settings, plan
+from embedbench.runs.work import reference_key
 from embedbench.scores import record
 from embedbench.scores.accuracy import score_matrix
 from embedbench.scores.matrix import ScoreMatrix

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -20,8 +20,8 @@ def params(name: str, *items: str, preset: str | None = None) -> dict[str, Any]:
     """The learner's complete settings in the cell of a run."""
     settings = parse_settings(items, [name], preset)
     (cell,) = plan(["file.h5"], "incremental-class", [name], [0], settings=settings, device="cpu")
-    assert cell.learner == name
-    made: dict[str, Any] = json.loads(cell.learner_params)
+    assert cell.learner.name == name
+    made: dict[str, Any] = asdict(cell.learner.settings)
     return made
 
 
@@ -50,7 +50,7 @@ def test_two_names_of_one_class_in_one_run() -> None:
     names = ["er", "er-infinite"]
     settings = parse_settings(["er.lr=0.1", "er-infinite.lr=0.2", "batch_size=9"], names, None)
     cells = plan(["file.h5"], "incremental-class", names, [0], settings=settings, device="cpu")
-    made = [json.loads(c.learner_params) for c in cells]
+    made = [asdict(c.learner.settings) for c in cells]
     assert [m["lr"] for m in made] == [0.1, 0.2]
     assert [m["batch_size"] for m in made] == [9, 9]
     assert [m["memory"]["select"] for m in made] == ["reservoir", "all"]

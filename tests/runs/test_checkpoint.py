@@ -32,12 +32,13 @@ from embedbench.models.ewc import EWC
 from embedbench.models.mlp import MLP
 from embedbench.models.prototype import Prototype
 from embedbench.runs import execute
-from embedbench.runs.cell import Cell, partial_of
+from embedbench.runs.cell import Cell
 from embedbench.runs.checkpoint import CheckpointDirectory, UnusableError
 from embedbench.runs.execute import run_cell
 from embedbench.runs.grid import run_grid
 from embedbench.runs.runner import run_stream
 from embedbench.runs.settings import parse_settings, plan
+from embedbench.runs.work import prepare
 from embedbench.scores import record
 from embedbench.streams.stream import Session, Stream
 
@@ -60,10 +61,12 @@ def check_pieces(make: Make, stream: Stream, directory: Path, after: int = 1) ->
     answers, logs = run_stream(stream, whole, SEEDS)
     cut = 0
     while cut < 100:
-        keeper, pieces = Saboteur(directory, after), make()
-        keeper.open()
+        checkpoint, pieces = Saboteur(directory, after), make()
+        checkpoint.open()
         try:
-            answers_of_pieces, logs_of_pieces = run_stream(stream, pieces, SEEDS, keeper=keeper)
+            answers_of_pieces, logs_of_pieces = run_stream(
+                stream, pieces, SEEDS, checkpoint=checkpoint
+            )
             break
         except CutOffError:
             cut += 1
@@ -120,24 +123,24 @@ def test_online_runs_go_on_between_sessions(tmp_path: Path) -> None:
 
 def test_layers_that_draw_from_the_global_state_draw_the_same(tmp_path: Path) -> None:
     def trained(
-        keeper: CheckpointDirectory | NoCheckpoint, seed: int
+        checkpoint: CheckpointDirectory | NoCheckpoint, seed: int
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         torch.manual_seed(5)
         net = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 4))
         torch.manual_seed(seed)
-        keeper.begin(0)
+        checkpoint.begin(0)
         how = Loop(16, Stop(rule="epochs", epochs=4), generator(0, 0), "cpu")
         optimiser = make_optimiser("sgd", net, lr=0.1, weight_decay=0.0)
-        log = fit(net, optimiser, STREAM.sessions[0], how, checkpoint=keeper)
+        log = fit(net, optimiser, STREAM.sessions[0], how, checkpoint=checkpoint)
         return log.to_json(), net.state_dict()
 
     with torch.random.fork_rng(devices=[]):
         whole, other = trained(NO_CHECKPOINT, 1), trained(NO_CHECKPOINT, 2)
         with pytest.raises(CutOffError):
             trained(Saboteur(tmp_path, after=2), 1)
-        keeper = Saboteur(tmp_path)
-        keeper.open()
-        resumed = trained(keeper, 2)
+        checkpoint = Saboteur(tmp_path)
+        checkpoint.open()
+        resumed = trained(checkpoint, 2)
     assert same(resumed, whole)
     assert not same(other, whole)
 
@@ -189,8 +192,8 @@ def names(directory: Path) -> list[str]:
 
 
 def test_a_run_shorter_than_the_interval_writes_nothing(slow: Make, tmp_path: Path) -> None:
-    keeper = CheckpointDirectory(tmp_path / "partial", {}, seconds=151)
-    run_stream(STREAM, slow(), SEEDS, keeper=keeper)
+    checkpoint = CheckpointDirectory(tmp_path / "partial", {}, seconds=151)
+    run_stream(STREAM, slow(), SEEDS, checkpoint=checkpoint)
     assert Clock.now == 150
     assert names(tmp_path) == []
 
@@ -208,28 +211,28 @@ def test_checkpoints_are_as_far_apart_as_asked(
     slow: Make, tmp_path: Path, seconds: float, cuts: int, expected: list[str]
 ) -> None:
     whole, logs = run_stream(STREAM, slow(), SEEDS)
-    keeper = Saboteur(tmp_path, after=cuts, seconds=seconds)
+    checkpoint = Saboteur(tmp_path, after=cuts, seconds=seconds)
     with pytest.raises(CutOffError):
-        run_stream(STREAM, slow(), SEEDS, keeper=keeper)
+        run_stream(STREAM, slow(), SEEDS, checkpoint=checkpoint)
     assert names(tmp_path) == expected
     again = CheckpointDirectory(tmp_path, {}, seconds=math.inf)
     assert again.open()
-    answers, kept = run_stream(STREAM, slow(), SEEDS, keeper=again)
+    answers, kept = run_stream(STREAM, slow(), SEEDS, checkpoint=again)
     assert same(vars(answers), vars(whole))
     assert [log.learn_seconds for log in kept] == [log.learn_seconds for log in logs] == [50] * 3
 
 
 def test_trainings_that_have_ended_are_kept_with_the_next_checkpoint(tmp_path: Path) -> None:
-    keeper = CheckpointDirectory(tmp_path, {}, seconds=math.inf)
-    keeper.begin(0)
+    checkpoint = CheckpointDirectory(tmp_path, {}, seconds=math.inf)
+    checkpoint.begin(0)
     parts = {"net": nn.Linear(2, 2)}
     for _ in range(2):
-        assert keeper.resume(parts) == (0, None)
-        keeper.save_end({"epochs": 3}, parts)
-    keeper.resume(parts)
+        assert checkpoint.resume(parts) == (0, None)
+        checkpoint.save_end({"epochs": 3}, parts)
+    checkpoint.resume(parts)
     assert names(tmp_path) == []
-    keeper.seconds = 0
-    keeper.save_epoch(1, parts)
+    checkpoint.seconds = 0
+    checkpoint.save_epoch(1, parts)
     assert names(tmp_path) == ["begun.json", "fit-0-0", "fit-0-1", "fit-0-2", "sessions"]
     again = CheckpointDirectory(tmp_path, {}, seconds=0)
     assert again.open()
@@ -241,8 +244,8 @@ def test_trainings_that_have_ended_are_kept_with_the_next_checkpoint(tmp_path: P
 def test_where_nothing_can_be_written_the_run_goes_on(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     told: list[str] = []
-    keeper = CheckpointDirectory(tmp_path / "file" / "partial", {}, seconds=0, tell=told.append)
-    answers, _ = run_stream(STREAM, mlp(), SEEDS, keeper=keeper)
+    checkpoint = CheckpointDirectory(tmp_path / "file" / "partial", {}, seconds=0, tell=told.append)
+    answers, _ = run_stream(STREAM, mlp(), SEEDS, checkpoint=checkpoint)
     assert same(vars(answers), vars(run_stream(STREAM, mlp(), SEEDS)[0]))
     (sentence,) = told
     assert sentence.startswith("no checkpoint can be kept, the run goes on without: ")
@@ -258,8 +261,8 @@ def test_a_learner_whose_state_cannot_be_pickled_goes_on(tmp_path: Path) -> None
             self.rule = lambda: 0
 
     told: list[str] = []
-    keeper = CheckpointDirectory(tmp_path, {}, seconds=0, tell=told.append)
-    _, logs = run_stream(STREAM, Odd(units=8, stop=EARLY), SEEDS, keeper=keeper)
+    checkpoint = CheckpointDirectory(tmp_path, {}, seconds=0, tell=told.append)
+    _, logs = run_stream(STREAM, Odd(units=8, stop=EARLY), SEEDS, checkpoint=checkpoint)
     assert len(logs) == len(STREAM.sessions)
     assert len(told) == 1
 
@@ -281,28 +284,28 @@ def halve(path: Path) -> None:
 @pytest.mark.parametrize("name", ["begun.json", "sessions", "fit-1-0"])
 def test_damage_is_never_read(name: str, harm: Callable[[Path], None], tmp_path: Path) -> None:
     with pytest.raises(CutOffError):
-        run_stream(STREAM, mlp(), SEEDS, keeper=Saboteur(tmp_path, after=6))
+        run_stream(STREAM, mlp(), SEEDS, checkpoint=Saboteur(tmp_path, after=6))
     assert names(tmp_path) == ["begun.json", "fit-1-0", "sessions"]
     harm(tmp_path / name)
-    keeper = CheckpointDirectory(tmp_path, {}, seconds=0)
+    checkpoint = CheckpointDirectory(tmp_path, {}, seconds=0)
     if name == "begun.json" and harm is flip:  # the middle of it is a word that nothing asks for
         (tmp_path / name).write_text("[]")
 
     def goes_on() -> None:
-        keeper.open()
-        run_stream(STREAM, mlp(), SEEDS, keeper=keeper)
+        checkpoint.open()
+        run_stream(STREAM, mlp(), SEEDS, checkpoint=checkpoint)
 
     with pytest.raises(UnusableError, match=rf"^{name} is damaged$"):
         goes_on()
-    keeper.clear()
-    answers, _ = run_stream(STREAM, mlp(), SEEDS, keeper=keeper)
+    checkpoint.clear()
+    answers, _ = run_stream(STREAM, mlp(), SEEDS, checkpoint=checkpoint)
     assert same(vars(answers), vars(run_stream(STREAM, mlp(), SEEDS)[0]))
 
 
 def test_the_checkpoint_of_another_run_is_not_read(tmp_path: Path) -> None:
-    keeper = Saboteur(tmp_path, after=6, decided={"torch": "2.1", "setting": {"lr": 1}})
+    checkpoint = Saboteur(tmp_path, after=6, decided={"torch": "2.1", "setting": {"lr": 1}})
     with pytest.raises(CutOffError):
-        run_stream(STREAM, mlp(), SEEDS, keeper=keeper)
+        run_stream(STREAM, mlp(), SEEDS, checkpoint=checkpoint)
     other = CheckpointDirectory(tmp_path, {"torch": "2.2", "setting": {"lr": 1}}, seconds=0)
     with pytest.raises(UnusableError, match=r"another torch: 2\.1 there, 2\.2 here$"):
         other.open()
@@ -319,16 +322,16 @@ def test_the_checkpoint_of_another_run_is_not_read(tmp_path: Path) -> None:
 def test_a_state_that_does_not_fit_is_told(tmp_path: Path) -> None:
     for after, name in ((4, "sessions"), (2, "fit-0-0")):
         with pytest.raises(CutOffError):
-            run_stream(STREAM, mlp(), SEEDS, keeper=Saboteur(tmp_path / name, after))
-        keeper = CheckpointDirectory(tmp_path / name, {}, seconds=0)
-        keeper.open()
+            run_stream(STREAM, mlp(), SEEDS, checkpoint=Saboteur(tmp_path / name, after))
+        checkpoint = CheckpointDirectory(tmp_path / name, {}, seconds=0)
+        checkpoint.open()
         with pytest.raises(UnusableError, match=f"^{name} does not fit"):
-            run_stream(STREAM, mlp(units=9), SEEDS, keeper=keeper)
+            run_stream(STREAM, mlp(units=9), SEEDS, checkpoint=checkpoint)
 
 
 def test_what_lies_there_without_a_beginning_is_cleared(tmp_path: Path) -> None:
     with pytest.raises(CutOffError):
-        run_stream(STREAM, mlp(), SEEDS, keeper=Saboteur(tmp_path, after=2))
+        run_stream(STREAM, mlp(), SEEDS, checkpoint=Saboteur(tmp_path, after=2))
     (tmp_path / "begun.json").unlink()
     assert not CheckpointDirectory(tmp_path, {}, seconds=0).open()
     assert not tmp_path.exists()
@@ -350,12 +353,12 @@ def vector_cell(folder: Path) -> Cell:
 
 def cut_off(cell: Cell, root: Path) -> Path:
     """Leave a cell in the middle of its second session; returns where its checkpoint lies."""
-    partial = partial_of(cell.place(root))
-    keeper = Saboteur(partial, after=5, decided=execute.decided(cell), threads=2)
+    work = prepare(cell, root)
+    checkpoint = Saboteur(work.partial, after=5, decided=execute.decided(work), threads=2)
     with pytest.raises(CutOffError):
-        execute.taught(cell, keeper)
-    assert names(partial) == ["begun.json", "fit-1-0", "sessions"]
-    return partial
+        execute.taught(work, checkpoint)
+    assert names(work.partial) == ["begun.json", "fit-1-0", "sessions"]
+    return work.partial
 
 
 def test_a_cell_goes_on_with_its_threads_and_says_so(tmp_path: Path) -> None:
@@ -414,7 +417,7 @@ def test_kill_9_inside_a_session_changes_no_answer(tmp_path: Path) -> None:
     words += ["--learner", "finetune", "--checkpoint", "0", "--jobs", "1", "--device", "cpu"]
     words += [w for item in IMAGES for w in ("--set", item)]
     words += ["--out", str(tmp_path / "a")]
-    place = image_cells(file)[0].place(tmp_path / "a")
+    place = prepare(image_cells(file)[0], tmp_path / "a").place
     partial = place.with_name(".seed-0.partial")
     told = tmp_path / "told"
     for name in ("fit-0-0", "fit-1-0"):  # twice, in the first session and in the second

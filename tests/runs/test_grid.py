@@ -86,7 +86,7 @@ def test_a_cell_that_fails_does_not_stop_the_others(blobs, tmp_path):
         outcome = run_grid(cells(blobs, "broken:Broken,ncm"), tmp_path / "runs")
     finally:
         sys.path.remove(str(tmp_path))
-    assert [(c.learner, reason) for c, reason in outcome.failed] == [
+    assert [(c.learner.name, reason) for c, reason in outcome.failed] == [
         ("broken:Broken", "ZeroDivisionError: on purpose")
     ]
     assert not outcome.bad_input
@@ -106,7 +106,7 @@ def test_the_record_says_who_was_told_the_session_id(blobs, tmp_path):
     assert (told["session_id_at_test"], other["session_id_at_test"]) == (True, False)
     assert ("session-id" in told["flags"], "session-id" in other["flags"]) == (True, False)
     outcome = run_grid(cells(blobs, learners), tmp_path)
-    assert [c.learner for c, _ in outcome.failed] == ["honest_learners:NeedsId"]
+    assert [c.learner.name for c, _ in outcome.failed] == ["honest_learners:NeedsId"]
     assert "told at test which session a sample is from" in outcome.failed[0][1]
 
 

@@ -20,7 +20,6 @@ from toy import class_stream
 from embedbench.reports.bridge import bridge
 from embedbench.reports.bridge_text import bridge_text
 from embedbench.runs import meter as energy
-from embedbench.runs import runner
 from embedbench.runs.meter import Meter
 from embedbench.runs.registry import learner_class
 from embedbench.runs.runner import run_stream
@@ -91,11 +90,11 @@ def test_a_run_adds_up_what_lies_between_its_readings(
             tick = next(ticks)
             return np.array([tick, 10.0 * tick])
 
-    monkeypatch.setattr(runner, "Meter", Ticking)
+    monkeypatch.setattr(energy, "Meter", Ticking)
     stream = class_stream(((0, 1), (2,)), n_train=10)
     learner = learner_class("er")()
     _, logs = run_stream(replace(stream, evaluate_every=every), learner, Seeds.of(0))
-    # one reading before a session, two at each moment; 20 and 10 samples come in batches of 10
+    # two readings a lesson and two an evaluation; 20 and 10 samples come in batches of 10
     moments = [2, 1] if every else [1, 1]
     assert [log.learn_seconds for log in logs] == moments
     assert [log.evaluate_seconds for log in logs] == moments

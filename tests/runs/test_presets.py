@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ def settings(learner: str, name: str, *items: str) -> dict[str, Any]:
     parsed = parse_settings(items, [learner], name)
     protocol = "iirc" if name.startswith("iirc") else "incremental-class"
     (cell,) = plan(["file.h5"], protocol, [learner], [0], settings=parsed, device="cpu")
-    made: dict[str, Any] = json.loads(cell.learner_params)
+    made: dict[str, Any] = asdict(cell.learner.settings)
     return made
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,12 +19,13 @@ from embedbench.runs.cell import Cell
 from embedbench.runs.runner import run_stream
 from embedbench.runs.settings import parse_settings, plan
 from embedbench.runs.tune import (
-    average_incremental_accuracy,
     chosen_items,
     parse_grid,
+    trial_score,
     trial_stream,
     tune,
 )
+from embedbench.runs.work import Workshop
 from embedbench.scores.accuracy import score_matrix
 from embedbench.seeds import Seeds
 
@@ -38,6 +41,13 @@ def cells(path: Path, items: list[str]) -> list[Cell]:
         settings=parse_settings([*ITEMS, *items], ["mlp"], None),
         device="cpu",
     )
+
+
+@contextmanager
+def threads(jobs: int) -> Iterator[Executor]:
+    """A pool without processes."""
+    with ThreadPoolExecutor(jobs) as pool:
+        yield pool
 
 
 @pytest.mark.parametrize("sessions", [1, 2])
@@ -67,24 +77,23 @@ def test_of_a_few_shot_stream_the_base_session_alone_can_be_tuned_on(tmp_path: P
     path = make_file(tmp_path, [20] * 6, [0] * 6, [5] * 6, apart=8.0).path
     settings = parse_settings(["protocol.base=4", "protocol.way=1"], ["prototype"], None)
     (cell,) = plan([str(path)], "fscil", ["prototype"], [0], settings=settings, device="cpu")
+    workshop = Workshop()
     with pytest.raises(UserError) as error:
-        trial_stream(cell.stream(), 3)
+        trial_stream(workshop.stream(cell), 3)
     assert str(error.value) == (
         "session 1 has no validation data to tune on; few-shot sessions never have any: tune on "
         "the sessions before it with --tune-sessions 1"
     )
-    trial = trial_stream(cell.stream(), 1)
+    trial = trial_stream(workshop.stream(cell), 1)
     assert trial.eval_sets[0].y.tolist() == np.repeat(range(4), 2).tolist()
-    assert average_incremental_accuracy(cell, 1, 1) > 0.8
+    assert trial_score(cell, 1, 1, workshop) > 0.8
 
 
 def test_the_best_average_incremental_accuracy_on_validation_data_is_chosen_and_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Table S10's test takes processes
-    monkeypatch.setattr(
-        "embedbench.runs.tune.ProcessPoolExecutor", lambda jobs, *_, **__: ThreadPoolExecutor(jobs)
-    )
+    monkeypatch.setattr("embedbench.runs.tune.worker_pool", threads)
     path = make_file(tmp_path, [12] * 4, [0] * 4, [5] * 4, apart=8.0).path
     grid = {"lr": ["1e-9", "0.01"], "batch_size": ["8", "4"]}
     short = ["mlp.stop.epochs=4"]
@@ -96,7 +105,8 @@ def test_the_best_average_incremental_accuracy_on_validation_data_is_chosen_and_
     for tried in log["tried"]:  # each trial again, by hand
         items = [*short, *(f"mlp.{k}={v}" for k, v in tried["settings"].items())]
         (alone,) = cells(path, items)
-        found, _ = run_stream(trial_stream(alone.stream(), 2), alone.make_learner(), Seeds.of(0))
+        trial = trial_stream(Workshop().stream(alone), 2)
+        found, _ = run_stream(trial, alone.learner.fresh(), Seeds.of(0))
         assert tried["average_incremental_accuracy"] == pytest.approx(
             score_matrix(found).pooled.mean()
         )

@@ -16,8 +16,8 @@ from toy import blobs, random_predictions
 
 from embedbench.files.samples import TEST, TRAIN, Samples
 from embedbench.files.writer import write_file
-from embedbench.runs.cell import Cell
 from embedbench.runs.grid import run_grid
+from embedbench.runs.settings import Settings, plan
 from embedbench.scores import record
 from embedbench.scores.accuracy import SCORES
 from embedbench.scores.metrics import all_metrics
@@ -63,24 +63,16 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     features = blobs(labels, 5, seed=0, spread=1.0)
     write_file(root / "toy.h5", samples, features, {"backbone": {"name": "toy"}})
     brief = {"units": 8, "stop": {"rule": "epochs", "epochs": 4}}
-    cells = [
-        Cell(
-            files=(str(root / "toy.h5"),),
-            protocol=protocol,
-            protocol_params=json.dumps(params),
-            learner=learner,
-            learner_params=json.dumps(settings),
-            seed=1,
-            offline_params=json.dumps({"mlp": brief}),
-            references=2,
-            preset=preset,
+    cells = []
+    for protocol, params in (
+        ("incremental-class", {"base": 3, "evaluate_every": 10}),
+        ("permutation", {"sessions": 3}),
+    ):
+        settings = Settings(
+            protocol=params, learners={"mlp": brief, "offline": {"mlp": brief}}, references=2
         )
-        for protocol, params, preset in (
-            ("incremental-class", {"base": 3, "evaluate_every": 10}, "kemker_table"),
-            ("permutation", {"sessions": 3}, "kemker_table"),
-        )
-        for learner, settings in (("mlp", brief), ("ncm", {}))
-    ]
+        file = str(root / "toy.h5")
+        cells += plan([file], protocol, ["mlp", "ncm"], [1], settings=settings, device="cpu")
     outcome = run_grid(cells, root)
     assert not outcome.failed
     return root

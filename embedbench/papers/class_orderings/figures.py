@@ -36,7 +36,7 @@ def figure1(runs: Runs) -> list[PaperTable]:
             f"Figure 1 · {name}", f"Figure 1: accuracy of every class, {name}", (), ()
         )
         table.across = 1
-        places = [cell.place(runs.out / "runs") for cell in runs.joint(name)]
+        places = [runs.workshop.place(cell, runs.out / "runs") for cell in runs.joint(name)]
         if all((place / "predictions.h5").is_file() for place in places):
             recall = _recall(Predictions.load(places[0] / "predictions.h5"))
             file = EmbeddingFile.open(path)

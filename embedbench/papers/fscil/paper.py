@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
 
 from embedbench.papers.paper import Asked, Paper
@@ -33,13 +33,13 @@ def planned(runs: Runs, tables: Sequence[str]) -> list[Cell]:
         variants += ["prototype", "fr"]
     if "figa4" in tables:
         variants += SWEEPS
-    cells: dict[tuple[str | int, ...], Cell] = {}
+    cells: dict[tuple[Hashable, ...], Cell] = {}
     for name in runs.data:
         single = of_layers(runs.layers(name)) if "layers" in tables else {}
         lists = [of_variant for v in [*variants, *single] if (of_variant := runs.cells(name, v))]
         for same_seed in zip(*lists, strict=True):
             for c in same_seed:
-                key = (name, c.protocol_params, c.learner, c.seed, c.learner_params)
+                key = (name, c.protocol, c.learner, c.seed)
                 cells.setdefault(key, c)
     return list(cells.values())
 

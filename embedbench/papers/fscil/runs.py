@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -159,8 +158,8 @@ class Runs(runs.Runs):
         cells = self.cells(name, "fr")
         if not cells:
             return ()
-        params = (cells[0].learner_params, cells[0].protocol_params)
-        modules, of_stream = (str(json.loads(p)["layers"]) for p in params)
+        specs: tuple[Any, ...] = (cells[0].learner.settings, cells[0].protocol.settings)
+        modules, of_stream = (str(settings.layers) for settings in specs)
         return layer_names(self.data[name].opened, of_stream if modules == "all" else modules)
 
     def variants(self, name: str) -> dict[str, Variant]:

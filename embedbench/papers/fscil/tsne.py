@@ -46,11 +46,12 @@ def _tsne(runs: Runs, name: str) -> PaperTable:
         return table
     cell = runs.cells(name, "fr")[0]
     try:
-        by_kind, y = features(cell, layers)
+        stream = runs.workshop.stream(cell)
+        by_kind, y = features(cell, stream, layers)
     except UserError as e:
         runs.failed.append(f"{cell.learner} for {table.name}: {e}")
         return table
-    base, novel = _sides(cell.stream())
+    base, novel = _sides(stream)
     for kind, x in by_kind.items():
         numbers = [f(x, y, side) for f in (neighbours, silhouette) for side in (base, novel)]
         stats = [Stat.of([v]) for v in numbers]
@@ -81,7 +82,7 @@ def _notes(cell: Cell) -> list[str]:
     ]
 
 
-def features(cell: Cell, layers: Sequence[str]) -> tuple[dict[str, Features], Ints]:
+def features(cell: Cell, stream: Stream, layers: Sequence[str]) -> tuple[dict[str, Features], Ints]:
     """Test features of length 1, (n, d) each, raw and then rectified; and their labels, (n,).
 
     Trains the FR of the cell.
@@ -90,6 +91,8 @@ def features(cell: Cell, layers: Sequence[str]) -> tuple[dict[str, Features], In
     ----------
     cell : Cell
         An FR.
+    stream : Stream
+        The cell's.
     layers : sequence of str
         Layers that it has modules for, in its order.
     """
@@ -98,8 +101,7 @@ def features(cell: Cell, layers: Sequence[str]) -> tuple[dict[str, Features], In
 
     from embedbench.runs.runner import run_stream
 
-    stream = cell.stream()
-    learner: Any = cell.make_learner()
+    learner: Any = cell.learner.fresh()
     run_stream(stream, learner, cell.seeds, cell.device)
     x = torch.cat([e.x.tensor(cell.device) for e in stream.eval_sets])
     spans = {n: stream.spec.layers[n] for n in layers}

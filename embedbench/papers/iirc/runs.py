@@ -195,9 +195,11 @@ class Runs(runs.Runs):
         """Label sets and class names of the first finished run; None where there is none."""
         for k in self.configurations(name):
             for cell in self.cells(name, variant, k):
-                place = cell.place(self.out / "runs")
+                place = self.workshop.place(cell, self.out / "runs")
                 if (place / "record.json").is_file() and (place / "predictions.h5").is_file():
-                    return LabelSets.load(place / "predictions.h5"), cell.shown().classes
+                    return LabelSets.load(place / "predictions.h5"), self.workshop.taught(
+                        cell
+                    ).classes
         return None
 
 

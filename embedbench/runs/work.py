@@ -1,0 +1,186 @@
+"""Works: the objects of a cell, made once; and what cells that share files and streams share."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from embedbench.arrays import digest
+from embedbench.files.file import EmbeddingFile
+from embedbench.streams.protocol import Protocol
+from embedbench.streams.stream import Stream
+
+from .cell import Cell, Spec
+
+
+@dataclass(frozen=True)
+class Work:
+    """What it takes to run a cell.
+
+    Parameters
+    ----------
+    cell : Cell
+        What is run.
+    root : Path
+        The directory of all runs.
+    place : Path
+        Where this one is kept.
+    files : tuple of EmbeddingFile
+        The files behind `stream`.
+    stream : Stream
+        What the learner is given: the cell's stream, or one of its references.
+    reference : dict
+        Where the runs lie that the metrics refer to, and how Ω is computed.
+    """
+
+    cell: Cell
+    root: Path
+    place: Path
+    files: tuple[EmbeddingFile, ...]
+    stream: Stream
+    reference: dict[str, Any]
+
+    @property
+    def partial(self) -> Path:
+        """The directory of the checkpoint."""
+        return partial_of(self.place)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What planning needs of a stream, after the stream itself is gone."""
+
+    references: int
+    normalise_new: bool
+    fitted: str
+
+
+_Key = tuple[tuple[str, ...], Spec[Protocol], int]  # what decides a stream
+
+
+class Workshop:
+    """Makes the objects of cells: a file is opened once, a stream built once for its cells.
+
+    It lives as long as the call that goes through the cells. Only the last stream is kept, since
+    it holds its features.
+    """
+
+    def __init__(self) -> None:
+        self._files: dict[str, EmbeddingFile] = {}
+        self._last: tuple[_Key, Stream] | None = None
+        self._facts: dict[_Key, _Facts] = {}
+        self._references: dict[tuple[_Key, int], str] = {}
+
+    def file(self, path: str) -> EmbeddingFile:
+        """The file at a path."""
+        if path not in self._files:
+            self._files[path] = EmbeddingFile.open(Path(path))
+        return self._files[path]
+
+    def stream(self, cell: Cell) -> Stream:
+        """The stream of a cell."""
+        key = _key(cell)
+        if self._last is None or self._last[0] != key:
+            self._last = None  # the old one goes before the new one comes
+            files = [self.file(f) for f in cell.files]
+            stream = cell.protocol.settings.build(files, seed=cell.seeds.order)
+            self._last = (key, stream)
+            facts = _Facts(len(stream.references), stream.normalise_new, stream.fitted)
+            self._facts[key] = facts
+        return self._last[1]
+
+    def taught(self, cell: Cell) -> Stream:
+        """What the learner is given: the stream, or one of its references if it is offline."""
+        stream = self.stream(cell)
+        return stream.references[cell.part] if cell.is_offline else stream
+
+    def depends_on_order(self, cell: Cell) -> bool:
+        """Whether the offline reference depends on the order of the sessions."""
+        return bool(self._facts_of(cell).fitted)
+
+    def parts(self, cell: Cell) -> list[Cell]:
+        """The cell itself; of an offline learner one a reference of the stream."""
+        n = self._facts_of(cell).references if cell.is_offline else 1
+        return [dataclasses.replace(cell, part=k) for k in range(n)]
+
+    def offline_runs(self, cell: Cell) -> list[list[Cell]]:
+        """The runs behind α_ideal on the cell's stream: one list a reference, one run a seed."""
+        return cell.offline_runs(self._facts_of(cell).references)
+
+    def place(self, cell: Cell, root: Path) -> Path:
+        """Where a cell is kept; the same cell, the same place."""
+        name = cell.learner.name.replace(":", ".").replace("/", ".")
+        learner = f"{name}-{digest(cell.learner.identity)[:8]}"
+        if cell.is_offline:
+            key = self._reference_key(cell)
+            return root / "references" / f"{learner}-{key[:8]}" / f"seed-{cell.seed}"
+        seed = "-".join([f"seed-{cell.seed}", *(f"{k}{v}" for k, v in cell.fixed)])
+        digests = [self.file(f).digests for f in cell.files]
+        contents = [d["content"] + d["samples"] for d in digests]
+        stream = digest(cell.protocol.settings.recipe(), *contents)
+        return root / f"{cell.protocol}-{stream[:8]}" / learner / seed
+
+    def reference(self, cell: Cell, root: Path) -> dict[str, Any]:
+        """Where the runs lie that the cell's metrics refer to, and how Ω is computed."""
+        offline: list[list[str]] = [[]]
+        chance = None
+        if not cell.is_offline:
+            runs = self.offline_runs(cell)
+            offline = [[self._relative(run, root) for run in part] for part in runs]
+            chance = self._relative(cell.chance_run(), root)
+        return {
+            "preset": cell.preset,
+            "normalise_new": self._facts_of(cell).normalise_new,
+            "offline_runs": offline if len(offline) > 1 else offline[0],
+            "chance_run": chance,
+        }
+
+    def prepare(self, cell: Cell, root: Path) -> Work:
+        """The objects of a cell whose run is kept under `root`."""
+        alone = cell.is_offline and bool(self.stream(cell).alone)
+        paths = (cell.files[cell.part],) if alone else cell.files
+        return Work(
+            cell=cell,
+            root=root,
+            place=self.place(cell, root),
+            files=tuple(self.file(f) for f in paths),
+            stream=self.taught(cell),
+            reference=self.reference(cell, root),
+        )
+
+    def _facts_of(self, cell: Cell) -> _Facts:
+        key = _key(cell)
+        if key not in self._facts:
+            self.stream(cell)
+        return self._facts[key]
+
+    def _reference_key(self, cell: Cell) -> str:
+        key = (_key(cell), cell.part)
+        if key not in self._references:
+            self._references[key] = reference_key(self.taught(cell))
+        return self._references[key]
+
+    def _relative(self, cell: Cell, root: Path) -> str:
+        return str(self.place(cell, root).relative_to(root))
+
+
+def prepare(cell: Cell, root: Path) -> Work:
+    """The objects of one cell alone, whose run is kept under `root`."""
+    return Workshop().prepare(cell, root)
+
+
+def reference_key(stream: Stream) -> str:
+    """Digest of a reference stream: data by content, without the order of the sessions."""
+    d = stream.digests
+    return digest(d["train"], d["eval"], d["features"], stream.fitted)
+
+
+def partial_of(place: Path) -> Path:
+    """The directory of a cell's checkpoint, beside its place."""
+    return place.with_name(f".{place.name}.partial")
+
+
+def _key(cell: Cell) -> _Key:
+    return cell.files, cell.protocol, cell.seeds.order
