@@ -40,8 +40,11 @@ class _MismatchError(Exception):
         self.path, self.expected = path, expected
 
 
-class _MissingError(Exception):
+class _MissingError(_MismatchError):
     """A key that is not there."""
+
+    def __str__(self) -> str:
+        return f"the key {self.path} is missing"
 
 
 class Typed:
@@ -73,7 +76,7 @@ class Typed:
         """
         try:
             return cast(Self, _read(data, cls, ""))
-        except (_MismatchError, _MissingError) as e:
+        except _MismatchError as e:
             raise UserError(f"{name}: {e}") from None
 
 
@@ -198,7 +201,7 @@ def _read_object(value: Any, cls: type, path: str) -> Any:
         if spec.key in value:
             values[spec.name] = _read(value[spec.key], spec.hint, _joined(path, spec.key))
         elif spec.required:
-            raise _MissingError(f"the key {_joined(path, spec.key)} is missing")
+            raise _MissingError(_joined(path, spec.key), "there", None)
     return cls(**values)
 
 

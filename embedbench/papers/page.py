@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 
-from embedbench.reports.text import NATURAL
-from embedbench.version import __version__
+from embedbench.reports.page import page
+from embedbench.reports.text import rendered
 
 from .published import published
 from .table import PARTS, Table
@@ -17,11 +15,9 @@ from .table import PARTS, Table
 
 def table_text(table: Table) -> str:
     """A table for the terminal, one line a row."""
-    from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    console = Console(file=io.StringIO(), width=NATURAL, highlight=False)
     shown = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for head in table.heads:
         shown.add_column(head)
@@ -31,41 +27,20 @@ def table_text(table: Table) -> str:
             shown.add_column(title, justify="right", no_wrap=True)
     for line in table.lines():
         shown.add_row(*(Text(part) for part in line))
-    with console.capture() as captured:
-        console.print(Text(table.heading))
-        if table.rows:
-            console.print(shown)
-        for remark in table.remarks:
-            console.print(Text(f"* {remark}"))
-        for note in table.notes:
-            console.print(Text(f"note: {note}"))
-    return "\n".join(line.rstrip() for line in captured.get().rstrip().split("\n"))
+    lines = [f"* {remark}" for remark in table.remarks] + [f"note: {n}" for n in table.notes]
+    parts: list[Text | RichTable] = [Text(table.heading)]
+    parts += [shown] if table.rows else []
+    parts += map(Text, lines)
+    return rendered(parts).rstrip()
 
 
 def save(tables: Sequence[Table], paper: str, out: Path) -> Path:
     """Write the tables as JSON and as one HTML page; returns the page."""
-    from jinja2 import Environment, StrictUndefined
-
-    from embedbench.reports.svg import COLOURS, DARK_COLOURS
-
-    assets = resources.files("embedbench") / "assets"
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string((assets / "reproduce.html.j2").read_text(encoding="utf-8"))
-    page = template.render(
-        paper=published(paper)["paper"],
-        tables=tables,
-        parts=PARTS,
-        version=__version__,
-        css=(assets / "report.css").read_text(encoding="utf-8"),
-        colours=COLOURS,
-        dark_colours=DARK_COLOURS,
-    )
+    text = page("reproduce.html.j2", paper=published(paper)["paper"], tables=tables, parts=PARTS)
     (out / f"{paper}.json").write_text(
         json.dumps([t.to_json() for t in tables], indent=1, ensure_ascii=False) + "\n",
         encoding="utf-8",
     )
     path = out / f"{paper}.html"
-    path.write_text(page, encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     return path

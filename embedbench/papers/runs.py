@@ -98,7 +98,7 @@ class Runs:
     def records(self, cells: Iterable[Cell]) -> list[Record]:
         """The finished ones that a mean may include."""
         places = [cell.place(self.out / "runs") for cell in cells]
-        found = [record.load(p) for p in places if (p / "record.json").is_file()]
+        found = [record.load(p).to_json() for p in places if (p / "record.json").is_file()]
         return [r for r in found if not any(f in LEFT_OUT for f in r["flags"])]
 
 

@@ -108,7 +108,7 @@ def run_grid(
 
 def _refer(cell: Cell, place: Path, root: Path) -> None:
     """Score a kept cell again if it lacks its references, or was run with other ones."""
-    kept = record.load(place)
+    kept = record.load(place).to_json()
     wanted = cell.reference(root)
     same = all(kept["reference"][k] == v for k, v in wanted.items())
     if not same or kept["reference"]["source"] == "missing":
