@@ -190,9 +190,9 @@ def order(
     opened = EmbeddingFile.open(file)
     if out.exists() and not overwrite:
         raise UserError(f"{out} is there already; name another file or add --overwrite")
-    found = make_order(opened, kind, seed=seed, sessions=sessions, base=base, confusion=confusion)
-    write_order(found, out)
-    show(found, order_text, as_json)
+    result = make_order(opened, kind, seed=seed, sessions=sessions, base=base, confusion=confusion)
+    write_order(result, out)
+    show(result, order_text, as_json)
     note(f"wrote {out}")
 
 

@@ -197,7 +197,7 @@ def _flags(record: Unscored, p: AnyPredictions, scores: ScoreMatrix) -> list[str
     `not-learned`: new sessions, right after they were learned, score under twice chance, so that a
     high Ω_all only says that nothing was forgotten because nothing was learned. `diverged`: a
     training loss was not finite. `test-validation`: test data could stop training. `session-id`:
-    the learner was told which session every test sample is from.
+    the learner was given the session of every test sample.
     """
     flags = []
     if (p.undecided if isinstance(p, LabelSets) else p.answer < 0).any():

@@ -32,7 +32,9 @@ LATER = (
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Several learners on several protocols, with their references."""
     folder = tmp_path_factory.mktemp("records")
-    files = [str(make_file(folder, [12] * n, test=[6] * n, name=f"{n}").path) for n in (4, 3)]
+    files = [
+        str(make_file(folder, [12] * n, [0] * n, [6] * n, name=f"{n}.h5").path) for n in (4, 3)
+    ]
     settings = parse_settings(
         [*BRIEF, *(f"offline.mlp.{item}" for item in BRIEF)], ["mlp", "ncm"], None
     )
