@@ -200,7 +200,9 @@ def test_a_long_stream_stays_small(tmp_path: Path) -> None:
     T = 101
     R = np.full((T, T), np.nan)
     R[np.tril_indices(T)] = np.random.default_rng(0).uniform(size=T * (T + 1) // 2)
-    long = {"R": plain(R), "pooled": [0.5] * T, "n_train": [5] * T}
+    score = {"R": plain(R), "pooled": [0.5] * T, "metrics": make()["metrics"]}
+    long: dict[str, Any] = {**score, "n_train": [5] * T}
+    long["by_score"] = dict.fromkeys(make()["by_score"], score)
     long["sessions"] = make()["sessions"][:1] * T
     for i in range(3):
         keep(tmp_path, *(make(f"learner-{i}", seed=s, **long) for s in range(2)))
