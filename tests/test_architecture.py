@@ -17,7 +17,7 @@ FLAT = ("extract", "models", "protocols")  # beside the package, linked into it
 # `protocols` are found by name at run time, and `extract` is imported when a command is called.
 FLOORS = (
     {"errors", "arrays", "callbacks", "machine", "repeatable", "version"},
-    {"disk", "fields", "seeds"},
+    {"disk", "fields", "seeds", "typed"},
     {"files", "networks", "scores"},
     {"streams", "reports", "extract"},
     {"learning", "protocols"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -146,10 +147,10 @@ def inspect(
 ) -> None:
     """Show what an embedding file holds and what made it."""
     from embedbench.files.file import EmbeddingFile
-    from embedbench.files.inspect import card, card_text
+    from embedbench.files.inspect import Redundancy, card, card_text
 
     opened = EmbeddingFile.open(file)
-    found = card(opened)
+    result = card(opened)
     if redundancy or discretise or heatmap:
         from embedbench.files.redundancy import redundancy as analyse
         from embedbench.files.redundancy import su_matrix
@@ -159,13 +160,14 @@ def inspect(
         if heatmap is not None and heatmap.exists() and not overwrite:
             raise UserError(f"{heatmap} is there already; name another file or add --overwrite")
         with bar("features", quiet) as advance:
-            found["redundancy"], codes = analyse(opened, discretise or "mdlp", progress=advance)
+            figures, codes = analyse(opened, discretise or "mdlp", progress=advance)
+            result = replace(result, redundancy=Redundancy.from_json(figures))
             if heatmap is not None:
                 from embedbench.reports.plots import save_map
 
                 matrix = su_matrix(codes, lambda *n: advance(*n, "heat map"))
                 save_map(matrix, heatmap, "feature", "symmetric uncertainty")
-    show(found, card_text, as_json)
+    show(result.to_json(), lambda _: card_text(result), as_json)
 
 
 def order(
@@ -188,9 +190,9 @@ def order(
     opened = EmbeddingFile.open(file)
     if out.exists() and not overwrite:
         raise UserError(f"{out} is there already; name another file or add --overwrite")
-    found = make_order(opened, kind, seed=seed, sessions=sessions, base=base, confusion=confusion)
-    write_order(found, out)
-    show(found, order_text, as_json)
+    result = make_order(opened, kind, seed=seed, sessions=sessions, base=base, confusion=confusion)
+    write_order(result, out)
+    show(result, order_text, as_json)
     note(f"wrote {out}")
 
 
@@ -198,7 +200,7 @@ def verify(
     file: Annotated[Path, typer.Argument(help="An embedding file.")], as_json: Json = False
 ) -> None:
     """Check every checksum of an embedding file. Exit 1 and name the rows if any fails."""
-    from embedbench.files.inspect import verify as verify_file
+    from embedbench.files.verify import verify as verify_file
 
     damage = verify_file(file)
     show({"file": str(file), "damage": damage}, lambda _: "\n".join(damage or ["sound"]), as_json)
@@ -215,4 +217,5 @@ def diff(
     from embedbench.files.diff import diff as diff_files
     from embedbench.files.diff import diff_text
 
-    show(diff_files(a, b), diff_text, as_json)
+    result = diff_files(a, b)
+    show(result.to_json(), lambda _: diff_text(result), as_json)

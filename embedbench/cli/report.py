@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from embedbench.errors import UserError, unknown
 
 from .options import Json, Overwrite, note, show
+
+if TYPE_CHECKING:
+    from embedbench.reports.bridge import Bridge
 
 Runs = Annotated[Path, typer.Argument(metavar="RUNS")]
 BY = ("order", "seeds")
@@ -28,22 +31,23 @@ def score(
     if audit:
         _audit(runs, as_json)
         return
-    found = [
-        {"run": str(place.relative_to(runs)), "changed": record.rescore(place, runs)}
-        for place in record.find(runs)
-    ]
-    changed = [f["run"] for f in found if f["changed"]]
+    result = {
+        str(place.relative_to(runs)): record.rescore(place, runs) for place in record.find(runs)
+    }
+    changed = [name for name, differs in result.items() if differs]
     text = "\n".join(
-        [f"{len(found)} runs: {len(found) - len(changed)} identical, {len(changed)} changed"]
+        [f"{len(result)} runs: {len(result) - len(changed)} identical, {len(changed)} changed"]
         + [f"changed: {name}" for name in changed]
     )
-    show(found, lambda _: text, as_json)
+    entries = [{"run": name, "changed": differs} for name, differs in result.items()]
+    show(entries, lambda _: text, as_json)
 
 
 def _audit(runs: Path, as_json: bool) -> None:
     """Print every definition of accuracy and forgetting for one run."""
     from embedbench.scores import audit, record
     from embedbench.scores.predictions import Predictions
+    from embedbench.typed import plain
 
     places = record.find(runs)
     if len(places) != 1:
@@ -51,8 +55,8 @@ def _audit(runs: Path, as_json: bool) -> None:
             f"--audit takes the directory of one run, {runs} holds {len(places)}; "
             "name one, such as RUNS/STREAM/LEARNER/seed-0"
         )
-    found = audit.audit(Predictions.load(places[0] / "predictions.h5"))
-    show(record.to_json(found), lambda _: audit.audit_text(found), as_json)
+    definitions = audit.audit(Predictions.load(places[0] / "predictions.h5"))
+    show(plain(definitions), lambda _: audit.audit_text(definitions), as_json)
 
 
 def report(
@@ -109,41 +113,37 @@ def _check_by(by: str | None, bridge: bool, compare: bool) -> None:
         raise UserError("--bridge makes a table of its own; leave --compare and --by out")
 
 
-def _bridge(runs: list[Path], as_json: bool) -> dict[str, Any]:
+def _bridge(runs: list[Path], as_json: bool) -> Bridge:
     """Print the learners that ran on embeddings and on images; return what is printed."""
     from embedbench.reports.bridge import bridge
     from embedbench.reports.bridge_text import bridge_text
-    from embedbench.scores.record import to_json
 
-    found = bridge(runs)
-    show(to_json(found), lambda _: bridge_text(found), as_json)
-    return found
+    result = bridge(runs)
+    show(result.to_json(), lambda _: bridge_text(result), as_json)
+    return result
 
 
 def _studies(runs: Path, metric: str, by: str | None, *, plot: Path | None, as_json: bool) -> None:
     """Print what the learners under `runs` differ in, or each one's spread over orders or seeds."""
-    from embedbench.reports import study as made
     from embedbench.reports import study_text
     from embedbench.reports.by_seeds import by_seeds
-    from embedbench.scores.record import to_json
+    from embedbench.reports.comparison import Comparison, by_order, compare
+    from embedbench.reports.study import studies
 
-    if plot:
-        here = made.studies(runs, metric)
-        if len(here) > 1:
-            titles = "; ".join(study.title for study in here)
-            raise UserError(f"--plot draws one study, {runs} has {len(here)}: {titles}")
-    found: list[dict[str, Any]]
     if by == "seeds":
-        found, text = by_seeds(runs, metric), study_text.by_seeds_text
+        spreads = by_seeds(runs, metric)
+        comparison, texts = Comparison.of(spreads), map(study_text.by_seeds_text, spreads)
     elif by == "order":
-        found, text = list(map(made.by_order, made.studies(runs, metric))), study_text.by_order_text
+        orders = [by_order(study) for study in studies(runs, metric)]
+        comparison, texts = Comparison.of(orders), map(study_text.by_order_text, orders)
     else:
-        found, text = (
-            list(map(made.compare, made.studies(runs, metric))),
-            study_text.comparison_text,
-        )
-    shown = to_json({"schema": made.SCHEMA, "studies": found})
-    show(shown, lambda _: "\n\n".join(map(text, found)), as_json)
+        every = studies(runs, metric)
+        if plot and len(every) > 1:
+            titles = "; ".join(study.title for study in every)
+            raise UserError(f"--plot draws one study, {runs} has {len(every)}: {titles}")
+        rankings = [compare(study) for study in every]
+        comparison, texts = Comparison.of(rankings), map(study_text.comparison_text, rankings)
+    show(comparison.to_json(), lambda _: "\n\n".join(texts), as_json)
     if plot:
-        study_text.save_rank_plot(found[0], plot)
+        study_text.save_rank_plot(rankings[0], plot)
         note(f"wrote {plot}")

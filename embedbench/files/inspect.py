@@ -1,15 +1,14 @@
-"""Looking at embedding files: a card of one, its damage, and how two of them differ."""
+"""The card of an embedding file: what is in it, and what made it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import groupby
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from embedbench.errors import DamagedFileError
+from embedbench.typed import ABSENT, Typed
 
 from . import disk, layout
 from .file import EmbeddingFile
@@ -20,43 +19,193 @@ NORM_ROWS = 1024  # rows that a card reads
 _RUNS = 4  # in this many runs, so that a big file answers at once
 
 
-def card(file: EmbeddingFile) -> dict[str, Any]:
-    """Return what is in a file, as plain JSON, reading at most 1,024 rows of its features."""
+@dataclass(frozen=True)
+class ClassCounts(Typed):
+    """How many classes a file has.
+
+    Parameters
+    ----------
+    leaves : int
+        Classes that samples are of.
+    inner : int
+        Nodes of the hierarchy above them.
+    """
+
+    leaves: int
+    inner: int
+
+
+@dataclass(frozen=True)
+class PerClass(Typed):
+    """Samples a class within one split.
+
+    Parameters
+    ----------
+    min, max : int
+        The fewest and the most.
+    median : float
+        Over the leaf classes.
+    empty : int
+        Classes without a sample.
+    """
+
+    min: int
+    median: float
+    max: int
+    empty: int
+
+
+@dataclass(frozen=True)
+class Norms(Typed):
+    """Euclidean norms of some rows.
+
+    Parameters
+    ----------
+    rows, runs : int
+        How many rows were read, and in how many runs of neighbours.
+    min, mean, max : float
+        Over these rows.
+    """
+
+    rows: int
+    runs: int
+    min: float
+    mean: float
+    max: float
+
+
+@dataclass(frozen=True)
+class Intervals(Typed):
+    """Intervals a feature was cut into: the fewest, the median and the most."""
+
+    min: int
+    median: float
+    max: int
+
+
+@dataclass(frozen=True)
+class Redundancy(Typed):
+    """How many features say of the class what no better feature says; see `redundancy`.
+
+    Parameters
+    ----------
+    features, kept, relevant : int
+        Features of the file, those that are not redundant, and those that bear on the class.
+    share : float
+        `kept` of `features`.
+    delta : float
+        The threshold δ of the filter.
+    discretisation : str
+        How features were cut into intervals.
+    intervals : Intervals
+        How many.
+    samples, classes : int
+        Samples that were used, and their classes.
+    seconds : float
+        Time that it took.
+    features_kept : tuple of int
+        The columns kept.
+    """
+
+    features: int
+    kept: int
+    share: float
+    relevant: int
+    delta: float
+    discretisation: str
+    intervals: Intervals
+    samples: int
+    classes: int
+    seconds: float
+    features_kept: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Card(Typed):
+    """What is in a file.
+
+    Parameters
+    ----------
+    path, format_version, kind, dtype : str
+        The file, the version of the format, `embedding` or `pixels`, and the type of the features.
+    bytes : int
+        Size of the file.
+    shape : tuple of int
+        Of the features, samples first.
+    layers : dict of str to int
+        Width of each intermediate embedding.
+    samples : dict of str to int
+        Samples of each split.
+    classes : ClassCounts
+        Leaves and inner nodes.
+    per_class : dict of str to PerClass
+        Of each split that has samples.
+    class_counts : dict of str to dict
+        Samples of each leaf class in each split.
+    norms : Norms
+        Of at most 1,024 rows.
+    digests : dict of str to str
+        The file's digests.
+    provenance : dict
+        As the file has it.
+    redundancy : Redundancy or None
+        Where it was asked for.
+    """
+
+    path: str
+    format_version: str
+    kind: str
+    bytes: int
+    shape: tuple[int, ...]
+    dtype: str
+    layers: dict[str, int]
+    samples: dict[str, int]
+    classes: ClassCounts
+    per_class: dict[str, PerClass]
+    class_counts: dict[str, dict[str, int]]
+    norms: Norms
+    digests: dict[str, str]
+    provenance: dict[str, Any]
+    redundancy: Redundancy | None = field(default=None, metadata=ABSENT)
+
+
+def card(file: EmbeddingFile) -> Card:
+    """Return what is in a file, reading at most 1,024 rows of its features."""
     samples = file.samples
     leaves = samples.n_leaves
     counts = np.stack(
         [np.bincount(samples.labels[samples.split == s], minlength=leaves) for s in range(3)]
     )  # (3, leaves)
     per_class = {
-        name: {
-            "min": int(row.min()),
-            "median": float(np.median(row)),
-            "max": int(row.max()),
-            "empty": int((row == 0).sum()),
-        }
+        name: PerClass(
+            min=int(row.min()),
+            median=float(np.median(row)),
+            max=int(row.max()),
+            empty=int((row == 0).sum()),
+        )
         for name, row in zip(SPLITS, counts, strict=True)
         if row.sum()
     }
     names = zip(samples.classes, counts.T.tolist(), strict=False)
-    return {
-        "path": str(file.path),
-        "format_version": layout.VERSION,
-        "kind": file.kind,
-        "bytes": file.path.stat().st_size,
-        "shape": list(file.shape),
-        "dtype": file.dtype.name,
-        "layers": file.layers,
-        "samples": {s: int(row.sum()) for s, row in zip(SPLITS, counts, strict=True)},
-        "classes": {"leaves": leaves, "inner": len(samples.classes) - leaves},
-        "per_class": per_class,
-        "class_counts": {name: dict(zip(SPLITS, row, strict=True)) for name, row in names},
-        "norms": _norms(file),
-        "digests": file.digests,
-        "provenance": file.provenance,
-    }
+    return Card(
+        path=str(file.path),
+        format_version=layout.VERSION,
+        kind=file.kind,
+        bytes=file.path.stat().st_size,
+        shape=tuple(file.shape),
+        dtype=file.dtype.name,
+        layers=dict(file.layers),
+        samples={s: int(row.sum()) for s, row in zip(SPLITS, counts, strict=True)},
+        classes=ClassCounts(leaves, len(samples.classes) - leaves),
+        per_class=per_class,
+        class_counts={name: dict(zip(SPLITS, row, strict=True)) for name, row in names},
+        norms=_norms(file),
+        digests=dict(file.digests),
+        provenance=dict(file.provenance),
+    )
 
 
-def _norms(file: EmbeddingFile) -> dict[str, Any]:
+def _norms(file: EmbeddingFile) -> Norms:
     """Return the Euclidean norms of evenly spaced runs of rows, not verified."""
     n, length = file.shape[0], NORM_ROWS // _RUNS
     if n <= NORM_ROWS:
@@ -67,39 +216,37 @@ def _norms(file: EmbeddingFile) -> dict[str, Any]:
     with disk.opened(file.path) as stored:
         rows = np.concatenate([stored["features"][a:b] for a, b in runs]).astype(np.float64)
     norms = np.linalg.norm(rows.reshape(len(rows), file.width()), axis=1)
-    return {
-        "rows": len(rows),
-        "runs": len(runs),
-        "min": float(norms.min()),
-        "mean": float(norms.mean()),
-        "max": float(norms.max()),
-    }
+    return Norms(len(rows), len(runs), float(norms.min()), float(norms.mean()), float(norms.max()))
 
 
-def card_text(found: Mapping[str, Any]) -> str:
+def card_text(card: Card) -> str:
     """Return a card as text."""
-    n, *sample = found["shape"]
-    classes, norms, made = found["classes"], found["norms"], found["provenance"]
-    layers = ", ".join(f"{name} ({width})" for name, width in found["layers"].items()) or "none"
+    n, *sample = card.shape
+    layers = ", ".join(f"{name} ({width})" for name, width in card.layers.items()) or "none"
     lines = [
-        ("file", f"{found['path']} ({_megabytes(found['bytes'])})"),
-        ("format", f"{layout.FORMAT} {found['format_version']}, kind {found['kind']}"),
-        ("features", f"{' x '.join(f'{size:,}' for size in (n, *sample))} {found['dtype']}"),
+        ("file", f"{card.path} ({_megabytes(card.bytes)})"),
+        ("format", f"{layout.FORMAT} {card.format_version}, kind {card.kind}"),
+        ("features", f"{' x '.join(f'{size:,}' for size in (n, *sample))} {card.dtype}"),
         ("layers", layers),
-        ("samples", ", ".join(f"{count:,} {s}" for s, count in found["samples"].items() if count)),
-        ("classes", f"{classes['leaves']} leaves, {classes['inner']} inner nodes"),
+        ("samples", ", ".join(f"{count:,} {s}" for s, count in card.samples.items() if count)),
+        ("classes", f"{card.classes.leaves} leaves, {card.classes.inner} inner nodes"),
     ]
-    for name, row in found["per_class"].items():
-        text = f"min {row['min']}, median {row['median']:g}, max {row['max']}"
-        empty = f"; {row['empty']} classes have none" if row["empty"] else ""
+    for name, counts in card.per_class.items():
+        text = f"min {counts.min}, median {counts.median:g}, max {counts.max}"
+        empty = f"; {counts.empty} classes have none" if counts.empty else ""
         lines.append((f"{name} per class", text + empty))
-    sample = "all rows" if norms["rows"] == n else f"{norms['rows']} rows in {norms['runs']} runs"
-    lines.append(
-        (
-            "norms",
-            f"min {norms['min']:.4g}, mean {norms['mean']:.4g}, max {norms['max']:.4g} ({sample})",
-        )
-    )
+    norms = card.norms
+    rows = "all rows" if norms.rows == n else f"{norms.rows} rows in {norms.runs} runs"
+    values = f"min {norms.min:.4g}, mean {norms.mean:.4g}, max {norms.max:.4g}"
+    lines.append(("norms", f"{values} ({rows})"))
+    lines += _provenance_lines(card.provenance)
+    lines += [(f"{key} digest", value) for key, value in sorted(card.digests.items())]
+    return aligned(lines + _redundancy_lines(card.redundancy))
+
+
+def _provenance_lines(made: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what made a file, a line each."""
+    lines = []
     for part in ("backbone", "preprocessing", "arithmetic", "source", "split"):
         values = made.get(part) or {}
         lines.append(
@@ -110,70 +257,26 @@ def card_text(found: Mapping[str, Any]) -> str:
     lines.append(
         ("made", f"{made.get('date_utc', 'at an unknown date')} by {made_by or 'unknown'}")
     )
-    lines += [(f"{key} digest", value) for key, value in sorted(found["digests"].items())]
-    return aligned(lines + _redundancy_lines(found.get("redundancy")))
+    return lines
 
 
-def _redundancy_lines(found: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    """Return what ``redundancy`` found, where it was asked for."""
-    if found is None:
+def _redundancy_lines(result: Redundancy | None) -> list[tuple[str, str]]:
+    """Return the redundancy of the features, where it was asked for."""
+    if result is None:
         return []
-    cut = found["intervals"]
+    cut = result.intervals
     return [
         (
             "redundancy",
-            f"{found['kept']} of {found['features']:,} features are not redundant "
-            f"({100 * found['share']:.1f} %; FCBF, {found['relevant']} bear on the class)",
+            f"{result.kept} of {result.features:,} features are not redundant "
+            f"({100 * result.share:.1f} %; FCBF, {result.relevant} bear on the class)",
         ),
         (
             "intervals",
-            f"{found['discretisation']}, {cut['min']} to {cut['max']} a feature, median "
-            f"{cut['median']:g}; {found['samples']:,} samples, {found['seconds']:.1f} s",
+            f"{result.discretisation}, {cut.min} to {cut.max} a feature, median "
+            f"{cut.median:g}; {result.samples:,} samples, {result.seconds:.1f} s",
         ),
     ]
-
-
-def verify(path: str | Path) -> list[str]:
-    """Check everything in a file.
-
-    Returns
-    -------
-    One sentence for each run of damaged rows, and for what else is wrong; none where all is well.
-
-    Raises
-    ------
-    UserError
-        There is no such file, or it is not an embedding file.
-    """
-    path = Path(path)
-    try:
-        file = EmbeddingFile.open(path)
-    except DamagedFileError as error:
-        return [str(error), *_damage_sentences(path)]
-    sentences = _damage_sentences(path)
-    if sentences:
-        return sentences
-    for table in file.tables(list(file.layers)):
-        for first, rows in file.blocks(table):
-            bad = first + np.flatnonzero(~np.isfinite(rows.reshape(len(rows), -1)).all(axis=1))
-            sentences += [f"row {row} of {table} holds NaN or infinite values." for row in bad]
-    return sentences
-
-
-def _damage_sentences(path: Path) -> list[str]:
-    """Return one sentence for each run of neighbouring damaged blocks."""
-    try:
-        damage = disk.damaged_rows(path)
-    except DamagedFileError:  # not even the checksums can be read
-        return []
-    sentences = []
-    runs = groupby(enumerate(damage), key=lambda e: (e[1][0], e[1][1] // layout.BLOCK - e[0]))
-    for (table, _), run in runs:
-        blocks = [block for _, block in run]
-        sentences.append(
-            f"rows {blocks[0][1]} to {blocks[-1][2] - 1} of {table} do not match their checksums."
-        )
-    return sentences
 
 
 def _megabytes(size: int) -> str:

@@ -124,7 +124,7 @@ class Runs:
     def records(self, cells: Iterable[Cell]) -> list[Record]:
         """Return the records of finished cells that a mean may include."""
         places = [self.workshop.place(cell, self.out / "runs") for cell in cells]
-        finished = [record.load(p) for p in places if (p / "record.json").is_file()]
+        finished = [record.load(p).to_json() for p in places if (p / "record.json").is_file()]
         return [r for r in finished if not any(f in LEFT_OUT for f in r["flags"])]
 
 

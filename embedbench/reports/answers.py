@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from embedbench.scores.record import Record
-from embedbench.scores.stats import Stat, number, signed
+from embedbench.scores.run_record import RunRecord
+from embedbench.scores.stats import Stat, signed
 
 from .rows import Row
 
-Data = dict[str, Any]
 PAIRS = (("accuracy", "within_accuracy"), ("class_accuracy", "within_class_accuracy"))
 # heading, where in a record's label-set results, percent or a plain number
 LABELS = (
@@ -30,16 +29,17 @@ CURVES = (
 )
 
 
-def has_labels(record: Record) -> bool:
+def has_labels(record: RunRecord) -> bool:
     """Whether a record is of a stream of label sets."""
-    return bool(record["score"] == "pw_js")
+    return record.score == "pw_js"
 
 
-def final(record: Record, name: str) -> float:
+def final(record: RunRecord, name: str) -> float:
     """A base score or a curve after the last session."""
-    if name in record["by_score"]:
-        return number(record["by_score"][name]["metrics"]["final_accuracy"])
-    return number(record["curves"][name][-1])
+    if name in record.by_score:
+        return record.by_score[name].metrics["final_accuracy"]
+    curve = (record.curves or {}).get(name)
+    return curve[-1] if curve else math.nan
 
 
 def stats(row: Row) -> list[Stat]:
@@ -47,35 +47,35 @@ def stats(row: Row) -> list[Stat]:
     return [Stat.of(final(r, name) for r in row.used) for _, name, _ in LABELS]
 
 
-def by_answer(rows: Sequence[Row], entries: Sequence[Data]) -> Data:
-    """The table beside the main one of an HTML report, for rows and what stands for them there."""
+def by_answer(rows: Sequence[Row], entries: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    """The table beside the main one of an HTML report; `entries` are the rows of the main one."""
     used = [(r, e) for r, e in zip(rows, entries, strict=True) if r.used]
-    table: Data = {"labels": [], "within": [], "same_answers": False}
+    table: dict[str, object] = {"labels": [], "within": [], "same_answers": False}
     if has_labels(rows[0].records[0]):
-        table["labels"] = [_labels(r) | {"row": e} for r, e in used]
+        table["labels"] = [{"cells": _labels(r), "row": e} for r, e in used]
         table["label_heads"] = [(head, percent) for head, _, percent in LABELS]
     else:
-        table["within"] = [_within(r) | {"row": e} for r, e in used]
+        table["within"] = [{"cells": _within(r), "row": e} for r, e in used]
         table["same_answers"] = _same_answers(rows)
     return table
 
 
-def _labels(row: Row) -> Data:
+def _labels(row: Row) -> list[Cell]:
     """Scores and sizes of the label sets after the last session."""
     cells = []
     for stat, (_, _, percent) in zip(stats(row), LABELS, strict=True):
         cells.append(cell(stat, 1, 100, row) if percent else cell(stat, 2, 1, row))
-    return {"cells": cells}
+    return cells
 
 
-def _within(row: Row) -> Data:
+def _within(row: Row) -> list[Cell]:
     """Final accuracy over all classes seen and within the session, per sample and per class."""
     cells = []
     for names in PAIRS:
         values = [[final(r, name) for r in row.used] for name in names]
         gap = [b - a for a, b in zip(*values, strict=True)]
-        cells += [cell(Stat.of(found), 1, 100, row) for found in (*values, gap)]
-    return {"cells": cells}
+        cells += [cell(Stat.of(each), 1, 100, row) for each in (*values, gap)]
+    return cells
 
 
 def _same_answers(rows: Sequence[Row]) -> bool:
@@ -84,11 +84,20 @@ def _same_answers(rows: Sequence[Row]) -> bool:
     return all(a == b for a, b in pairs)
 
 
-def cell(stat: Stat | None, decimals: int, factor: float, row: Row) -> Data:
-    """Mean, half-width and the value of each run, as text."""
+@dataclass(frozen=True)
+class Cell:
+    """A number of an HTML table as text: mean, half-width of its interval, value of each run."""
+
+    mean: str
+    half: str = ""
+    each: str = ""
+
+
+def cell(stat: Stat | None, decimals: int, factor: float, row: Row) -> Cell:
+    """A number over the runs of a row, as a table has it."""
     if stat is None or math.isnan(stat.mean):
-        return {"mean": "–", "half": "", "each": ""}
+        return Cell("–")
     half = "" if math.isnan(stat.half) else f"{factor * stat.half:.{decimals}f}"
     values = [signed(factor * v, decimals) for v in stat.values]
-    each = [f"seed {r['run']}: {v}" for r, v in zip(row.used, values, strict=True)]
-    return {"mean": signed(factor * stat.mean, decimals), "half": half, "each": ", ".join(each)}
+    each = [f"seed {r.run}: {v}" for r, v in zip(row.used, values, strict=True)]
+    return Cell(signed(factor * stat.mean, decimals), half, ", ".join(each))

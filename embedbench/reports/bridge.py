@@ -1,27 +1,27 @@
-"""From frozen to full: one stream, run on embeddings and on the images that they are of.
+"""From frozen to full: one stream, run on embeddings and on the images behind them.
 
 `report --bridge` pairs the rows of a report by learner, and in them the runs of the same four
-seeds. What a row shows of either side, and the gap (images less embeddings), is over these pairs.
+seeds. All figures of a row, and the gap (images less embeddings), are over these pairs.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from embedbench.errors import UserError
 from embedbench.files.layout import PIXELS
-from embedbench.scores.record import Record
-from embedbench.scores.stats import Stat, number
+from embedbench.scores.run_record import Digests, RunRecord
+from embedbench.scores.stats import Stat
+from embedbench.typed import Typed
 
 from .collect import collect
-from .rows import Group, Row, stat_json
+from .rows import Group, Row
 
 SCHEMA = "embedbench-bridge/1.0"
 MAIN = "final_accuracy"
@@ -29,8 +29,8 @@ METRICS = ("omega_all", MAIN, "average_accuracy", "average_forgetting")
 CURVES = ("raa", "raf", "gacc")  # of these the mean over the sessions where they are defined
 SIDES = {False: "embeddings", True: "images"}
 
-# Digests that two runs of one stream share whatever shows it: how the stream is made, which samples
-# are taught when, and which are asked.
+# Digests that two runs of one stream share, be it embeddings or images: how the stream is made,
+# which samples are taught when, and which are tested.
 SHARED = {"recipe": "protocol or its parameters", "train": "training data", "eval": "test data"}
 PERMUTED = (
     ". Columns of embeddings are not permuted as pixels are: on a permutation stream the embedding "
@@ -38,7 +38,116 @@ PERMUTED = (
 )
 
 
-def check_pair(frozen: Mapping[str, str], full: Mapping[str, str]) -> None:
+@dataclass(frozen=True)
+class Sides(Typed):
+    """A number over pairs of runs: on embeddings, on images, and the difference."""
+
+    frozen: Stat
+    full: Stat
+    gap: Stat
+
+    @classmethod
+    def of(cls, values: Sequence[tuple[float, float]]) -> Sides:
+        """From the two numbers of each pair."""
+        frozen, full = zip(*values, strict=True)
+        return cls(Stat.of(frozen), Stat.of(full), Stat.of(b - a for a, b in values))
+
+
+@dataclass(frozen=True)
+class BridgedLearner(Typed):
+    """One learner on both sides.
+
+    Parameters
+    ----------
+    learner : str
+        Its label, or both labels where they differ.
+    trunk : str or None
+        What it trains on images.
+    n, unpaired : int
+        Pairs of runs with the same four seeds, and runs without a partner.
+    metrics : dict of str to Sides
+        Scores.
+    bytes, learn_seconds, learn_joules : Sides
+        Costs; joules are NaN on a side that has none.
+    gap_per_hour : float
+        Gap of the final score over the hours of learning on images.
+    """
+
+    learner: str
+    trunk: str | None
+    n: int
+    unpaired: int
+    metrics: dict[str, Sides]
+    bytes: Sides
+    learn_seconds: Sides
+    learn_joules: Sides
+    gap_per_hour: float
+
+
+@dataclass(frozen=True)
+class Ideals(Typed):
+    """α_ideal of both sides: one, or one a session; empty where it was not measured."""
+
+    frozen: tuple[float, ...]
+    full: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Devices(Typed):
+    """The devices that the runs of both sides were made on."""
+
+    frozen: tuple[str, ...]
+    full: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BridgedStream(Typed):
+    """One stream and its learners on both sides.
+
+    Parameters
+    ----------
+    title, score : str
+        Protocol and files, and the score of every metric.
+    ideal : Ideals
+        α_ideal.
+    devices : Devices
+        Where the runs were made.
+    learners : tuple of BridgedLearner
+        Those with a partner.
+    """
+
+    title: str
+    score: str
+    ideal: Ideals
+    devices: Devices
+    learners: tuple[BridgedLearner, ...]
+
+    @property
+    def has_joules(self) -> bool:
+        """Whether both sides of some learner have them."""
+        return any(not math.isnan(e.learn_joules.gap.mean) for e in self.learners)
+
+
+@dataclass(frozen=True)
+class Alone(Typed):
+    """A row without a partner: its label, its table, what it is on, and why it has none."""
+
+    learner: str
+    title: str
+    on: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Bridge(Typed):
+    """Learners that ran on embeddings and on images, and rows without a partner."""
+
+    schema: str
+    streams: tuple[BridgedStream, ...]
+    alone: tuple[Alone, ...]
+
+
+def check_one_stream(frozen: Digests, full: Digests) -> None:
     """Refuse two runs, by their streams' digests, unless they are of one stream.
 
     Raises
@@ -46,21 +155,21 @@ def check_pair(frozen: Mapping[str, str], full: Mapping[str, str]) -> None:
     UserError
         Recipe, training data or test data differ, or the features do not.
     """
-    differ = [what for key, what in SHARED.items() if frozen[key] != full[key]]
+    differ = [what for key, what in SHARED.items() if getattr(frozen, key) != getattr(full, key)]
     if differ:
         raise UserError(
             f"these two runs are not of one stream: {', '.join(differ)} differ; run the same "
             "protocol, parameters and seed on an embedding file and a pixel file of one source and "
             "split"
         )
-    if frozen["features"] == full["features"]:
+    if frozen.features == full.features:
         raise UserError(
             "these two runs are on the same features; one must be on embeddings, one on images"
         )
 
 
-def bridge(roots: Sequence[Path]) -> dict[str, Any]:
-    """Pairs and what has no partner, as plain data; fractions, bytes, seconds, joules, NaN.
+def bridge(roots: Sequence[Path]) -> Bridge:
+    """Pair the learners of some directories of runs; fractions, bytes, seconds, joules.
 
     Raises
     ------
@@ -69,7 +178,7 @@ def bridge(roots: Sequence[Path]) -> dict[str, Any]:
     """
     rows = [row for root in roots for row in collect(root) if row.learns]
     sides = {on: [row for row in rows if _on_images(row) == on] for on in SIDES}
-    found: dict[tuple[int, int], tuple[Group, Group, list[Any]]] = {}
+    tables: dict[tuple[int, int], tuple[Group, Group, list[BridgedLearner]]] = {}
     why: dict[int, str] = {}  # by a row's id: why it has no partner
     paired: set[int] = set()
     for frozen, full in itertools.product(*sides.values()):
@@ -83,113 +192,103 @@ def bridge(roots: Sequence[Path]) -> dict[str, Any]:
             continue
         paired |= {id(frozen), id(full)}
         key = id(frozen.group), id(full.group)
-        found.setdefault(key, (frozen.group, full.group, []))[2].append(entry)
-    alone = [
+        tables.setdefault(key, (frozen.group, full.group, []))[2].append(entry)
+    alone = tuple(
         _alone(row, on, why.get(id(row)))
         for on, there in sides.items()
         for row in there
         if id(row) not in paired
-    ]
-    if not found:
-        listed = [f"{a['learner']} ({a['title']}): {a['why']}" for a in alone]
+    )
+    if not tables:
+        listed = [f"{a.learner} ({a.title}): {a.why}" for a in alone]
         more = f" (rows without a partner: {len(listed)})" if listed[1:] else ""
         raise UserError(
             "expected runs of one learner on an embedding file and on the pixel file of the same "
             f"source, found no such pair: {listed[0] if listed else 'no learner learned'}{more}"
         )
-    return {"schema": SCHEMA, "streams": [_stream(*s) for s in found.values()], "alone": alone}
+    return Bridge(SCHEMA, tuple(_stream(*table) for table in tables.values()), alone)
 
 
 def _on_images(row: Row) -> bool:
-    """Whether a row's runs were shown images; records before there were pixel files do not say."""
-    return any(f.get("kind") == PIXELS for f in row.group.first["files"])
+    """Whether a row's runs are on images; records before there were pixel files do not say."""
+    return any(f.kind == PIXELS for f in row.group.first.files)
 
 
-def _alone(row: Row, on: bool, why: str | None) -> dict[str, str]:
+def _alone(row: Row, on: bool, why: str | None) -> Alone:
     """A row without a partner."""
     why = why or f"no run of {row.learner} on {SIDES[not on]}"
-    return {"learner": row.label, "title": row.group.title, "on": SIDES[on], "why": why}
+    return Alone(row.label, row.group.title, SIDES[on], why)
 
 
-def _stream(frozen: Group, full: Group, entries: list[Any]) -> dict[str, Any]:
-    """One table: a stream, and its learners on both sides."""
-    shown = [
+def _stream(frozen: Group, full: Group, entries: Sequence[BridgedLearner]) -> BridgedStream:
+    """One table; metrics that no learner has are left out."""
+    defined = [
         name
         for name in (*METRICS, *CURVES)
-        if not all(math.isnan(e["metrics"][name]["gap"]["mean"]) for e in entries)
+        if not all(math.isnan(e.metrics[name].gap.mean) for e in entries)
     ]
-    devices = {
-        side: sorted({str(r["environment"].get("device")) for r in group.records})
-        for side, group in (("frozen", frozen), ("full", full))
-    }
-    for entry in entries:
-        entry["metrics"] = {name: entry["metrics"][name] for name in shown}
-    return {
-        "title": f"{frozen.title} → {', '.join(f['name'] for f in full.first['files'])}",
-        "score": frozen.first["score"],
-        "ideal": {"frozen": frozen.ideals, "full": full.ideals},
-        "devices": devices,
-        "learners": entries,
-    }
+    learners = (replace(e, metrics={name: e.metrics[name] for name in defined}) for e in entries)
+    return BridgedStream(
+        title=f"{frozen.title} → {', '.join(full.file_names)}",
+        score=frozen.first.score,
+        ideal=Ideals(tuple(frozen.ideals), tuple(full.ideals)),
+        devices=Devices(_devices(frozen), _devices(full)),
+        learners=tuple(learners),
+    )
 
 
-def _pairs(frozen: Row, full: Row) -> list[tuple[Record, Record]]:
+def _devices(group: Group) -> tuple[str, ...]:
+    return tuple(sorted({str(r.environment.get("device")) for r in group.records}))
+
+
+def _pairs(frozen: Row, full: Row) -> list[tuple[RunRecord, RunRecord]]:
     """Runs of the same four seeds, each two checked."""
-    presets = [row.group.first["reference"]["preset"] for row in (frozen, full)]
+    presets = [row.group.first.reference.preset for row in (frozen, full)]
     if presets[0] != presets[1]:
         raise UserError(f"Ω of the two runs is normalised differently: {' and '.join(presets)}")
-    own = {json.dumps(r["seeds"], sort_keys=True): r for r in full.used}
-    keys = ((json.dumps(r["seeds"], sort_keys=True), r) for r in frozen.used)
-    found = [(r, own[key]) for key, r in keys if key in own]
-    for a, b in found:
+    partners = {r.seeds: r for r in full.used}
+    pairs = [(r, partners[r.seeds]) for r in frozen.used if r.seeds in partners]
+    for a, b in pairs:
         try:
-            check_pair(a["digests"], b["digests"])
+            check_one_stream(a.digests, b.digests)
         except UserError as e:
-            raise UserError(f"{e}{PERMUTED if a['protocol'] == 'permutation' else ''}") from None
-    if not found:
+            raise UserError(f"{e}{PERMUTED if a.protocol == 'permutation' else ''}") from None
+    if not pairs:
         raise UserError("these two share no seeds; run both with the same --seeds")
-    return found
+    return pairs
 
 
-def _entry(frozen: Row, full: Row) -> dict[str, Any]:
+def _entry(frozen: Row, full: Row) -> BridgedLearner:
     """One learner: scores and costs of its paired runs on both sides."""
     pairs = _pairs(frozen, full)
     metrics = {
-        name: _sides([(_value(a, name), _value(b, name)) for a, b in pairs])
+        name: Sides.of([(_value(a, name), _value(b, name)) for a, b in pairs])
         for name in (*METRICS, *CURVES)
     }
-    seconds = _sides([(a["seconds"]["learn"], b["seconds"]["learn"]) for a, b in pairs])
-    hours = seconds["full"]["mean"] / 3600
-    return {
-        "learner": " → ".join(dict.fromkeys([frozen.label, full.label])),
-        "trunk": full.params.get("trunk"),
-        "n": len(pairs),
-        "unpaired": len(frozen.records) + len(full.records) - 2 * len(pairs),
-        "metrics": metrics,
-        "bytes": _sides([(a["footprint"]["total"], b["footprint"]["total"]) for a, b in pairs]),
-        "learn_seconds": seconds,
-        "learn_joules": _sides([(_joules(a), _joules(b)) for a, b in pairs]),
-        "gap_per_hour": metrics[MAIN]["gap"]["mean"] / hours if hours else math.nan,
-    }
+    seconds = Sides.of([(a.seconds.learn, b.seconds.learn) for a, b in pairs])
+    hours = seconds.full.mean / 3600
+    return BridgedLearner(
+        learner=" → ".join(dict.fromkeys([frozen.label, full.label])),
+        trunk=full.params.get("trunk"),
+        n=len(pairs),
+        unpaired=len(frozen.records) + len(full.records) - 2 * len(pairs),
+        metrics=metrics,
+        bytes=Sides.of([(a.footprint["total"], b.footprint["total"]) for a, b in pairs]),
+        learn_seconds=seconds,
+        learn_joules=Sides.of([(_joules(a), _joules(b)) for a, b in pairs]),
+        gap_per_hour=metrics[MAIN].gap.mean / hours if hours else math.nan,
+    )
 
 
-def _joules(record: Record) -> float:
-    """Joules of learning; NaN where the device did not tell them."""
-    return number(record.get("joules", {}).get("learn"))
+def _joules(record: RunRecord) -> float:
+    """Joules of learning; NaN where nothing tells them."""
+    return record.joules.learn if record.joules else math.nan
 
 
-def _value(record: Record, name: str) -> float:
+def _value(record: RunRecord, name: str) -> float:
     """A metric of a run, or the mean of a curve; NaN where a run has none."""
     if name in METRICS:
-        return number(record["metrics"].get(name))
-    curve = np.array(record.get("curves", {}).get(name, []), dtype=np.float64)  # null is NaN
+        return record.metrics.get(name, math.nan)
+    curve = np.array((record.curves or {}).get(name, ()), dtype=np.float64)
     defined = curve[~np.isnan(curve)]
     return float(defined.mean()) if len(defined) else math.nan
-
-
-def _sides(values: Sequence[tuple[float, float]]) -> dict[str, Any]:
-    """Means over runs on embeddings, on images, and of the differences."""
-    frozen, full = zip(*values, strict=True)
-    gaps = [b - a for a, b in values]
-    found = {"frozen": frozen, "full": full, "gap": gaps}
-    return {side: stat_json(Stat.of(v)) for side, v in found.items()}

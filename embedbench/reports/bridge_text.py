@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
 
 from rich.text import Text
 
+from .bridge import Bridge, BridgedStream, Sides
 from .rows import SCORE_NAMES
-from .study_text import _number, _print, _table
+from .study_text import plain_table, score_text, section_text
 from .text import amount, megabytes
 
 HEADINGS = {
@@ -22,47 +23,43 @@ HEADINGS = {
 }
 
 
-def bridge_table(found: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Headings and cells of one table of `bridge`: a learner a line, both sides in a cell."""
-    names = list(found["learners"][0]["metrics"])
-    costs = {"bytes": "MB", "learn_seconds": "learn s"}
-    if _has_joules(found):
-        costs["learn_joules"] = "learn J"
-    heads = ["learner", "trunk", "n", *(HEADINGS[name] for name in names), *costs.values()]
+def bridge_table(stream: BridgedStream) -> tuple[list[str], list[list[str]]]:
+    """Headings and cells of one stream: a learner a line, both sides in a cell."""
+    names = list(stream.learners[0].metrics)
+    costs = ["MB", "learn s", *(["learn J"] if stream.has_joules else [])]
+    heads = ["learner", "trunk", "n", *(HEADINGS[name] for name in names), *costs]
     lines = []
-    for entry in found["learners"]:
-        cells = [entry["learner"], entry["trunk"] or "–", str(entry["n"])]
-        cells += [_both(entry["metrics"][name], name) for name in names]
-        for name in costs:
-            text = megabytes if name == "bytes" else amount
-            cells.append(" → ".join(text(entry[name][s]["mean"]) for s in ("frozen", "full")))
-        lines.append([*cells, _number(entry["gap_per_hour"], "")])
+    for entry in stream.learners:
+        cells = [entry.learner, entry.trunk or "–", str(entry.n)]
+        cells += [_both(entry.metrics[name], name) for name in names]
+        cells += [_costs(entry.bytes, megabytes), _costs(entry.learn_seconds, amount)]
+        cells += [_costs(entry.learn_joules, amount)] if stream.has_joules else []
+        lines.append([*cells, score_text(entry.gap_per_hour, "")])
     return [*heads, "points/h"], lines
 
 
-def _has_joules(found: dict[str, Any]) -> bool:
-    """Whether both sides of a learner have them."""
-    return any(not math.isnan(e["learn_joules"]["gap"]["mean"]) for e in found["learners"])
+def _costs(sides: Sides, text: Callable[[float], str]) -> str:
+    return f"{text(sides.frozen.mean)} → {text(sides.full.mean)}"
 
 
-def _both(sides: dict[str, Any], metric: str) -> str:
+def _both(sides: Sides, metric: str) -> str:
     """A score on embeddings, on images, and the gap with its interval."""
-    frozen, full, gap = (_number(sides[s]["mean"], metric) for s in ("frozen", "full", "gap"))
-    half = sides["gap"]["half_95"]
-    interval = "" if math.isnan(half) else f" ±{_number(half, metric)}"
+    frozen, full, gap = (score_text(s.mean, metric) for s in (sides.frozen, sides.full, sides.gap))
+    half = sides.gap.half
+    interval = "" if math.isnan(half) else f" ±{score_text(half, metric)}"
     return f"{frozen} → {full} ({gap}{interval})"
 
 
-def bridge_facts(found: dict[str, Any]) -> list[str]:
-    """What the two sides of one table of `bridge` are measured by, and where they ran."""
-    facts = [SCORE_NAMES.get(found["score"], found["score"])]
-    sides = found["ideal"]["frozen"], found["ideal"]["full"]
+def bridge_facts(stream: BridgedStream) -> list[str]:
+    """What the two sides of one stream are measured by, and where they ran."""
+    facts = [SCORE_NAMES.get(stream.score, stream.score)]
+    sides = stream.ideal.frozen, stream.ideal.full
     if all(sides):
-        frozen, full = (", ".join(_number(v, "") for v in values) for values in sides)
+        frozen, full = (", ".join(score_text(v, "") for v in values) for values in sides)
         facts.append(f"α_ideal {frozen} → {full} %")
-    devices = [", ".join(found["devices"][side]) for side in ("frozen", "full")]
+    devices = [", ".join(names) for names in (stream.devices.frozen, stream.devices.full)]
     facts.append(" → ".join(dict.fromkeys(devices)))
-    if _has_joules(found):
+    if stream.has_joules:
         facts.append("J: of the whole card, with all that ran there")
     return facts
 
@@ -75,21 +72,21 @@ BRIDGE_REMARKS = (
 )
 
 
-def bridge_text(found: dict[str, Any]) -> str:
-    """What `bridge` found as text."""
+def bridge_text(bridge: Bridge) -> str:
+    """All streams of a bridge, and what has no partner, as text."""
     parts = []
-    for stream in found["streams"]:
+    for stream in bridge.streams:
         heads, lines = bridge_table(stream)
-        table = _table(heads)
+        table = plain_table(heads)
         for line in lines:
             table.add_row(*map(Text, line))
-        parts.append(_print(stream, bridge_facts(stream), table, []))
+        parts.append(section_text(stream.title, bridge_facts(stream), table))
     parts.append("\n".join(BRIDGE_REMARKS))
-    if found["alone"]:
-        parts.append("\n".join(f"no pair: {line}" for line in bridge_alone(found)))
+    if bridge.alone:
+        parts.append("\n".join(f"no pair: {line}" for line in bridge_alone(bridge)))
     return "\n\n".join(parts)
 
 
-def bridge_alone(found: dict[str, Any]) -> list[str]:
+def bridge_alone(bridge: Bridge) -> list[str]:
     """One line for each row without a partner."""
-    return [f"{a['learner']} ({a['title']}, {a['on']}): {a['why']}" for a in found["alone"]]
+    return [f"{a.learner} ({a.title}, {a.on}): {a.why}" for a in bridge.alone]

@@ -13,66 +13,98 @@ first values. **Departs**: the shares and the intervals are ours.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from embedbench.errors import UserError, unknown
-from embedbench.scores.record import Record
-from embedbench.scores.stats import number
+from embedbench.scores.run_record import RunRecord
 from embedbench.seeds import Seeds
+from embedbench.typed import ABSENT, Typed
 
 from .collect import collect
 from .rows import LEFT_OUT, Row, groups
 
-KINDS = tuple(f.name for f in dataclasses.fields(Seeds))
+KINDS = tuple(f.name for f in fields(Seeds))
 COMMAND = "embedbench run … --vary order,init,batches,memory --seeds 0-4"
 
 
 @dataclass(frozen=True)
-class Spread:
-    """A standard deviation with its 95 % interval; NaN where no two runs tell it.
+class Spread(Typed):
+    """A standard deviation with its 95 % interval; NaN where there are no two runs for it.
 
     Parameters
     ----------
-    sd : pooled over groups of runs, each about the mean of its group
-    low, high : chi-square interval, which takes the values for normally distributed
-    n : runs behind it
+    sd : float
+        Pooled over groups of runs, each about the mean of its group.
+    low, high : float
+        Chi-square interval, which assumes normally distributed values.
+    n : int
+        Runs behind it.
+    share : float or None
+        Part of the summed variances of the kinds of seeds that were varied; None of all four.
     """
 
     sd: float
-    low: float
-    high: float
+    low: float = field(metadata={"key": "low_95"})
+    high: float = field(metadata={"key": "high_95"})
     n: int
+    share: float | None = field(default=None, metadata=ABSENT)
 
     @classmethod
-    def of(cls, found: Sequence[Sequence[float]]) -> Spread:
-        """From the values of each group; groups of one tell nothing and do not count.
+    def of(cls, groups: Sequence[Sequence[float]]) -> Spread:
+        """From the values of each group; groups of one run do not count.
 
         With f = Σ (n_g - 1) degrees of freedom, sd² = Σ_g Σ (x - mean_g)² / f and the interval is
         sd √(f / χ²(0.975, f)) to sd √(f / χ²(0.025, f)).
         """
         from scipy.special import chdtri  # χ² with f degrees of freedom above which lies p
 
-        told = [values for values in found if len(values) > 1]
-        free = sum(len(values) - 1 for values in told)
+        several = [values for values in groups if len(values) > 1]
+        free = sum(len(values) - 1 for values in several)
         if not free:
             return cls(math.nan, math.nan, math.nan, 0)
-        sd = math.sqrt(sum(float(np.var(v)) * len(v) for v in told) / free)
+        sd = math.sqrt(sum(float(np.var(v)) * len(v) for v in several) / free)
         low, high = (sd * math.sqrt(free / float(chdtri(free, p))) for p in (0.025, 0.975))
-        return cls(sd, low, high, sum(map(len, told)))
-
-    def to_json(self) -> dict[str, Any]:
-        return {"sd": self.sd, "low_95": self.low, "high_95": self.high, "n": self.n}
+        return cls(sd, low, high, sum(map(len, several)))
 
 
-def by_seeds(root: Path, metric: str = "final_accuracy") -> list[dict[str, Any]]:
-    """For each table and learner the spread due to each kind of seed, as plain data.
+@dataclass(frozen=True)
+class LearnerBySeeds(Typed):
+    """The spreads of one learner.
+
+    Parameters
+    ----------
+    learner : str
+        Its label.
+    seeds : dict of str to Spread
+        Kind of seed → spread over the runs that differ in that seed alone.
+    sum : float
+        Root of the summed variances: the spread without interactions.
+    all : Spread
+        Over the runs that share no seed.
+    """
+
+    learner: str
+    seeds: dict[str, Spread]
+    sum: float
+    all: Spread
+
+
+@dataclass(frozen=True)
+class SeedSpread(Typed):
+    """The spreads of a table's learners: its title, the metric, and the learners."""
+
+    title: str
+    metric: str
+    learners: tuple[LearnerBySeeds, ...]
+
+
+def by_seeds(root: Path, metric: str = "final_accuracy") -> list[SeedSpread]:
+    """For each table and learner the spread due to each kind of seed.
 
     A share is a kind's part of the summed variances of the kinds that were varied; NaN where all
     are 0. `sum` is the root of that sum: the spread without interactions, of these kinds together.
@@ -86,49 +118,45 @@ def by_seeds(root: Path, metric: str = "final_accuracy") -> list[dict[str, Any]]
     names = {name for row in rows for name in row.metrics}
     if metric not in names:
         raise unknown("metric", metric, names)
-    found = []
+    result = []
     for group in groups(rows):
-        own = [_learner(row, metric) for row in rows if row.group is group]
-        told = [entry for entry in own if any(s["n"] for s in entry["seeds"].values())]
-        if told:
-            found.append({"title": group.title, "metric": metric, "learners": told})
-    if not found:
+        learners = [_learner(row, metric) for row in rows if row.group is group]
+        varied = tuple(e for e in learners if any(s.n for s in e.seeds.values()))
+        if varied:
+            result.append(SeedSpread(group.title, metric, varied))
+    if not result:
         raise UserError(
             f"--by seeds needs runs of {metric} that differ by one of their four seeds only, and "
             f"{root} has none; make some: {COMMAND}"
         )
-    return found
+    return result
 
 
-def _learner(row: Row, metric: str) -> dict[str, Any]:
+def _learner(row: Row, metric: str) -> LearnerBySeeds:
     """The spreads of one learner."""
-    varied = [r for r in row.varied if not any(f in LEFT_OUT for f in r["flags"])]
-    runs = [r for r in (*row.used, *varied) if not math.isnan(number(r["metrics"].get(metric)))]
+    varied = [r for r in row.varied if not any(f in LEFT_OUT for f in r.flags)]
+    runs = [r for r in (*row.used, *varied) if not math.isnan(r.metrics.get(metric, math.nan))]
     spreads = {kind: Spread.of(_alike(runs, kind, metric)) for kind in KINDS}
     variances = {kind: s.sd**2 for kind, s in spreads.items() if s.n}
     total = sum(variances.values())
     shares = {kind: v / total if total else math.nan for kind, v in variances.items()}
-    return {
-        "learner": row.label,
-        "seeds": {
-            kind: {**s.to_json(), "share": shares.get(kind, math.nan)}
-            for kind, s in spreads.items()
-        },
-        "sum": math.sqrt(total) if variances else math.nan,
-        "all": Spread.of([_independent(runs, metric)]).to_json(),
-    }
+    return LearnerBySeeds(
+        learner=row.label,
+        seeds={k: replace(s, share=shares.get(k, math.nan)) for k, s in spreads.items()},
+        sum=math.sqrt(total) if variances else math.nan,
+        all=Spread.of([_independent(runs, metric)]),
+    )
 
 
-def _alike(runs: Sequence[Record], kind: str, metric: str) -> list[list[float]]:
+def _alike(runs: Sequence[RunRecord], kind: str, metric: str) -> list[list[float]]:
     """Values of the runs that agree in all seeds but one kind, group by group."""
-    found: dict[tuple[int, ...], list[float]] = {}
+    alike: dict[tuple[int, ...], list[float]] = {}
     for r in runs:
-        others = tuple(r["seeds"][k] for k in KINDS if k != kind)
-        found.setdefault(others, []).append(number(r["metrics"][metric]))
-    return list(found.values())
+        others = tuple(getattr(r.seeds, k) for k in KINDS if k != kind)
+        alike.setdefault(others, []).append(r.metrics[metric])
+    return list(alike.values())
 
 
-def _independent(runs: Sequence[Record], metric: str) -> list[float]:
+def _independent(runs: Sequence[RunRecord], metric: str) -> list[float]:
     """Values of the runs whose four seeds are all drawn from their one seed: they share none."""
-    drawn = [r for r in runs if r["seeds"] == dataclasses.asdict(Seeds.of(r["seed"]))]
-    return [number(r["metrics"][metric]) for r in drawn]
+    return [r.metrics[metric] for r in runs if r.seeds == Seeds.of(r.seed)]

@@ -1,8 +1,9 @@
-"""Reports: finished runs are averaged into rows, rows stand in tables; what may not be is refused.
+"""Reports: finished runs are averaged into rows, and rows are collected into tables.
 
-The runs that lie in one learner's directory are one row, and the rows that lie in one stream's
-directory are one table. The digests of the streams say whether that is allowed. Runs that repeat
-another one but for single seeds are no independent runs, and stay out of the means.
+The runs in one learner's directory are one row, and the rows in one stream's directory are one
+table. The digests of the streams say whether that is allowed; where it is not, the report is
+refused. A run that repeats another one with single seeds set otherwise is not independent of it and
+stays out of the means.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from embedbench.errors import UserError
-from embedbench.scores import record as records_module
-from embedbench.scores.record import Record
+from embedbench.scores.record import find, load
+from embedbench.scores.run_record import RunRecord
 from embedbench.seeds import Seeds
+from embedbench.typed import plain
 
-from .rows import LEFT_OUT, Group, Row, groups, stat_json
+from .rows import LEFT_OUT, Group, Row, groups
 
 SCHEMA = "embedbench-report/1.0"
 
@@ -28,27 +30,28 @@ def collect(root: Path, places: Sequence[Path] | None = None) -> list[Row]:
 
     Parameters
     ----------
-    root : directory of run records, or a part of it
-    places : directories of the cells to report instead of all under `root`
+    root : Path
+        Directory of run records, or a part of it.
+    places : sequence of Path, or None
+        Directories of the cells to report instead of all under `root`.
 
     Raises
     ------
     UserError
         There is no finished run, or runs that lie together may not be averaged or compared.
     """
-    cells = records_module.find(root) if places is None else list(places)
+    cells = find(root) if places is None else list(places)
     if not cells and places is None:
         raise UserError(
             f"expected finished runs (record.json) under {root}, found none; "
             f"make some with embedbench run … --out {root}"
         )
-    tables: dict[Path, dict[Path, list[Record]]] = {}
+    tables: dict[Path, dict[Path, list[RunRecord]]] = {}
     for cell in cells:
         place = cell.resolve()
-        record = {**records_module.load(cell), "run": place.name.removeprefix("seed-")}
-        # a reference learner is a table of its own: what lies beside it is of another stream
+        # each reference learner has its own table: those beside it are of other streams
         together = place.parent if place.parents[1].name == "references" else place.parents[1]
-        tables.setdefault(together, {}).setdefault(place.parent, []).append(record)
+        tables.setdefault(together, {}).setdefault(place.parent, []).append(load(cell))
     rows = []
     for place, learners in tables.items():
         rows += _table(_name(place, root.resolve()), list(learners.values()))
@@ -59,41 +62,44 @@ def _name(place: Path, root: Path) -> str:
     return str(place.relative_to(root)) if place.is_relative_to(root) else place.name
 
 
-def _table(place: str, learners: list[list[Record]]) -> list[Row]:
+def _table(place: str, learners: list[list[RunRecord]]) -> list[Row]:
     """The rows of one stream's directory, best final accuracy first, chance last."""
     for runs in learners:
         check_average(runs, place)
-    check_pair([r for runs in learners for r in runs], place)
+    check_comparable([r for runs in learners for r in runs], place)
     split = [variations(runs) for runs in learners]
-    alone = tuple(r for own, _ in split for r in own)
+    alone = tuple(r for runs, _ in split for r in runs)
     group = Group(place, alone, sum(len(varied) for _, varied in split))
     rows = []
     for (runs, varied), label in zip(split, labels(learners), strict=True):
-        parts: tuple[list[Record], list[Record]] = ([], [])
+        parts: tuple[list[RunRecord], list[RunRecord]] = ([], [])
         for r in runs:
-            parts[any(f in LEFT_OUT for f in r["flags"])].append(r)
+            parts[any(f in LEFT_OUT for f in r.flags)].append(r)
         rows.append(Row(group, label, tuple(parts[0]), tuple(parts[1]), tuple(varied)))
     return sorted(rows, key=_rank)
 
 
-def variations(runs: Sequence[Record]) -> tuple[list[Record], list[Record]]:
-    """One learner's runs: those that stand for themselves, and those that vary one of them.
+def variations(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], list[RunRecord]]:
+    """One learner's independent runs, and the variations of them.
 
-    Of the runs of one `seed` those stand for themselves that have the fewest of their four seeds
-    set apart from it. The others share seeds with these, so a mean over both would count them as
-    independent of each other, which they are not.
+    Among runs with one `seed`, keep those whose four seeds were overridden least; the others are
+    variations of them and would be counted twice.
     """
-    apart = []
-    for r in runs:
-        drawn = dataclasses.asdict(Seeds.of(r["seed"]))
-        apart.append(sum(value != r["seeds"][kind] for kind, value in drawn.items()))
+    overridden = [_overridden(r) for r in runs]
     least: dict[int, int] = {}
-    for r, n in zip(runs, apart, strict=True):
-        least[r["seed"]] = min(n, least.get(r["seed"], n))
-    parts: tuple[list[Record], list[Record]] = ([], [])
-    for r, n in zip(runs, apart, strict=True):
-        parts[n > least[r["seed"]]].append(r)
+    for r, n in zip(runs, overridden, strict=True):
+        least[r.seed] = min(n, least.get(r.seed, n))
+    parts: tuple[list[RunRecord], list[RunRecord]] = ([], [])
+    for r, n in zip(runs, overridden, strict=True):
+        parts[n > least[r.seed]].append(r)
     return parts
+
+
+def _overridden(record: RunRecord) -> int:
+    """How many of the four seeds are not what the one seed draws."""
+    drawn = dataclasses.asdict(Seeds.of(record.seed))
+    used = dataclasses.asdict(record.seeds)
+    return sum(value != used[kind] for kind, value in drawn.items())
 
 
 def _rank(row: Row) -> tuple[bool, bool, float]:
@@ -101,17 +107,15 @@ def _rank(row: Row) -> tuple[bool, bool, float]:
     return not row.learns, final != final, -final
 
 
-def labels(learners: list[list[Record]]) -> list[str]:
-    """The learner's name for each list of runs; namesakes are told apart by the settings in which
-    they differ."""
-    settings = [_flat(runs[0]["learner_params"]) for runs in learners]
-    names = [str(runs[0]["learner"]) for runs in learners]
-    found = []
-    for name, own in zip(names, settings, strict=True):
-        same = [s for n, s in zip(names, settings, strict=True) if n == name]
-        keys = [k for k in own if any(s.get(k) != own[k] for s in same)]
-        found.append(" ".join([name, *(f"{k}={_value(own[k])}" for k in keys)]))
-    return found
+def labels(learners: list[list[RunRecord]]) -> list[str]:
+    """The learner's name for each list of runs, with the settings in which namesakes differ."""
+    each = [(runs[0].learner, _flat(runs[0].learner_params)) for runs in learners]
+    result = []
+    for name, settings in each:
+        same = [other for n, other in each if n == name]
+        keys = [k for k in settings if any(s.get(k) != settings[k] for s in same)]
+        result.append(" ".join([name, *(f"{k}={_value(settings[k])}" for k in keys)]))
+    return result
 
 
 def _value(value: Any) -> str:
@@ -129,49 +133,52 @@ def _flat(params: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def check_average(records: Sequence[Record], place: str = "") -> None:
+def check_average(records: Sequence[RunRecord], place: str = "") -> None:
     """Refuse to average runs of different streams, learners or scores, or one run twice.
 
     Seeds may differ, and with them `train` and `eval`; `recipe` and `features` must agree.
     """
-    doing = f"cannot average the runs of {records[0]['learner']!r}{_at(place)}"
+    doing = f"cannot average the runs of {records[0].learner!r}{_at(place)}"
     remedy = "keep the runs of each in a directory of its own (another --out)"
     for key in ("learner", "learner_params", "protocol"):
-        _check_same(records, key, [json.dumps(r[key], sort_keys=True) for r in records], doing)
+        _check_same(
+            records, key, [json.dumps(getattr(r, key), sort_keys=True) for r in records], doing
+        )
     for key in ("recipe", "features"):
-        _check_same(records, f"{key} digest", [r["digests"][key] for r in records], doing)
-    presets = [r["reference"]["preset"] for r in records]
+        _check_same(records, f"{key} digest", [getattr(r.digests, key) for r in records], doing)
+    shapes = [f"{len(r.R)} x {len(r.R[0]) if r.R else 0}" for r in records]
+    _check_same(records, "shape of R", shapes, doing)
+    presets = [r.reference.preset for r in records]
     _check_same(records, "preset of Ω", presets, doing)
-    seen: dict[str, Record] = {}
+    seen: dict[Seeds, RunRecord] = {}
     for r in records:
-        key = json.dumps(r["seeds"], sort_keys=True)
-        if key in seen:
+        if r.seeds in seen:
             raise UserError(
-                f"{doing}: expected every run once, got {_who(seen[key])} and {_who(r)} with the "
-                f"same four seeds; {remedy}"
+                f"{doing}: expected every run once, got {_who(seen[r.seeds])} and {_who(r)} with "
+                f"the same four seeds; {remedy}"
             )
-        seen[key] = r
+        seen[r.seeds] = r
 
 
-def check_pair(records: Sequence[Record], place: str = "") -> None:
+def check_comparable(records: Sequence[RunRecord], place: str = "") -> None:
     """Refuse to set learners side by side that did not have the same data.
 
     Runs with the same order seed must agree in `train`, `eval` and `features`. Runs with different
     ones are compared by their means, so they must agree in `recipe` and `features`.
     """
     doing = f"cannot set these runs side by side{_at(place)}"
-    by_order: dict[int, list[Record]] = {}
+    by_order: dict[int, list[RunRecord]] = {}
     for r in records:
-        by_order.setdefault(r["seeds"]["order"], []).append(r)
+        by_order.setdefault(r.seeds.order, []).append(r)
     for same in by_order.values():
         for key in ("train", "eval", "features"):
-            _check_same(same, f"{key} digest", [r["digests"][key] for r in same], doing)
+            _check_same(same, f"{key} digest", [getattr(r.digests, key) for r in same], doing)
     firsts = [same[0] for same in by_order.values()]
     for key in ("recipe", "features"):
-        _check_same(firsts, f"{key} digest", [r["digests"][key] for r in firsts], doing)
+        _check_same(firsts, f"{key} digest", [getattr(r.digests, key) for r in firsts], doing)
 
 
-def _check_same(records: Sequence[Record], what: str, values: list[str], doing: str) -> None:
+def _check_same(records: Sequence[RunRecord], what: str, values: list[str], doing: str) -> None:
     for r, value in zip(records, values, strict=True):
         if value != values[0]:
             raise UserError(
@@ -181,8 +188,8 @@ def _check_same(records: Sequence[Record], what: str, values: list[str], doing: 
             )
 
 
-def _who(record: Record) -> str:
-    return f"{record['learner']} seed {record.get('run', record['seed'])}"
+def _who(record: RunRecord) -> str:
+    return f"{record.learner} seed {record.run or record.seed}"
 
 
 def _at(place: str) -> str:
@@ -201,21 +208,26 @@ def to_json(rows: Sequence[Row]) -> dict[str, Any]:
     tables = [
         {
             "place": group.place,
-            "protocol": group.first["protocol"],
-            "protocol_params": group.first["protocol_params"],
-            "files": [f["name"] for f in group.first["files"]],
+            "protocol": group.first.protocol,
+            "protocol_params": group.first.protocol_params,
+            "files": group.file_names,
             "sessions": group.sessions,
-            "score": group.first["score"],
-            "validation": group.first["validation"],
-            "digests": {k: group.first["digests"][k] for k in ("recipe", "features")},
+            "score": group.first.score,
+            "validation": group.first.validation,
+            "digests": _shared_digests(group),
             "ideal": group.ideals[0] if len(group.ideals) == 1 else group.ideals or None,
             "notes": group.notes,
             "rows": [_row_json(r) for r in rows if r.group is group],
         }
         for group in groups(rows)
     ]
-    plain: dict[str, Any] = records_module.to_json({"schema": SCHEMA, "tables": tables})
-    return plain
+    result: dict[str, Any] = plain({"schema": SCHEMA, "tables": tables})
+    return result
+
+
+def _shared_digests(group: Group) -> dict[str, str]:
+    digests = group.first.digests
+    return {"recipe": digests.recipe, "features": digests.features}
 
 
 def _row_json(row: Row) -> dict[str, Any]:
@@ -224,10 +236,10 @@ def _row_json(row: Row) -> dict[str, Any]:
         "params": row.params,
         "label": row.label,
         "n": len(row.used),
-        "runs": [r["run"] for r in row.used],
-        "left_out": [r["run"] for r in row.left_out],
-        "metrics": {k: stat_json(s) for k, s in row.metrics.items()},
-        "seconds": {k: stat_json(s) for k, s in row.seconds.items()},
+        "runs": [r.run for r in row.used],
+        "left_out": [r.run for r in row.left_out],
+        "metrics": row.metrics,
+        "seconds": row.seconds,
         "footprint": row.footprint,
         "flags": row.flags,
         "commands": row.commands,

@@ -6,7 +6,6 @@ import inspect
 import math
 import re
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +14,25 @@ import numpy as np
 from embedbench.arrays import Floats
 from embedbench.disk import write_safely
 from embedbench.scores.metrics import all_metrics
-from embedbench.scores.record import Record
-from embedbench.scores.stats import number, signed
-from embedbench.version import __version__
+from embedbench.scores.run_record import RunRecord
+from embedbench.scores.stats import signed
 
 from .answers import CURVES, by_answer, cell
+from .bridge import Bridge
 from .collect import collect
 from .moments import by_samples
+from .page import page
 from .rows import FLAGS, Group, Row, groups
 from .text import COLUMNS, amount, megabytes
 
 HEADINGS = {name: heading.removesuffix(" %") for name, heading, _, _ in COLUMNS}
 RESCALED = (("raa", "RAA: against guessing"), ("raf", "RAF: forgetting against guessing"))
-Data = dict[str, Any]
 
 
-def write_html(root: Path, out: Path, *more: Path, bridge: Data | None = None) -> None:
+def write_html(root: Path, out: Path, *more: Path, bridge: Bridge | None = None) -> None:
     """Write the report of all runs under `root`, and under `more`, to `out`, over what is there.
 
-    What `bridge` found comes first.
+    A bridge comes first.
 
     Raises
     ------
@@ -46,28 +45,17 @@ def write_html(root: Path, out: Path, *more: Path, bridge: Data | None = None) -
     write_safely(out, text)
 
 
-def render(rows: Sequence[Row], name: str, bridge: Data | None = None) -> str:
+def render(rows: Sequence[Row], name: str, bridge: Bridge | None = None) -> str:
     """The page as text; `name` is its heading."""
-    from jinja2 import Environment, StrictUndefined
-
     from .plots import colour_scale
-    from .svg import COLOURS, DARK_COLOURS
 
-    assets = resources.files("embedbench") / "assets"
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string((assets / "report.html.j2").read_text(encoding="utf-8"))
     # one colour and marker a label, through all tables; the chance level has none
     labels = sorted({r.label for r in rows if r.learns})
     styles = {label: i for i, label in enumerate(labels)}
-    return template.render(
+    return page(
+        "report.html.j2",
         name=name,
         bridge=_bridge(bridge) if bridge else None,
-        version=__version__,
-        css=(assets / "report.css").read_text(encoding="utf-8"),
-        colours=COLOURS,
-        dark_colours=DARK_COLOURS,
         scale=colour_scale(),
         sections=[
             _section(g, [r for r in rows if r.group is g], styles, i)
@@ -80,25 +68,25 @@ def render(rows: Sequence[Row], name: str, bridge: Data | None = None) -> str:
     )
 
 
-def _bridge(found: Data) -> Data:
-    """What the template shows of the pairs that `bridge` found."""
+def _bridge(bridge: Bridge) -> dict[str, object]:
+    """What the template shows of a bridge."""
     from . import bridge_text as texts
 
     tables = []
-    for stream in found["streams"]:
+    for stream in bridge.streams:
         heads, lines = texts.bridge_table(stream)
         facts = texts.bridge_facts(stream)
-        tables.append({"title": stream["title"], "facts": facts, "heads": heads, "lines": lines})
-    return {"tables": tables, "remarks": texts.BRIDGE_REMARKS, "alone": texts.bridge_alone(found)}
+        tables.append({"title": stream.title, "facts": facts, "heads": heads, "lines": lines})
+    return {"tables": tables, "remarks": texts.BRIDGE_REMARKS, "alone": texts.bridge_alone(bridge)}
 
 
-def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> Data:
+def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> dict[str, object]:
     """Everything that the template shows of one table."""
     entries = [_entry(r, styles) for r in rows]
     return {
         "id": f"stream-{i}",
-        "protocol": group.first["protocol"],
-        "files": [f["name"] for f in group.first["files"]],
+        "protocol": group.first.protocol,
+        "files": group.file_names,
         "place": group.place,
         "facts": group.describe(),
         "notes": group.notes,
@@ -120,7 +108,7 @@ def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> D
     }
 
 
-def _entry(row: Row, styles: dict[str, int]) -> Data:
+def _entry(row: Row, styles: dict[str, int]) -> dict[str, object]:
     """One row of the main table."""
     from .plots import glyph, hue
 
@@ -153,39 +141,39 @@ def _legend(rows: Sequence[Row]) -> list[tuple[str, str]]:
 
 def _stack(row: Row, key: str) -> Floats:
     """Arrays of the main score over the runs used, (n, …)."""
-    return np.array([r[key] for r in row.used], dtype=np.float64)  # null becomes NaN
+    return np.array([getattr(r, key) for r in row.used], dtype=np.float64)
 
 
 def _figures(group: Group, rows: Sequence[Row], styles: dict[str, int]) -> list[tuple[str, str]]:
     """Title and SVG of the accuracy curves; those of Ω_base and Ω_new where R is square."""
     from .plots import Curve, curve_plot
 
-    shown = [r for r in rows if r.used]
-    if group.sessions < 2 or not shown:
+    drawn = [r for r in rows if r.used]
+    if group.sessions < 2 or not drawn:
         return []
     base_ideal, *others = group.ideals or [math.nan]
     ideal = math.nan if others else base_ideal  # that of all sessions together
-    pooled = [(_stack(r, "pooled"), styles.get(r.label)) for r in shown]
+    pooled = [(_stack(r, "pooled"), styles.get(r.label)) for r in drawn]
     plots = [("All sessions so far", pooled, ideal, 0)]
-    matrices = [(_stack(r, "R"), styles.get(r.label)) for r in shown]
+    matrices = [(_stack(r, "R"), styles.get(r.label)) for r in drawn]
     if all(m.shape[1] == m.shape[2] for m, _ in matrices):
         base = [(m[:, :, 0], s) for m, s in matrices]
         new = [(np.diagonal(m, axis1=1, axis2=2)[:, 1:], s) for m, s in matrices]
-        shared = ideal if group.first["reference"]["normalise_new"] else math.nan
+        shared = ideal if group.first.reference.normalise_new else math.nan
         plots += [("Session 0", base, base_ideal, 0), ("The newest session", new, shared, 1)]
     for key, title in (*RESCALED, *CURVES):
-        if all(key in r.get("curves", {}) for row in shown for r in row.records):
-            values = [np.array([r["curves"][key] for r in row.used], float) for row in shown]
+        if all(key in (r.curves or {}) for row in drawn for r in row.records):
+            values = [np.array([(r.curves or {})[key] for r in row.used]) for row in drawn]
             if not all(np.isnan(v).all() for v in values):  # defined on this stream
-                own = [(v, styles.get(r.label)) for v, r in zip(values, shown, strict=True)]
-                plots.append((title, own, math.nan, 0))
+                curves = [(v, styles.get(r.label)) for v, r in zip(values, drawn, strict=True)]
+                plots.append((title, curves, math.nan, 0))
     return [
         (title, curve_plot([Curve(v, s) for v, s in curves], level, first, f"{title}: accuracy"))
         for title, curves, level, first in plots
     ]
 
 
-def _maps(rows: Sequence[Row], entries: Sequence[Data]) -> list[Data]:
+def _maps(rows: Sequence[Row], entries: Sequence[dict[str, object]]) -> list[dict[str, object]]:
     """A heat map of R for each learner, mean over its runs."""
     from .plots import heat_map
 
@@ -196,24 +184,22 @@ def _maps(rows: Sequence[Row], entries: Sequence[Data]) -> list[Data]:
     ]
 
 
-def _session_table(row: Row) -> Data:
+def _session_table(row: Row) -> dict[str, object]:
     """Costs and the learner's log of every session; numbers are means over the runs."""
-    logs = [[s["log"] for s in r["sessions"]] for r in row.used]
+    logs = [[s.log for s in r.sessions] for r in row.used]
     plain = (str, int, float, bool)
     names = dict.fromkeys(k for run in logs for log in run for k, v in log.items() if _is(v, plain))
     lines = []
     for i in range(len(logs[0])):
-        at = [r["sessions"][i] for r in row.used]
-        size = np.mean([sum(s["footprint"].values()) for s in at])
-        cells = [str(i), _summary([r["n_train"][i] for r in row.used])]
-        cells += [amount(float(np.mean([s[k] for s in at]))) for k in _COSTS]
-        cells += [megabytes(float(size)), *(_summary([s["log"].get(k) for s in at]) for k in names)]
+        at = [r.sessions[i] for r in row.used]
+        size = np.mean([sum(s.footprint.values()) for s in at])
+        cells = [str(i), _summary([r.n_train[i] for r in row.used])]
+        cells += [amount(float(np.mean([s.learn_seconds for s in at])))]
+        cells += [amount(float(np.mean([s.evaluate_seconds for s in at])))]
+        cells += [megabytes(float(size)), *(_summary([s.log.get(k) for s in at]) for k in names)]
         lines.append(cells)
     heads = ["session", "samples", "learn s", "evaluate s", "MB"]
     return {"heads": heads + [n.replace("_", " ") for n in names], "lines": lines}
-
-
-_COSTS = ("learn_seconds", "evaluate_seconds")
 
 
 def _is(value: Any, kinds: tuple[type, ...]) -> bool:
@@ -234,38 +220,39 @@ def _summary(values: Sequence[Any]) -> str:
     return ", ".join(sorted({str(v) for v in present}))
 
 
-def _run(row: Row, entry: Data, record: Record) -> Data:
+def _run(row: Row, entry: dict[str, object], record: RunRecord) -> dict[str, object]:
     values = []
     for name in row.metrics:
-        value = number(record["metrics"].get(name))
+        value = record.metrics.get(name, math.nan)
         values.append("–" if math.isnan(value) else signed(value, 4))
-    outlier = ["outlier"] if record["run"] in row.flags.get("outlier", []) else []
+    outlier = ["outlier"] if record.run in row.flags.get("outlier", []) else []
     return {
         "row": entry,
-        "seed": record["run"],
+        "seed": record.run,
         "numbers": values,
-        "flags": [*record["flags"], *outlier],
+        "flags": [*record.flags, *outlier],
         "used": any(r is record for r in row.used),
     }
 
 
 def _digests(group: Group) -> list[tuple[str, str]]:
-    found = [(f"{f['name']} {k}", v) for f in group.first["files"] for k, v in f["digests"].items()]
-    found += [(f"stream {k}", group.first["digests"][k]) for k in ("recipe", "features")]
+    digests = [(f"{f.name} {k}", v) for f in group.first.files for k, v in f.digests.items()]
+    stream = group.first.digests
+    digests += [("stream recipe", stream.recipe), ("stream features", stream.features)]
     for key in ("train", "eval"):
-        by_seed = {r["digests"][key]: r["run"] for r in reversed(group.records)}
+        by_seed = {getattr(r.digests, key): r.run for r in reversed(group.records)}
         several = len(by_seed) > 1
-        found += [(f"stream {key}{f', seed {s}' * several}", d) for d, s in by_seed.items()]
-    return found
+        digests += [(f"stream {key}{f', seed {s}' * several}", d) for d, s in by_seed.items()]
+    return digests
 
 
 def _environments(group: Group) -> list[str]:
     """Where the runs were made, each kind once."""
-    texts = (", ".join(f"{k} {v}" for k, v in r["environment"].items()) for r in group.records)
+    texts = (", ".join(f"{k} {v}" for k, v in r.environment.items()) for r in group.records)
     return list(dict.fromkeys(texts))
 
 
-def _formula(name: str, metric: Any) -> Data:
+def _formula(name: str, metric: Any) -> dict[str, object]:
     """A metric's docstring as summary and paragraphs of HTML."""
     from markupsafe import Markup, escape
 

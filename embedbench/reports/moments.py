@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from embedbench.arrays import Floats
-from embedbench.scores.record import Record
+from embedbench.scores.run_record import Moments, RunRecord
 
 from .rows import Row
 
@@ -20,32 +20,40 @@ def by_samples(rows: Sequence[Row], styles: Mapping[str, int]) -> list[tuple[str
 
     Parameters
     ----------
-    rows : of one table
-    styles : label → number of its colour and marker
+    rows : sequence of Row
+        Of one table.
+    styles : mapping of str to int
+        Label → number of its colour and marker.
     """
     from .plots import Curve, curve_plot
 
-    shown = [row for row in rows if row.used and all("moments" in r for r in row.used)]
-    often = any(len(r["moments"]["pooled"]) > len(r["pooled"]) for row in shown for r in row.used)
-    if not often:
+    drawn = [row for row in rows if row.used and all(r.moments for r in row.used)]
+    if not any(_is_often(r) for row in drawn for r in row.used):
         return []
-    curves = [Curve(_aligned(row.used), styles.get(row.label), _samples(row.used)) for row in shown]
+    curves = []
+    for row in drawn:
+        moments = [r.moments for r in row.used if r.moments]
+        curves.append(Curve(_aligned(moments), styles.get(row.label), _samples(moments)))
     title = "All sessions so far, by samples"
     return [(title, curve_plot(curves, np.nan, 0, f"{title}: accuracy"))]
 
 
-def _samples(runs: Sequence[Record]) -> Floats:
+def _is_often(record: RunRecord) -> bool:
+    """Whether a run was evaluated between the ends of sessions."""
+    return record.moments is not None and len(record.moments.pooled) > len(record.pooled)
+
+
+def _samples(moments: Sequence[Moments]) -> Floats:
     """(M,) training samples seen at the moments of the first run."""
-    return np.array(runs[0]["moments"]["samples_seen"], dtype=np.float64)
+    return np.array(moments[0].samples_seen, dtype=np.float64)
 
 
-def _aligned(runs: Sequence[Record]) -> Floats:
+def _aligned(moments: Sequence[Moments]) -> Floats:
     """(n, M) scores of the runs at the moments of the first one.
 
-    Another class order has sessions of other sizes, and so moments elsewhere: the score is read off
-    the straight line between two of its own. NaN before its first.
+    With another class order, sessions have other sizes and end at other moments. So the score is
+    interpolated between two of a run's moments; before its first one it is NaN.
     """
-    at = _samples(runs)
-    moments = [r["moments"] for r in runs]
-    scores = [(m["samples_seen"], np.array(m["pooled"], dtype=np.float64)) for m in moments]
+    at = _samples(moments)
+    scores = [(m.samples_seen, np.array(m.pooled, dtype=np.float64)) for m in moments]
     return np.stack([np.interp(at, samples, values, left=np.nan) for samples, values in scores])

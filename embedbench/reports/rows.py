@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.scores.record import Record
-from embedbench.scores.stats import Stat, number
+from embedbench.scores.run_record import RunRecord
+from embedbench.scores.stats import Stat
 
 LEFT_OUT = ("nan", "diverged")  # flags of runs that no mean includes
 OUTLIER_METRIC = "final_accuracy"
@@ -43,32 +44,40 @@ class Group:
 
     Parameters
     ----------
-    place : directory of the stream, as the root sees it
-    records : all records of the table, variations left out
-    varied : number of variations: runs that repeat another one with single seeds set otherwise
+    place : str
+        Directory of the stream, as the root sees it.
+    records : tuple of RunRecord
+        All runs of the table, variations left out.
+    varied : int
+        Number of variations: runs that repeat another one with single seeds set otherwise.
     """
 
     place: str
-    records: tuple[Record, ...]
+    records: tuple[RunRecord, ...]
     varied: int = 0
 
     @property
-    def first(self) -> Record:
+    def first(self) -> RunRecord:
         return self.records[0]
 
     @property
     def title(self) -> str:
         """Protocol and file names."""
-        return f"{self.first['protocol']} · {', '.join(f['name'] for f in self.first['files'])}"
+        return f"{self.first.protocol} · {', '.join(self.file_names)}"
+
+    @property
+    def file_names(self) -> list[str]:
+        """Names of the files that the runs are on."""
+        return [f.name for f in self.first.files]
 
     @property
     def sessions(self) -> int:
-        return len(self.first["n_train"])
+        return len(self.first.n_train)
 
     @property
     def notes(self) -> list[str]:
         """Notes of the runs, and what the reader of this table must know; each once."""
-        notes = dict.fromkeys(n for r in self.records for n in r["notes"])
+        notes = dict.fromkeys(n for r in self.records for n in r.notes)
         if self.varied:
             runs = (
                 "1 run repeats another" if self.varied == 1 else f"{self.varied} runs repeat others"
@@ -77,19 +86,19 @@ class Group:
                 f"{runs} with single seeds set otherwise and no mean includes them; what each kind "
                 "of seed decides: report --by seeds"
             ] = None
-        if any(r["reference"]["source"] == "missing" for r in self.records):
+        if any(r.reference.source == "missing" for r in self.records):
             notes["reference runs are missing, so Ω is undefined; run the same command again"] = (
                 None
             )
-        if any(number(r["metrics"].get("omega_all")) > 1 for r in self.records):
+        if any(r.metrics.get("omega_all", math.nan) > 1 for r in self.records):
             notes[
                 "Ω_all above 1: a learner beats the offline reference; see how that was trained"
             ] = None
-        found: dict[int, set[tuple[float, ...]]] = {}
+        by_order: dict[int, set[tuple[float, ...]]] = {}
         for r in self.records:
-            if ideals(r):
-                found.setdefault(r["seeds"]["order"], set()).add(ideals(r))
-        if any(len(values) > 1 for values in found.values()):
+            if r.ideals:
+                by_order.setdefault(r.seeds.order, set()).add(r.ideals)
+        if any(len(values) > 1 for values in by_order.values()):
             notes["Ω of these rows are shares of different offline references; not comparable"] = (
                 None
             )
@@ -97,21 +106,23 @@ class Group:
 
     @cached_property
     def ideals(self) -> list[float]:
-        """α_ideal, or that of each session: mean over the streams of the table (one where it does
-        not depend on the order); empty where it was not measured."""
-        found = dict.fromkeys(ideals(r) for r in self.records if ideals(r))
-        return [float(np.mean(values)) for values in zip(*found, strict=True)]
+        """α_ideal, or that of each session; empty where it was not measured.
+
+        A mean over the class orders of the table, where α_ideal depends on the order.
+        """
+        different = dict.fromkeys(r.ideals for r in self.records if r.ideals)
+        return [float(np.mean(values)) for values in zip(*different, strict=True)]
 
     def describe(self) -> list[str]:
         """The stream in a few short phrases."""
-        classes = sum(len(c) for c in self.first["classes"])
-        sizes = [[n for r in self.records for n in r["n_train"][part]] for part in _PARTS]
+        classes = sum(len(c) for c in self.first.classes)
+        sizes = [[n for r in self.records for n in r.n_train[part]] for part in _PARTS]
         first, later = (_range(s) for s in sizes)
         train = f"{first} training samples"
         train += " a session" if first == later else f" at first, then {later} a session"
-        source = {"train": "training data", "test": "TEST data"}[self.first["validation"]]
+        source = "TEST data" if self.first.validation == "test" else "training data"
         phrases = [f"{classes} classes", f"{self.sessions} sessions", train]
-        phrases += [f"validation from {source}", SCORE_NAMES.get(self.first["score"], "")]
+        phrases += [f"validation from {source}", SCORE_NAMES.get(self.first.score, "")]
         if self.ideals:
             phrases.append(f"α_ideal {', '.join(f'{100 * v:.1f} %' for v in self.ideals)}")
         return [p for p in phrases if p]
@@ -123,13 +134,6 @@ SCORE_NAMES = {
     "accuracy": "accuracy per sample",
     "pw_js": "scores are pw-JS",
 }
-
-
-def ideals(record: Record) -> tuple[float, ...]:
-    """α_ideal that the record's Ω are shares of: one, or one a session; empty if not measured."""
-    kept = (record["reference"].get("ideal") or {}).get(record["score"])
-    values = kept if isinstance(kept, list) else [kept]
-    return () if None in values else tuple(map(float, values))
 
 
 def _range(values: Sequence[int]) -> str:
@@ -145,34 +149,38 @@ class Row:
 
     Parameters
     ----------
-    group : the table it stands in
-    label : the learner's name, with the settings that tell it from its namesakes in the table
-    used, left_out : records that the means include, and those flagged `nan` or `diverged`
-    varied : runs that repeat one of these with single seeds set otherwise; in no mean
+    group : Group
+        The table.
+    label : str
+        The learner's name, with the settings by which it differs from its namesakes in the table.
+    used, left_out : tuple of RunRecord
+        Runs that the means include, and those flagged `nan` or `diverged`.
+    varied : tuple of RunRecord
+        Runs that repeat one of these with single seeds set otherwise; in no mean.
     """
 
     group: Group
     label: str
-    used: tuple[Record, ...]
-    left_out: tuple[Record, ...]
-    varied: tuple[Record, ...] = ()
+    used: tuple[RunRecord, ...]
+    left_out: tuple[RunRecord, ...]
+    varied: tuple[RunRecord, ...] = ()
 
     @property
-    def records(self) -> tuple[Record, ...]:
+    def records(self) -> tuple[RunRecord, ...]:
         """All runs, `used` first."""
         return self.used + self.left_out
 
     @property
     def learner(self) -> str:
-        return str(self.records[0]["learner"])
+        return self.records[0].learner
 
     @property
     def params(self) -> dict[str, Any]:
-        return dict(self.records[0]["learner_params"])
+        return dict(self.records[0].learner_params)
 
     @property
     def learns(self) -> bool:
-        return bool(self.records[0]["learns"])
+        return self.records[0].learns
 
     @property
     def n(self) -> str:
@@ -182,32 +190,35 @@ class Row:
 
     @cached_property
     def metrics(self) -> dict[str, Stat]:
-        """Every metric that is one number, over the runs used."""
-        names = [k for k, v in self.records[0]["metrics"].items() if not isinstance(v, list | dict)]
-        return {k: Stat.of(number(r["metrics"].get(k)) for r in self.used) for k in names}
+        """Every metric, over the runs used."""
+        names = self.records[0].metrics
+        return {k: Stat.of(r.metrics.get(k, math.nan) for r in self.used) for k in names}
 
     @cached_property
     def flags(self) -> dict[str, list[str]]:
-        """Flag → the runs that have it; outliers among the runs used are found here."""
+        """Flag → the runs that have it, outliers among the runs used included."""
         flags: dict[str, list[str]] = {}
         for r in self.records:
-            for name in r["flags"]:
-                flags.setdefault(name, []).append(r["run"])
+            for name in r.flags:
+                flags.setdefault(name, []).append(r.run)
         final = self.metrics.get(OUTLIER_METRIC)
         for i in outliers(final.values) if final and self.learns else []:
-            flags.setdefault("outlier", []).append(self.used[i]["run"])
+            flags.setdefault("outlier", []).append(self.used[i].run)
         return flags
 
     @property
     def footprint(self) -> dict[str, int]:
         """Bytes after the last session by kind, mean over the runs used."""
-        kinds = dict.fromkeys(k for r in self.used for k in r["footprint"])
-        return {k: round(np.mean([r["footprint"].get(k, 0) for r in self.used])) for k in kinds}
+        kinds = dict.fromkeys(k for r in self.used for k in r.footprint)
+        return {k: round(np.mean([r.footprint.get(k, 0) for r in self.used])) for k in kinds}
 
     @property
     def seconds(self) -> dict[str, Stat]:
         """Seconds of learning and of evaluation, over the runs used."""
-        return {k: Stat.of(r["seconds"][k] for r in self.used) for k in ("learn", "evaluate")}
+        return {
+            "learn": Stat.of(r.seconds.learn for r in self.used),
+            "evaluate": Stat.of(r.seconds.evaluate for r in self.used),
+        }
 
     @property
     def commands(self) -> list[str]:
@@ -215,11 +226,11 @@ class Row:
         seeds: dict[str, list[int]] = {}
         others: dict[str, None] = {}
         for r in self.records:
-            found = re.fullmatch(r"(.*) --seed (\d+)", r["command"])
-            if found:
-                seeds.setdefault(found[1], []).append(int(found[2]))
-            elif r["command"]:
-                others[r["command"]] = None
+            match = re.fullmatch(r"(.*) --seed (\d+)", r.command)
+            if match:
+                seeds.setdefault(match[1], []).append(int(match[2]))
+            elif r.command:
+                others[r.command] = None
         return [f"{stem} {_seed_option(s)}" for stem, s in seeds.items()] + list(others)
 
 
@@ -251,8 +262,3 @@ def outliers(values: Sequence[float]) -> list[int]:
 def groups(rows: Sequence[Row]) -> list[Group]:
     """The tables, in order."""
     return list({id(r.group): r.group for r in rows}.values())
-
-
-def stat_json(stat: Stat) -> dict[str, Any]:
-    """One number over runs as plain data."""
-    return {"mean": stat.mean, "half_95": stat.half, "sd": stat.sd, "values": stat.values}

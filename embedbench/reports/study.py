@@ -19,19 +19,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from embedbench.arrays import Bools, Floats
 from embedbench.errors import UserError, unknown
-from embedbench.scores.ranking import LEVEL, Paired, average_ranks, holm, kendall_tau, tie_groups
-from embedbench.scores.record import Record
-from embedbench.scores.stats import number
+from embedbench.scores.ranking import LEVEL, Paired, average_ranks, holm
+from embedbench.scores.run_record import ClassOrder, RunRecord
 
 from .collect import collect, labels
 
-SCHEMA = "embedbench-comparison/1.0"
 LOWER = ("average_forgetting",)  # of these metrics less is better
 Block = tuple[str, str]  # order, seeds
 
@@ -42,9 +39,10 @@ class Study:
 
     Parameters
     ----------
-    title : protocol and files
-    metric : name
-    scores : learner's label → block → value, a fraction; larger is better but for `LOWER`
+    title, metric : str
+        Protocol and files, and the name of the metric.
+    scores : dict of str to dict
+        Learner's label → block → value, a fraction; larger is better but for `LOWER`.
     """
 
     title: str
@@ -57,8 +55,8 @@ class Study:
 
     @cached_property
     def orders(self) -> list[str]:
-        """Class orders, as they are met."""
-        return list(dict.fromkeys(o for found in self.scores.values() for o, _ in found))
+        """Class orders, in the order of the learners' runs."""
+        return list(dict.fromkeys(o for values in self.scores.values() for o, _ in values))
 
     @property
     def sign(self) -> int:
@@ -66,10 +64,10 @@ class Study:
 
     def by_order(self, label: str) -> dict[str, list[float]]:
         """Order → the learner's scores on it, one a set of seeds."""
-        found: dict[str, list[float]] = {}
+        result: dict[str, list[float]] = {}
         for (order, _), value in self.scores[label].items():
-            found.setdefault(order, []).append(value)
-        return found
+            result.setdefault(order, []).append(value)
+        return result
 
     def mean(self, label: str) -> float:
         """Mean over orders of the mean over seeds."""
@@ -88,13 +86,13 @@ class Study:
     @cached_property
     def pairs(self) -> dict[tuple[str, str], tuple[Paired, float]]:
         """For each two learners, the better placed first: the difference and Holm's p."""
-        found = {pair: self.paired(*pair) for pair in itertools.combinations(self.learners, 2)}
-        adjusted = holm([d.p for d in found.values()])
-        return {pair: (d, p) for (pair, d), p in zip(found.items(), adjusted, strict=True)}
+        apart = {pair: self.paired(*pair) for pair in itertools.combinations(self.learners, 2)}
+        adjusted = holm([d.p for d in apart.values()])
+        return {pair: (d, p) for (pair, d), p in zip(apart.items(), adjusted, strict=True)}
 
     @cached_property
     def separated(self) -> Bools:
-        """(k, k) the data tell the two apart."""
+        """(k, k) whether two learners differ beyond doubt."""
         k = len(self.learners)
         apart = np.zeros((k, k), dtype=np.bool_)
         places = itertools.combinations(range(k), 2)
@@ -104,7 +102,7 @@ class Study:
 
     @property
     def ranks(self) -> list[int]:
-        """1 and one more for every learner that is better beyond doubt; others share a rank."""
+        """1, and one more for every learner that is better beyond doubt."""
         means = [self.sign * self.mean(label) for label in self.learners]
         return [
             1 + sum(apart and other > mean for apart, other in zip(row, means, strict=True))
@@ -114,11 +112,12 @@ class Study:
     @property
     def average_ranks(self) -> Floats:
         """(k,) over the blocks that all learners have; NaN without such."""
-        found = list(self.scores.values())
-        shared = [block for block in found[0] if all(block in own for own in found)]
+        scores = list(self.scores.values())
+        shared = [block for block in scores[0] if all(block in values for values in scores)]
         if not shared:
-            return np.full(len(found), np.nan)
-        return average_ranks(np.array([[self.sign * own[b] for own in found] for b in shared]))
+            return np.full(len(scores), np.nan)
+        table = [[self.sign * values[block] for values in scores] for block in shared]
+        return average_ranks(np.array(table))
 
 
 def studies(root: Path, metric: str = "final_accuracy") -> list[Study]:
@@ -133,153 +132,48 @@ def studies(root: Path, metric: str = "final_accuracy") -> list[Study]:
     names = {name for row in rows for name in row.metrics}
     if metric not in names:
         raise unknown("metric", metric, names)
-    together: dict[str, list[Record]] = {}
+    together: dict[str, list[RunRecord]] = {}
     for row in rows:
         for run in row.used:
             together.setdefault(_key(run), []).append(run)
     return [_study(runs, metric) for runs in together.values()]
 
 
-def _key(run: Record) -> str:
+def _key(run: RunRecord) -> str:
     """What all runs of a study share."""
-    params = {k: v for k, v in run["protocol_params"].items() if k != "order"}
-    files = [f["digests"] for f in run["files"]]
-    key = [run["protocol"], params, files, run["digests"]["features"], run["score"]]
-    return json.dumps([*key, run["reference"]["preset"]], sort_keys=True)
+    params = {k: v for k, v in run.protocol_params.items() if k != "order"}
+    files = [f.digests for f in run.files]
+    key = [run.protocol, params, files, run.digests.features, run.score]
+    return json.dumps([*key, run.reference.preset], sort_keys=True)
 
 
-def order_name(run: Record) -> str:
+def order_name(run: RunRecord) -> str:
     """What to call the class order of a run; two runs on one stream have one order."""
-    order = run.get("order") or {"kind": run["protocol_params"].get("order", "drawn"), "name": None}
-    kind, name = str(order["kind"]), order["name"]
+    order = run.order or ClassOrder(run.protocol_params.get("order", "drawn"))
+    kind, name = str(order.kind), order.name
     if name is None:
-        return f"{kind} {run['seeds']['order']}" if kind in ("random", "drawn") else Path(kind).stem
+        return f"{kind} {run.seeds.order}" if kind in ("random", "drawn") else Path(kind).stem
     name = Path(name).stem
     return name if kind in ("file", name) else f"{kind} ({name})"
 
 
-def _study(runs: Sequence[Record], metric: str) -> Study:
-    by_learner: dict[str, list[Record]] = {}
+def _study(runs: Sequence[RunRecord], metric: str) -> Study:
+    by_learner: dict[str, list[RunRecord]] = {}
     for run in runs:
-        key = json.dumps([run["learner"], run["learner_params"]], sort_keys=True)
+        key = json.dumps([run.learner, run.learner_params], sort_keys=True)
         by_learner.setdefault(key, []).append(run)
-    found = list(by_learner.values())
+    each = list(by_learner.values())
     scores: dict[str, dict[Block, float]] = {}
-    for label, own in zip(labels(found), found, strict=True):
-        for r in own:
-            value = number(r["metrics"][metric])
+    for label, records in zip(labels(each), each, strict=True):
+        for r in records:
+            value = r.metrics.get(metric, math.nan)
             if not math.isnan(value):
-                block = order_name(r), json.dumps(r["seeds"], sort_keys=True)
-                scores.setdefault(label, {})[block] = value
+                scores.setdefault(label, {})[order_name(r), str(r.seeds)] = value
     if not scores:
         raise UserError(
-            f"{metric} is undefined in every run of {runs[0]['protocol']}; name another --metric"
+            f"{metric} is undefined in every run of {runs[0].protocol}; name another --metric"
         )
-    files = ", ".join(f["name"] for f in runs[0]["files"])
-    study = Study(f"{runs[0]['protocol']} · {files}", metric, scores)
+    files = ", ".join(f.name for f in runs[0].files)
+    study = Study(f"{runs[0].protocol} · {files}", metric, scores)
     best_first = sorted(scores, key=lambda label: -study.sign * study.mean(label))
     return Study(study.title, metric, {label: scores[label] for label in best_first})
-
-
-def compare(study: Study) -> dict[str, Any]:
-    """Ranks, tie groups and differences of a study, as plain JSON; fractions, NaN is null.
-
-    Raises
-    ------
-    UserError
-        There is only one learner.
-    """
-    if len(study.learners) < 2:
-        raise UserError(
-            f"a comparison needs two learners on the same stream; {study.title} has "
-            f"{', '.join(study.learners)} only"
-        )
-    groups = tie_groups(study.separated)
-    ranked = zip(study.learners, study.ranks, study.average_ranks.tolist(), strict=True)
-    return {
-        "title": study.title,
-        "metric": study.metric,
-        "orders": study.orders,
-        "units": "orders" if len(study.orders) > 1 else "seeds",
-        "learners": [
-            {
-                "learner": label,
-                "n": len(study.scores[label]),
-                "mean": study.mean(label),
-                "rank": rank,
-                "average_rank": average,
-                "groups": [g for g, (first, last) in enumerate(groups) if first <= i <= last],
-            }
-            for i, (label, rank, average) in enumerate(ranked)
-        ],
-        "groups": [study.learners[first : last + 1] for first, last in groups],
-        "pairs": [
-            {"a": a, "b": b, "difference": d.mean, "half_95": d.half, "n": d.n, "p": d.p, "holm": p}
-            for (a, b), (d, p) in study.pairs.items()
-        ],
-    }
-
-
-def by_order(study: Study) -> dict[str, Any]:
-    """Each learner's spread over class orders, and how its rank changes, as plain JSON.
-
-    Kendall's τ is that of the learners' means on two orders, over the learners run on both.
-
-    Raises
-    ------
-    UserError
-        There is only one order.
-    """
-    orders = study.orders
-    if len(orders) < 2:
-        raise UserError(
-            f"--by order needs runs on two class orders or more; {study.title} has "
-            f"{', '.join(orders)} only. Run again with another --order"
-        )
-    means = {
-        label: {o: float(np.mean(v)) for o, v in study.by_order(label).items()}
-        for label in study.learners
-    }
-    ranks = {o: _ranks_on(means, o, study.sign) for o in orders}
-    taus = {}
-    for a, b in itertools.combinations(orders, 2):
-        both = [m for m in means.values() if a in m and b in m]
-        taus[f"{a} | {b}"] = kendall_tau([m[a] for m in both], [m[b] for m in both])
-    known = {k: t for k, t in taus.items() if not math.isnan(t)}
-    return {
-        "title": study.title,
-        "metric": study.metric,
-        "orders": orders,
-        "learners": [
-            {
-                "learner": label,
-                "mean": study.mean(label),
-                "by_order": means[label],
-                "ranks": {o: ranks[o][label] for o in means[label]},
-                **_spread(study.by_order(label)),
-            }
-            for label in study.learners
-        ],
-        "tau": taus,
-        "tau_mean": float(np.mean(list(known.values()))) if known else math.nan,
-        "tau_least": min(known, key=lambda k: known[k]) if known else None,
-    }
-
-
-def _ranks_on(means: dict[str, dict[str, float]], order: str, sign: int) -> dict[str, float]:
-    there = {label: sign * m[order] for label, m in means.items() if order in m}
-    values = average_ranks(np.array([list(there.values())]))
-    return dict(zip(there, values.tolist(), strict=True))
-
-
-def _spread(found: dict[str, list[float]]) -> dict[str, float]:
-    """Spread over orders (of the means over seeds) and over the seeds of an order (pooled)."""
-    means = [float(np.mean(v)) for v in found.values()]
-    free = sum(len(v) - 1 for v in found.values())
-    squares = sum(float(np.var(v)) * len(v) for v in found.values())
-    return {
-        "least": min(means),
-        "most": max(means),
-        "sd_orders": float(np.std(means, ddof=1)) if len(means) > 1 else math.nan,
-        "sd_seeds": math.sqrt(squares / free) if free else math.nan,
-    }

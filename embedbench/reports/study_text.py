@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from embedbench.disk import write_safely
 from embedbench.scores.stats import signed
 
-from .by_seeds import KINDS
-from .text import NATURAL
+from .by_seeds import KINDS, SeedSpread, Spread
+from .comparison import OrderSpread, Pair, Ranking
+from .text import rendered
 
 
-def _number(value: float, metric: str) -> str:
+def score_text(value: float, metric: str) -> str:
     """A score in percent, Ω as it is."""
     if math.isnan(value):
         return "–"
@@ -30,42 +28,40 @@ def _unit(metric: str) -> str:
     return metric if metric.startswith("omega") else f"{metric}, %"
 
 
-def _print(
-    found: dict[str, Any], facts: Sequence[str], table: Table, remarks: Sequence[str]
+def section_text(
+    title: str, facts: Sequence[str], table: Table, remarks: Sequence[str] = ()
 ) -> str:
-    console = Console(file=io.StringIO(), width=NATURAL, highlight=False)
-    with console.capture() as captured:
-        console.print(Text(found["title"]))
-        console.print(Text(" · ".join(facts)))
-        console.print(table)
-        for line in remarks:
-            console.print(Text(line))
-    return "\n".join(line.rstrip() for line in captured.get().split("\n")).rstrip()
+    """A title, a line of facts, a table and remarks as text."""
+    lines = [Text(title), Text(" · ".join(facts))]
+    return rendered([*lines, table, *map(Text, remarks)]).rstrip()
 
 
-def _table(heads: Sequence[str]) -> Table:
+def plain_table(heads: Sequence[str]) -> Table:
+    """An empty table: its first column to the left, the others to the right."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for i, head in enumerate(heads):
         table.add_column(head, justify="right" if i else "left", no_wrap=True)
     return table
 
 
-def comparison_text(found: dict[str, Any]) -> str:
-    """What `compare` found as text: one learner a line, its difference to the first."""
-    metric = found["metric"]
-    table = _table([*("learner", "n", metric, "rank", "ties", "mean rank"), "to the best", "p"])
-    best = found["learners"][0]["learner"]
-    to_best = {pair["b"]: pair for pair in found["pairs"] if pair["a"] == best}
-    for entry in found["learners"]:
-        pair = to_best.get(entry["learner"])
-        letters = "".join(chr(ord("a") + g) for g in entry["groups"])
-        cells = [entry["learner"], str(entry["n"]), _number(entry["mean"], metric)]
-        cells += [str(entry["rank"]), letters, f"{entry['average_rank']:.2f}"]
-        cells += ["", ""] if pair is None else [_difference(pair, metric), _p(pair["holm"])]
+def comparison_text(result: Ranking) -> str:
+    """A ranking as text: one learner a line, its difference to the first."""
+    metric = result.metric
+    table = plain_table(
+        [*("learner", "n", metric, "rank", "ties", "mean rank"), "to the best", "p"]
+    )
+    best = result.learners[0].learner
+    to_best = {pair.b: pair for pair in result.pairs if pair.a == best}
+    for entry in result.learners:
+        pair = to_best.get(entry.learner)
+        letters = "".join(chr(ord("a") + g) for g in entry.groups)
+        cells = [entry.learner, str(entry.n), score_text(entry.mean, metric)]
+        cells += [str(entry.rank), letters, f"{entry.average_rank:.2f}"]
+        cells += ["", ""] if pair is None else [_difference(pair, metric), _p(pair.holm)]
         table.add_row(*(Text(cell) for cell in cells))
-    units = {pair["n"] for pair in found["pairs"]}
+    units = {pair.n for pair in result.pairs}
     n = f"{min(units)}–{max(units)}" if len(units) > 1 else str(next(iter(units)))
-    facts = [_unit(metric), f"{len(found['orders'])} class orders", f"{n} {found['units']} a pair"]
+    facts = [_unit(metric), f"{len(result.orders)} class orders", f"{n} {result.units} a pair"]
     remarks = [
         "",
         "to the best: mean paired difference ± half-width of its 95 % interval · p: paired t-test, "
@@ -73,14 +69,14 @@ def comparison_text(found: dict[str, Any]) -> str:
         "ties: neighbours that share a letter cannot be told apart at 5 % · rank: 1 and one for "
         "each learner that is better beyond doubt",
     ]
-    if len(found["orders"]) == 1:
+    if len(result.orders) == 1:
         remarks.append("one class order: another one may rank them differently (--by order)")
-    return _print(found, facts, table, remarks)
+    return section_text(result.title, facts, table, remarks)
 
 
-def _difference(pair: dict[str, Any], metric: str) -> str:
-    mean = _number(-pair["difference"], metric)
-    return mean if math.isnan(pair["half_95"]) else f"{mean} ±{_number(pair['half_95'], metric)}"
+def _difference(pair: Pair, metric: str) -> str:
+    mean = score_text(-pair.difference, metric)
+    return mean if math.isnan(pair.half) else f"{mean} ±{score_text(pair.half, metric)}"
 
 
 def _p(value: float) -> str:
@@ -89,42 +85,44 @@ def _p(value: float) -> str:
     return "<.001" if value < 0.001 else f"{value:.3f}".removeprefix("0")
 
 
-def by_order_text(found: dict[str, Any]) -> str:
-    """What `by_order` found as text: a learner a line, an order a column, ranks in brackets."""
-    metric, orders = found["metric"], found["orders"]
-    table = _table(["learner", "mean", "least", "most", "sd orders", "sd seeds", *orders])
-    for entry in found["learners"]:
-        spread = [entry[k] for k in ("mean", "least", "most", "sd_orders", "sd_seeds")]
-        cells = [entry["learner"], *(_number(v, metric) for v in spread)]
+def by_order_text(result: OrderSpread) -> str:
+    """A spread over orders as text: a learner a line, an order a column, ranks in brackets."""
+    metric, orders = result.metric, result.orders
+    table = plain_table(["learner", "mean", "least", "most", "sd orders", "sd seeds", *orders])
+    for entry in result.learners:
+        spread = [entry.mean, entry.least, entry.most, entry.sd_orders, entry.sd_seeds]
+        cells = [entry.learner, *(score_text(v, metric) for v in spread)]
         cells += [
-            f"{_number(entry['by_order'][o], metric)} [{entry['ranks'][o]:g}]"
-            if o in entry["by_order"]
+            f"{score_text(entry.by_order[o], metric)} [{entry.ranks[o]:g}]"
+            if o in entry.by_order
             else "–"
             for o in orders
         ]
         table.add_row(*(Text(cell) for cell in cells))
     remarks = ["", "in brackets: the learner's rank on the order"]
-    if found["tau_least"] is not None:
-        least = found["tau_least"]
+    if result.tau_least is not None:
+        least = result.tau_least
         remarks.append(
-            f"Kendall's τ between two orders' rankings: mean {signed(found['tau_mean'], 2)}, least "
-            f"{signed(found['tau'][least], 2)} ({least})"
+            f"Kendall's τ between two orders' rankings: mean {signed(result.tau_mean, 2)}, least "
+            f"{signed(result.tau[least], 2)} ({least})"
         )
-    firsts = [e["learner"] for o in orders for e in found["learners"] if e["ranks"].get(o) == 1]
+    firsts = [e.learner for o in orders for e in result.learners if e.ranks.get(o) == 1]
     names = list(dict.fromkeys(firsts))
     remarks.append(f"best on some order: {', '.join(names)}")
-    return _print(found, [_unit(metric), f"{len(orders)} class orders"], table, remarks)
+    return section_text(
+        result.title, [_unit(metric), f"{len(orders)} class orders"], table, remarks
+    )
 
 
-def by_seeds_text(found: dict[str, Any]) -> str:
-    """What `by_seeds` found of one table as text: a learner a line, a kind of seed a column."""
-    metric = found["metric"]
-    kinds = [k for k in KINDS if any(e["seeds"][k]["n"] for e in found["learners"])]
-    table = _table(["learner", *kinds, "sum", "all four"])
-    for entry in found["learners"]:
-        cells = [_sd(entry["seeds"][kind], metric) for kind in kinds]
-        cells += [_points(entry["sum"], metric), _sd(entry["all"], metric)]
-        table.add_row(*(Text(cell) for cell in (entry["learner"], *cells)))
+def by_seeds_text(result: SeedSpread) -> str:
+    """The spreads of one table as text: a learner a line, a kind of seed a column."""
+    metric = result.metric
+    kinds = [k for k in KINDS if any(e.seeds[k].n for e in result.learners)]
+    table = plain_table(["learner", *kinds, "sum", "all four"])
+    for entry in result.learners:
+        cells = [_sd(entry.seeds[kind], metric) for kind in kinds]
+        cells += [_points(entry.sum, metric), _sd(entry.all, metric)]
+        table.add_row(*(Text(cell) for cell in (entry.learner, *cells)))
     remarks = [
         "",
         "standard deviation over (n) runs that differ in this seed alone [95 % chi-square "
@@ -133,7 +131,7 @@ def by_seeds_text(found: dict[str, Any]) -> str:
         "sum: what these seeds would make together without interactions · all four: runs that "
         "share no seed; far from the sum, the seeds interact or the intervals are wide",
     ]
-    return _print(found, [f"sd of {_unit(metric)}"], table, remarks)
+    return section_text(result.title, [f"sd of {_unit(metric)}"], table, remarks)
 
 
 def _points(value: float, metric: str) -> str:
@@ -143,23 +141,23 @@ def _points(value: float, metric: str) -> str:
     return f"{value:.4f}" if metric.startswith("omega") else f"{100 * value:.2f}"
 
 
-def _sd(spread: dict[str, Any], metric: str) -> str:
+def _sd(spread: Spread, metric: str) -> str:
     """A spread with its number of runs, interval and share."""
-    if not spread["n"]:
+    if not spread.n:
         return "–"
-    low, high = (_points(spread[k], metric) for k in ("low_95", "high_95"))
-    text = f"{_points(spread['sd'], metric)} ({spread['n']}) [{low}, {high}]"
-    share = spread.get("share", math.nan)
+    low, high = _points(spread.low, metric), _points(spread.high, metric)
+    text = f"{_points(spread.sd, metric)} ({spread.n}) [{low}, {high}]"
+    share = math.nan if spread.share is None else spread.share
     return text if math.isnan(share) else f"{text} {100 * share:.0f} %"
 
 
-def save_rank_plot(found: dict[str, Any], path: Path) -> None:
-    """Write the critical-difference diagram of what `compare` found as an SVG file."""
+def save_rank_plot(result: Ranking, path: Path) -> None:
+    """Write the critical-difference diagram of a ranking as an SVG file."""
     from .plots import rank_plot
     from .svg import standalone
 
-    names = [e["learner"] for e in found["learners"]]
-    groups = [[names.index(label) for label in group] for group in found["groups"]]
-    ranks = [e["average_rank"] for e in found["learners"]]
-    label = f"Average ranks by {found['metric']}: {found['title']}"
+    names = [e.learner for e in result.learners]
+    groups = [[names.index(label) for label in group] for group in result.groups]
+    ranks = [e.average_rank for e in result.learners]
+    label = f"Average ranks by {result.metric}: {result.title}"
     write_safely(path, standalone(rank_plot(names, ranks, groups, label)))

@@ -46,8 +46,35 @@ def table_text(rows: Sequence[Row], *, width: int | None = None, colour: bool = 
 
     Parameters
     ----------
-    width : columns to fit into; None: one line a row, however long
-    colour : with terminal colours
+    rows : sequence of Row
+        Of all tables.
+    width : int or None
+        Columns to fit into; None: one line a row, however long.
+    colour : bool
+        With terminal colours.
+    """
+    parts: list[Text | Table] = []
+    for i, group in enumerate(groups(rows)):
+        parts += [Text("")] if i else []
+        parts += _group_parts(group, [r for r in rows if r.group is group], width or NATURAL)
+    parts.append(Text(""))
+    parts += [Text(line, style="dim") for line in _footer(rows)]
+    return rendered(parts, width=width, colour=colour)
+
+
+def rendered(
+    parts: Sequence[Text | Table], *, width: int | None = None, colour: bool = False
+) -> str:
+    """Lines and tables as text, without blanks at the ends of lines.
+
+    Parameters
+    ----------
+    parts : sequence of rich.text.Text or rich.table.Table
+        One below the other.
+    width : int or None
+        Columns to fit into; None: one line a row, however long.
+    colour : bool
+        With terminal colours.
     """
     console = Console(
         file=io.StringIO(),
@@ -57,32 +84,23 @@ def table_text(rows: Sequence[Row], *, width: int | None = None, colour: bool = 
         highlight=False,
     )
     with console.capture() as captured:
-        for i, group in enumerate(groups(rows)):
-            if i:
-                console.print()
-            _print_group(console, group, [r for r in rows if r.group is group])
-        console.print()
-        for line in _footer(rows):
-            console.print(Text(line, style="dim"))
-    lines = captured.get().split("\n")
-    return "\n".join(line.rstrip() for line in lines).rstrip("\n")
+        for part in parts:
+            console.print(part)
+    return "\n".join(line.rstrip() for line in captured.get().split("\n")).rstrip("\n")
 
 
-def _print_group(console: Console, group: Group, rows: Sequence[Row]) -> None:
-    console.print(Text(group.title, style="bold"))
-    console.print(Text(" · ".join(group.describe()), style="dim"))
+def _group_parts(group: Group, rows: Sequence[Row], width: int) -> list[Text | Table]:
+    """Title, table and remarks of one group."""
+    title = Text(group.title, style="bold")
     table = _table(rows, stacked=False)
-    if Console(width=NATURAL).measure(table).maximum > console.width:
+    if Console(width=NATURAL).measure(table).maximum > width:
         table = _table(rows, stacked=True)
-    console.print(table)
+    facts = Text(" · ".join(group.describe()), style="dim")
+    parts: list[Text | Table] = [title, facts, table]
     if has_labels(group.first):
-        console.print()
-        console.print(_label_table([r for r in rows if r.used]))
+        parts += [Text(""), _label_table([r for r in rows if r.used])]
     remarks = [*legend(rows), *(f"note: {n}" for n in group.notes)]
-    if remarks:
-        console.print()
-    for line in remarks:
-        console.print(Text(line))
+    return [*parts, *([Text("")] if remarks else []), *map(Text, remarks)]
 
 
 def _table(rows: Sequence[Row], *, stacked: bool) -> Table:

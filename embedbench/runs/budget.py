@@ -130,8 +130,8 @@ def over_budget(places: Sequence[Path], megabytes: float | None) -> list[str]:
     most: dict[str, float] = {}
     for place in places if megabytes is not None else []:
         run = record.load(place)
-        held = run["footprint"]["total"] / 1e6
-        most[run["learner"]] = max(held, most.get(run["learner"], 0.0))
+        held = run.footprint["total"] / 1e6
+        most[run.learner] = max(held, most.get(run.learner, 0.0))
     return [
         f"{name} held up to {held:.2f} MB, over the budget of {megabytes:g} MB"
         for name, held in most.items()

@@ -140,7 +140,7 @@ def run_grid(
 
 def _refer(reference: dict[str, Any], place: Path, root: Path) -> None:
     """Score a kept cell again if it lacks its references, or was run with other ones."""
-    kept = record.load(place)
+    kept = record.load(place).to_json()
     same = all(kept["reference"][k] == v for k, v in reference.items())
     if not same or kept["reference"]["source"] == "missing":
         record.save(record.evaluate({**kept, "reference": reference}, place, root), place)

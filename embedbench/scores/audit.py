@@ -87,8 +87,8 @@ def _since(R: Floats, gap: int) -> float:
     T = len(R)
     if T < 2:
         return math.nan
-    found = [float(R[i, j] - R[j, j]) for i in range(T) for j in range(i - gap + 1)]
-    return sum(found) / (T * (T - 1) / 2)
+    result = [float(R[i, j] - R[j, j]) for i in range(T) for j in range(i - gap + 1)]
+    return sum(result) / (T * (T - 1) / 2)
 
 
 def _continuum_forgetting(R: Floats) -> float:
@@ -271,7 +271,7 @@ def audit(p: Predictions) -> list[dict[str, Any]]:
     they need not have on another run.
     """
     scores = Scores(p)
-    found = []
+    result = []
     for group in GROUPS:
         letters: list[tuple[float, str]] = []
         for d in (d for d in DEFINITIONS if d.group == group):
@@ -281,15 +281,15 @@ def audit(p: Predictions) -> list[dict[str, Any]]:
                 same = chr(ord("a") + len(letters))
                 letters.append((value, same))
             about = {"group": group, "name": d.name, "formula": d.formula, "value": value}
-            found.append({**about, "same": same, "sources": list(d.sources)})
-    return found
+            result.append({**about, "same": same, "sources": list(d.sources)})
+    return result
 
 
-def audit_text(found: list[dict[str, Any]]) -> str:
-    """What `audit` found as text, group by group."""
+def audit_text(result: list[dict[str, Any]]) -> str:
+    """The definitions of `audit` and their values as text, group by group."""
     lines: list[str] = []
     for group in GROUPS:
-        members = [e for e in found if e["group"] == group]
+        members = [e for e in result if e["group"] == group]
         known = {e["same"]: 100 * e["value"] for e in members if e["same"]}
         low, high = min(known.values(), default=0), max(known.values(), default=0)
         spread = f"{low:.2f} to {high:.2f} %" if known else "undefined"

@@ -39,8 +39,8 @@ def aacc(accuracies: Floats, n_classes: Sequence[int] | Ints) -> Floats:
     n_classes : (T,) |Y_j|
     """
     weight = np.asarray(n_classes, dtype=np.float64)
-    found: Floats = np.tril(accuracies) @ weight / np.cumsum(weight)  # (T, T) @ (T,) -> (T,)
-    return found
+    result: Floats = np.tril(accuracies) @ weight / np.cumsum(weight)  # (T, T) @ (T,) -> (T,)
+    return result
 
 
 def tacc(accuracies: Floats) -> Floats:
@@ -49,8 +49,8 @@ def tacc(accuracies: Floats) -> Floats:
     tAcc_i = 1/i Σ_{j≤i} A_i^j, which is AA_i. **Source**: Tang et al. (2024), Eq. 2.
     """
     base, novel, k = _parts(accuracies)
-    found: Floats = (base + novel) / (1 + k)
-    return found
+    result: Floats = (base + novel) / (1 + k)
+    return result
 
 
 def gacc(accuracies: Floats, ratio: float, alpha: ArrayLike) -> Floats:
@@ -69,8 +69,8 @@ def gacc(accuracies: Floats, ratio: float, alpha: ArrayLike) -> Floats:
     base, novel, k = _parts(accuracies)
     weight = np.asarray(alpha, dtype=np.float64)[..., None] * ratio  # (…, 1)
     with np.errstate(invalid="ignore"):
-        found: Floats = (weight * base + novel) / (weight + k)
-    return found
+        result: Floats = (weight * base + novel) / (weight + k)
+    return result
 
 
 def gacc_area(accuracies: Floats, ratio: float, mode: str = "official") -> Floats:
@@ -112,8 +112,8 @@ def novel_accuracy(accuracies: Floats) -> Floats:
     """
     _, novel, k = _parts(accuracies)
     with np.errstate(invalid="ignore"):
-        found: Floats = novel / k
-    return found
+        result: Floats = novel / k
+    return result
 
 
 def hacc(accuracies: Floats) -> Floats:
@@ -124,8 +124,8 @@ def hacc(accuracies: Floats) -> Floats:
     """
     base, novel = accuracies[:, 0], novel_accuracy(accuracies)
     with np.errstate(invalid="ignore"):
-        found: Floats = 2 * base * novel / (base + novel)
-    return found
+        result: Floats = 2 * base * novel / (base + novel)
+    return result
 
 
 def pd(accuracies: Floats) -> Floats:
@@ -208,17 +208,17 @@ def curves_of(accuracies: Floats, n_classes: Sequence[int] | Ints) -> dict[str, 
     }
 
 
-def summary(found: dict[str, Floats]) -> dict[str, float]:
+def summary(result: dict[str, Floats]) -> dict[str, float]:
     """The number that each curve is quoted by.
 
     aAcc, tAcc and gAcc are means over all sessions, novel accuracy and hAcc over those after the
     base one; PD, KR, RPD and the largest forgetting are those after the last session, as is lAcc,
     the last aAcc_i.
     """
-    means = {n: _mean(found[n]) for n in ("aacc", "tacc", "gacc", "gacc_exact")}
-    novel = {n: _mean(found[n][1:]) for n in ("novel_accuracy", "hacc")}
-    last = {n: float(found[n][-1]) for n in ("pd", "kr", "rpd", "max_forgetting")}
-    return {**means, "lacc": float(found["aacc"][-1]), **novel, **last}
+    means = {n: _mean(result[n]) for n in ("aacc", "tacc", "gacc", "gacc_exact")}
+    novel = {n: _mean(result[n][1:]) for n in ("novel_accuracy", "hacc")}
+    last = {n: float(result[n][-1]) for n in ("pd", "kr", "rpd", "max_forgetting")}
+    return {**means, "lacc": float(result["aacc"][-1]), **novel, **last}
 
 
 # --- corner cases, (T, T) each; NaN above the diagonal ---
@@ -256,11 +256,11 @@ CORNER_CASES: dict[str, Callable[[int, float], Floats]] = {
 
 
 def _case(sessions: int, base: float, *, kept: float, newest: float, older: float) -> Floats:
-    found = np.where(np.eye(sessions, dtype=np.bool_), newest, older)
-    found[:, 0] = kept
-    found[0, 0] = base
-    found[np.triu_indices(sessions, 1)] = np.nan
-    return found
+    result = np.where(np.eye(sessions, dtype=np.bool_), newest, older)
+    result[:, 0] = kept
+    result[0, 0] = base
+    result[np.triu_indices(sessions, 1)] = np.nan
+    return result
 
 
 # --- helpers ---

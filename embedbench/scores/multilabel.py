@@ -45,9 +45,9 @@ def score_matrix(p: LabelSets, name: str = "pw_js", split: int = 0) -> ScoreMatr
         hit, true, given = _counts(y, p.answer[m, rows], seen)
         score = _score(name, hit, true, given)
         pooled[m] = _mean(score[true > 0])
-        for k, own in enumerate(members):
+        for k, samples in enumerate(members):
             if seen[p.introduces[k]].all():
-                values[m, k] = _mean(score[own])
+                values[m, k] = _mean(score[samples])
     return ScoreMatrix(
         name=name,
         values=values,
@@ -55,7 +55,7 @@ def score_matrix(p: LabelSets, name: str = "pw_js", split: int = 0) -> ScoreMatr
         session=p.session,
         samples_seen=p.samples_seen,
         classes_seen=p.seen.sum(axis=1),
-        n_samples=np.array([len(own) for own in members]),
+        n_samples=np.array([len(samples) for samples in members]),
         n_classes=p.introduces.sum(axis=1),
         learned=np.arange(len(members)),
     )
@@ -68,11 +68,11 @@ def matrices(p: LabelSets) -> dict[str, ScoreMatrix]:
 
 def curves(p: LabelSets) -> dict[str, Floats]:
     """Every curve of the test samples by name, (T,) each: its values at the ends of sessions."""
-    found = {f.__name__: f(p) for f in CURVES}
+    result = {f.__name__: f(p) for f in CURVES}
     for depth in range(int(depths(p.parents).max(initial=-1)) + 1):
-        found[f"depth_{depth}_pw_js"] = depth_pw_js(p, depth)
+        result[f"depth_{depth}_pw_js"] = depth_pw_js(p, depth)
     ends = np.flatnonzero(np.append(np.diff(p.session) > 0, True))
-    return {name: values[ends] for name, values in found.items()}
+    return {name: values[ends] for name, values in result.items()}
 
 
 # --- curves over moments, (M,) each; NaN where undefined ---
@@ -199,13 +199,13 @@ def confusion(p: LabelSets, moment: int, split: int = 0, *, truth: bool = False)
     samples = np.zeros(len(at))
     for start in range(0, len(rows), _CHUNK):
         part = rows[start : start + _CHUNK]
-        own, told = (_unpacked(of[part], p.n_classes)[:, classes] for of in (p.y, given))
-        together += own.T @ told  # (c, n) @ (n, c) -> (c, c); float32 counts to 4,096 exactly
-        samples += own.sum(axis=0)
-    found = np.full((p.n_classes, p.n_classes), np.nan)
+        true, answered = (_unpacked(of[part], p.n_classes)[:, classes] for of in (p.y, given))
+        together += true.T @ answered  # (c, n) @ (n, c) -> (c, c); float32 counts to 4,096 exactly
+        samples += true.sum(axis=0)
+    result = np.full((p.n_classes, p.n_classes), np.nan)
     with np.errstate(invalid="ignore"):
-        found[np.ix_(at, at)] = together / samples[:, None]
-    return found
+        result[np.ix_(at, at)] = together / samples[:, None]
+    return result
 
 
 def _unpacked(packed: Bytes, n_classes: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
@@ -248,8 +248,8 @@ def _size(packed: Bytes) -> Ints:
 
 def _has(packed: Bytes, classes: Bools) -> Bools:
     """(n,) the set has a label among the classes (C,)."""
-    found: Bools = np.any(packed & pack(classes), axis=1)
-    return found
+    result: Bools = np.any(packed & pack(classes), axis=1)
+    return result
 
 
 def _counts(y: Bytes, given: Bytes, among: Bools) -> Counts:
@@ -263,8 +263,8 @@ def _over_moments(p: LabelSets, among: Bools, split: int) -> Iterator[Counts]:
     """At each moment, counts among classes seen, over the samples with any seen label."""
     rows = _rows(p, split)
     for m, seen in enumerate(p.seen):
-        own = rows[_has(p.y[rows], seen)]
-        yield _counts(p.y[own], p.answer[m, own], among & seen)
+        taught = rows[_has(p.y[rows], seen)]
+        yield _counts(p.y[taught], p.answer[m, taught], among & seen)
 
 
 def _score(name: str, hit: Ints, true: Ints, given: Ints) -> Floats:
@@ -283,8 +283,8 @@ def _mean(values: Floats | Ints) -> float:
 
 def _restricted_pw_js(p: LabelSets, among: Bools, split: int) -> Floats:
     """(M,) mean pw-JS among some classes, over the samples that have one of them."""
-    found = _over_moments(p, among, split)
-    return np.array([_mean(_score("pw_js", h, t, g)[t > 0]) for h, t, g in found])
+    result = _over_moments(p, among, split)
+    return np.array([_mean(_score("pw_js", h, t, g)[t > 0]) for h, t, g in result])
 
 
 def _precision(p: LabelSets, among: Bools, split: int) -> Floats:

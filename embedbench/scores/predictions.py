@@ -49,10 +49,10 @@ class Kept:
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read a `predictions.h5`."""
-        found, version = format_of(path)
-        if (found, version) != (cls.FORMAT, VERSION):
+        kind, version = format_of(path)
+        if (kind, version) != (cls.FORMAT, VERSION):
             raise UserError(
-                f"{path} is not {cls.FORMAT} version {VERSION}: it says {found!r} {version!r}"
+                f"{path} is not {cls.FORMAT} version {VERSION}: it says {kind!r} {version!r}"
             )
         with _readable(path) as f:
             values = {x.name: f[x.name][()] for x in fields(cls)}  # type: ignore[arg-type]  # likewise

@@ -168,10 +168,10 @@ def curves(scores: ScoreMatrix, *, restricted: bool = False) -> dict[str, Floats
         level: within-session scores, modalities. Only AA and AF are defined then
     """
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = {curve.__name__: curve(scores) for curve in CURVES}
+        result = {curve.__name__: curve(scores) for curve in CURVES}
     if restricted:
-        found |= {k: np.full_like(v, np.nan) for k, v in found.items() if k not in ("aa", "af")}
-    return found
+        result |= {k: np.full_like(v, np.nan) for k, v in result.items() if k not in ("aa", "af")}
+    return result
 
 
 def _seen(scores: ScoreMatrix) -> list[int]:

@@ -12,8 +12,8 @@ def score_matrices(p: AnyPredictions) -> dict[str, ScoreMatrix]:
     if isinstance(p, LabelSets):
         from . import multilabel  # which builds on this module
 
-        found: dict[str, ScoreMatrix] = multilabel.matrices(p)
-        return found
+        result: dict[str, ScoreMatrix] = multilabel.matrices(p)
+        return result
     return {name: score_matrix(p, name) for name in SCORES}
 
 
@@ -22,6 +22,6 @@ def main_matrix(p: AnyPredictions) -> ScoreMatrix:
     if isinstance(p, LabelSets):
         from . import multilabel  # which builds on this module
 
-        found: ScoreMatrix = multilabel.score_matrix(p)
-        return found
+        result: ScoreMatrix = multilabel.score_matrix(p)
+        return result
     return score_matrix(p)

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from embedbench.typed import Typed
+
 
 @dataclass(frozen=True)
-class Stat:
+class Stat(Typed):
     """One number over the runs of a row.
 
     Parameters
     ----------
-    mean : NaN where the number is undefined in any run, or there is no run
-    half : half-width of the 95 % t-interval of the mean; NaN under two runs
-    sd : standard deviation over the runs (n - 1); NaN under two runs
-    values : one a run, in the order of `Row.used`
+    mean : float
+        NaN where the number is undefined in any run, or there is no run.
+    half : float
+        Half-width of the 95 % t-interval of the mean; NaN under two runs.
+    sd : float
+        Standard deviation over the runs (n - 1); NaN under two runs.
+    values : tuple of float
+        One for each run.
     """
 
     mean: float
-    half: float
+    half: float = field(metadata={"key": "half_95"})
     sd: float
     values: tuple[float, ...]
 

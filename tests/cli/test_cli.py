@@ -460,7 +460,7 @@ def test_interruption_is_exit_code_130_without_a_traceback(
     def interrupted(_: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("embedbench.files.inspect.verify", interrupted)
+    monkeypatch.setattr("embedbench.files.verify.verify", interrupted)
     done = call("verify", "toy.h5")
     assert done.code == 130
     assert done.out == ""

@@ -13,10 +13,11 @@ import pytest
 from file_helpers import PROVENANCE, flip, foreign_write, make_features, make_samples, span
 
 from embedbench.errors import UserError
-from embedbench.files.diff import diff, diff_text
+from embedbench.files.diff import Diff, diff, diff_text
 from embedbench.files.file import EmbeddingFile
-from embedbench.files.inspect import card, card_text, verify
+from embedbench.files.inspect import Card, PerClass, card, card_text
 from embedbench.files.samples import TEST, TRAIN, Samples
+from embedbench.files.verify import verify
 from embedbench.files.writer import write_file
 
 
@@ -38,21 +39,21 @@ def test_card_counts(tmp_path: Path) -> None:
     features = np.zeros((7, 2), np.float32)
     features[:, 0] = [3, 0, 0, 0, 0, 0, -4]
     features[0, 1] = 4
-    found = card(EmbeddingFile.open(write(tmp_path / "a.h5", samples, features)))
-    assert found["samples"] == {"train": 5, "val": 0, "test": 2}
-    assert found["classes"] == {"leaves": 3, "inner": 1}
-    assert found["per_class"] == {
-        "train": {"min": 0, "median": 2.0, "max": 3, "empty": 1},
-        "test": {"min": 0, "median": 1.0, "max": 1, "empty": 1},
+    result = card(EmbeddingFile.open(write(tmp_path / "a.h5", samples, features)))
+    assert result.samples == {"train": 5, "val": 0, "test": 2}
+    assert result.classes.to_json() == {"leaves": 3, "inner": 1}
+    assert result.per_class == {
+        "train": PerClass(min=0, median=2.0, max=3, empty=1),
+        "test": PerClass(min=0, median=1.0, max=1, empty=1),
     }
-    assert found["class_counts"]["x"] == {"train": 3, "val": 0, "test": 1}
-    assert list(found["class_counts"]) == ["x", "y", "z"]
-    norms = found["norms"]
-    assert (norms["min"], norms["max"], norms["rows"]) == (0, 5, 7)
-    assert norms["mean"] == pytest.approx(9 / 7)
-    assert found["bytes"] == (tmp_path / "a.h5").stat().st_size
-    json.dumps(found)
-    text = card_text(found)
+    assert result.class_counts["x"] == {"train": 3, "val": 0, "test": 1}
+    assert list(result.class_counts) == ["x", "y", "z"]
+    norms = result.norms
+    assert (norms.min, norms.max, norms.rows) == (0, 5, 7)
+    assert norms.mean == pytest.approx(9 / 7)
+    assert result.bytes == (tmp_path / "a.h5").stat().st_size
+    assert Card.from_json(json.loads(json.dumps(result.to_json()))) == result
+    text = card_text(result)
     for part in (
         "5 train, 2 test",
         "3 leaves, 1 inner",
@@ -66,10 +67,10 @@ def test_card_counts(tmp_path: Path) -> None:
 def test_card_of_many_rows_reads_a_sample_from_first_to_last(tmp_path: Path) -> None:
     features = np.ones((5000, 1), np.float32)
     features[0], features[-1] = 2, 0.5
-    found = card(EmbeddingFile.open(write(tmp_path / "a.h5", make_samples(5000), features)))
-    assert found["norms"]["rows"] == 1024
-    assert (found["norms"]["min"], found["norms"]["max"]) == (0.5, 2)
-    assert "1024 rows in 4 runs" in card_text(found)
+    result = card(EmbeddingFile.open(write(tmp_path / "a.h5", make_samples(5000), features)))
+    assert result.norms.rows == 1024
+    assert (result.norms.min, result.norms.max) == (0.5, 2)
+    assert "1024 rows in 4 runs" in card_text(result)
 
 
 def test_verify_names_runs_of_damaged_rows(tmp_path: Path) -> None:
@@ -84,10 +85,10 @@ def test_verify_names_runs_of_damaged_rows(tmp_path: Path) -> None:
     ]
     start, size = span(path, "labels")
     flip(path, start + 3000 * size)
-    found = verify(path)
-    assert "rows 2048-3071 of labels" in found[0]
-    assert found[-1] == "rows 2048 to 3071 of labels do not match their checksums."
-    assert len(found) == 4
+    result = verify(path)
+    assert "rows 2048-3071 of labels" in result[0]
+    assert result[-1] == "rows 2048 to 3071 of labels do not match their checksums."
+    assert len(result) == 4
 
 
 def test_verify_names_damaged_metadata_and_structure(tmp_path: Path) -> None:
@@ -158,9 +159,9 @@ def test_diff_figures_equal_naive_loops(tmp_path: Path, seed: int) -> None:
 
     a = write(tmp_path / "a.h5", part(rows_a), x[rows_a])
     b = write(tmp_path / "b.h5", part(rows_b), y[rows_b], arithmetic={"dtype": "bfloat16"})
-    found = diff(a, b)
+    result = diff(a, b)
     shared = np.arange(50, 250)
-    assert found["samples"] == {
+    assert result.samples.to_json() == {
         "shared": 200, "only_a": 50, "only_b": 30, "class_differs": 0, "split_differs": 0,
         "same_order": False, "same_classes": True,
     }  # fmt: skip
@@ -171,34 +172,34 @@ def test_diff_figures_equal_naive_loops(tmp_path: Path, seed: int) -> None:
         ("median", np.median(cosines)),
         ("p5", np.percentile(cosines, 5)),
     ):
-        assert found["cosine"][key] == pytest.approx(value, abs=1e-6)
-    assert found["cosine"]["lowest"] == samples.ids[shared[cosines.argmin()]]
+        assert getattr(result.cosine, key) == pytest.approx(value, abs=1e-6)
+    assert result.cosine.lowest == samples.ids[shared[cosines.argmin()]]
     changed = sum(naive_nearest(x[shared], r) != naive_nearest(y[shared], r) for r in range(200))
-    assert found["neighbours"] == {"queries": 200, "among": 200, "changed": changed}
+    assert result.neighbours.to_json() == {"queries": 200, "among": 200, "changed": changed}
     assert 0 < changed < 200
-    assert found["scores"]["a"] == pytest.approx(naive_probe(part(rows_a), x[rows_a]))
-    assert found["scores"]["b"] == pytest.approx(naive_probe(part(rows_b), y[rows_b]))
-    assert found["scores"]["moved"] == found["scores"]["b"] - found["scores"]["a"]
-    text = " ".join(found["reasons"])
+    assert result.scores.a == pytest.approx(naive_probe(part(rows_a), x[rows_a]))
+    assert result.scores.b == pytest.approx(naive_probe(part(rows_b), y[rows_b]))
+    assert result.scores.moved == result.scores.b - result.scores.a
+    text = " ".join(result.reasons)
     for phrase in (
         "50 samples are only in a",
         "another order",
         "dtype is 'float32' in a and 'bfloat16'",
     ):
         assert phrase in text
-    json.dumps(found)
-    assert "nearest neighbours changed" in diff_text(found)
+    assert Diff.from_json(json.loads(json.dumps(result.to_json()))) == result
+    assert "nearest neighbours changed" in diff_text(result)
 
 
 def test_diff_of_equal_files(tmp_path: Path) -> None:
     a = write(tmp_path / "a.h5", make_samples(1500), make_features(1500))
     b = write(tmp_path / "b.h5", make_samples(1500), make_features(1500), source={"name": "q"})
-    found = diff(a, b)
-    assert found["digests"] == {"samples": True, "recipe": True, "content": True}
-    assert found["reasons"] == []
-    assert found["cosine"]["min"] == pytest.approx(1, abs=1e-12)
-    assert found["neighbours"] == {"queries": 500, "among": 1500, "changed": 0}
-    assert found["scores"]["moved"] == 0
+    result = diff(a, b)
+    assert result.digests == {"samples": True, "recipe": True, "content": True}
+    assert result.reasons == ()
+    assert result.cosine.min == pytest.approx(1, abs=1e-12)
+    assert result.neighbours.to_json() == {"queries": 500, "among": 1500, "changed": 0}
+    assert result.scores.moved == 0
 
 
 def test_diff_says_which_machine_changed_the_bits(tmp_path: Path) -> None:
@@ -208,9 +209,9 @@ def test_diff_says_which_machine_changed_the_bits(tmp_path: Path) -> None:
         tmp_path / "b.h5", make_samples(100), features,
         arithmetic={"device_kind": "cuda"}, backbone={"library_version": "1.1"},
     )  # fmt: skip
-    found = diff(a, b)
-    assert found["digests"] == {"samples": True, "recipe": True, "content": False}
-    (why,) = found["reasons"]
+    result = diff(a, b)
+    assert result.digests == {"samples": True, "recipe": True, "content": False}
+    (why,) = result.reasons
     assert "arithmetic.device_kind: cpu in a, cuda in b" in why
     assert "library version: 1.0 in a, 1.1 in b" in why
 
@@ -220,14 +221,14 @@ def test_diff_of_other_widths_labels_and_no_test(tmp_path: Path) -> None:
     a = write(tmp_path / "a.h5", samples, make_features(100, 5))
     other = replace(samples, labels=(samples.labels + 1) % 3, split=np.zeros(100, np.uint8))
     b = write(tmp_path / "b.h5", other, make_features(100, 7))
-    found = diff(a, b)
-    assert found["cosine"] is None
-    assert found["neighbours"]["queries"] == 100
-    assert found["scores"]["b"] is None
-    assert found["scores"]["moved"] is None
-    assert found["samples"]["class_differs"] == 100
-    assert found["samples"]["split_differs"] == int((samples.split != 0).sum())
-    assert "not defined" in diff_text(found)
+    result = diff(a, b)
+    assert result.cosine is None
+    assert result.neighbours.queries == 100
+    assert result.scores.b is None
+    assert result.scores.moved is None
+    assert result.samples.class_differs == 100
+    assert result.samples.split_differs == int((samples.split != 0).sum())
+    assert "not defined" in diff_text(result)
 
 
 def test_diff_finds_rows_in_another_order(tmp_path: Path) -> None:
@@ -236,13 +237,13 @@ def test_diff_finds_rows_in_another_order(tmp_path: Path) -> None:
     moved = replace(
         samples, ids=samples.ids[order], labels=samples.labels[order], split=samples.split[order]
     )
-    found = diff(
+    result = diff(
         write(tmp_path / "a.h5", samples, features),
         write(tmp_path / "b.h5", moved, features[order]),
     )
-    assert found["cosine"]["min"] == pytest.approx(1, abs=1e-12)
-    assert found["neighbours"]["changed"] == 0
-    assert found["reasons"] == ["samples: the shared samples stand in another order."]
+    assert result.cosine.min == pytest.approx(1, abs=1e-12)
+    assert result.neighbours.changed == 0
+    assert result.reasons == ("samples: the shared samples stand in another order.",)
 
 
 def test_diff_of_nothing_shared(tmp_path: Path) -> None:
@@ -251,22 +252,22 @@ def test_diff_of_nothing_shared(tmp_path: Path) -> None:
     b = write(
         tmp_path / "b.h5", replace(samples, ids=np.char.add(samples.ids, "x")), make_features(20)
     )
-    found = diff(a, b)
-    assert found["samples"]["shared"] == 0
-    assert found["cosine"] is None
-    assert found["neighbours"] is None
-    diff_text(found)
+    result = diff(a, b)
+    assert result.samples.shared == 0
+    assert result.cosine is None
+    assert result.neighbours is None
+    diff_text(result)
 
 
 def test_zero_rows_have_cosine_one_with_zero_and_none_with_others(tmp_path: Path) -> None:
     x, y = make_features(3), make_features(3)
     x[:2] = 0
     y[0] = 0
-    found = diff(
+    result = diff(
         write(tmp_path / "a.h5", make_samples(3), x), write(tmp_path / "b.h5", make_samples(3), y)
     )
-    assert found["cosine"]["mean"] == pytest.approx(2 / 3)
-    assert found["cosine"]["lowest"] == "größe/00001.png"
+    assert result.cosine.mean == pytest.approx(2 / 3)
+    assert result.cosine.lowest == "größe/00001.png"
 
 
 def test_diff_refuses_damage(tmp_path: Path) -> None:

@@ -34,7 +34,8 @@ from embedbench.extract.pipeline import extract
 from embedbench.files.diff import diff
 from embedbench.files.exchange import export_file, import_file
 from embedbench.files.file import EmbeddingFile
-from embedbench.files.inspect import card, verify
+from embedbench.files.inspect import card
+from embedbench.files.verify import verify
 from embedbench.files.writer import Partial, write_file
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1.0-pixels.h5"
@@ -189,11 +190,11 @@ def test_a_pixel_file_has_the_samples_of_the_embedding_file(tmp_path: Path) -> N
         assert shown.digests["recipe"] != embedded.digests["recipe"]
         for key in ("source", "split"):
             assert shown.provenance[key] == embedded.provenance[key]
-    found = diff(shown.path, embedded.path)
-    assert found["digests"] == {"samples": True, "recipe": False, "content": False}
-    assert found["cosine"] is None
-    assert found["neighbours"]["queries"] == 24
-    assert found["reasons"][0].startswith("recipe: backbone.layer")
+    result = diff(shown.path, embedded.path)
+    assert result.digests == {"samples": True, "recipe": False, "content": False}
+    assert result.cosine is None
+    assert result.neighbours.queries == 24
+    assert result.reasons[0].startswith("recipe: backbone.layer")
 
 
 def test_the_recipe_says_how_the_images_were_made(tmp_path: Path) -> None:
@@ -268,7 +269,7 @@ def test_a_card_and_an_export_of_images(tmp_path: Path) -> None:
     source = str(images(tmp_path / "in", 12))
     file = extract(source, tmp_path / "a.h5", backbone="none", size=8)
     lengths = np.linalg.norm(file.images().reshape(12, -1).astype(float), axis=1)
-    assert card(file)["norms"]["max"] == pytest.approx(lengths.max())
+    assert card(file).norms.max == pytest.approx(lengths.max())
     export_file(file.path, tmp_path / "a.npz")
     again = import_file(tmp_path / "a.npz", tmp_path / "b.h5")
     assert again.digests == file.digests

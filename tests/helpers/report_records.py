@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from embedbench.scores import record
+from embedbench.scores.run_record import RunRecord
 
 HEX = {"recipe": "a" * 64, "train": "b" * 64, "eval": "c" * 64, "features": "d" * 64}
 
@@ -74,6 +75,22 @@ def make(learner: str = "mlp", seed: int = 0, final: float = 0.8, **changes: Any
     return {**copy.deepcopy(made), **changes}
 
 
+def typed(learner: str = "mlp", seed: int = 0, final: float = 0.8, **changes: Any) -> RunRecord:
+    """What `make` makes, as `load` returns it."""
+    return RunRecord.from_json(make(learner, seed, final, **changes))
+
+
+def unscored(sessions: int, **changes: Any) -> dict[str, Any]:
+    """What a run is before it is scored: of so many sessions, without references."""
+    reference = {
+        "preset": "kemker_table", "normalise_new": False, "offline_runs": [], "chance_run": None,
+    }  # fmt: skip
+    made = make(n_train=[1] * sessions, reference=reference)
+    made["sessions"] = made["sessions"][:1] * sessions
+    scores = ("score", "R", "pooled", "metrics", "by_score", "flags")
+    return {k: v for k, v in made.items() if k not in scores} | changes
+
+
 def keep(
     root: Path, *records: dict[str, Any], stream: str = "stream-1", row: str | None = None
 ) -> None:
@@ -81,4 +98,4 @@ def keep(
     for r in records:
         place = root / stream / (row or r["learner"]) / f"seed-{r['seed']}"
         place.mkdir(parents=True)
-        record.save(r, place)
+        record.save(RunRecord.from_json(r), place)

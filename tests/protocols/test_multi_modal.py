@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from protocol_files import make_file
+from report_records import unscored
 from toy import predictions
 
 from embedbench.api import build_stream, run, score
@@ -31,8 +32,10 @@ from embedbench.scores.accuracy import score_matrix
 from embedbench.scores.matrix import ScoreMatrix
 from embedbench.scores.metrics import Reference, compute
 from embedbench.scores.record import rescore
+from embedbench.scores.run_record import RunRecord
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, Stream
+from embedbench.typed import plain
 
 NAN = math.nan
 
@@ -274,21 +277,10 @@ def test_chance_is_among_the_classes_an_answer_is_chosen_from(tmp_path: Path) ->
     groups = [list(range(360)), list(range(360, 400))]
     answers = [[0] * 400, [*range(360), *[360] * 40]]
     predictions(groups, answers, groups).save(tmp_path / "predictions.h5")
-    made: dict[str, Any] = {
-        "schema": record.SCHEMA,
-        "reference": {
-            "preset": "kemker_table",
-            "normalise_new": False,
-            "offline_runs": [],
-            "chance_run": None,
-        },
-        "sessions": [],
-        "validation": "train",
-        "learns": True,
-    }
-    assert "not-learned" not in record.evaluate(made, tmp_path, tmp_path)["flags"]
+    made = unscored(2)
+    assert "not-learned" not in record.evaluate(made, tmp_path, tmp_path).flags
     made["n_candidates"] = [360, 40]
-    assert "not-learned" in record.evaluate(made, tmp_path, tmp_path)["flags"]
+    assert "not-learned" in record.evaluate(made, tmp_path, tmp_path).flags
 
 
 # --- whole runs ---
@@ -322,18 +314,18 @@ def test_both_orders_share_one_reference_a_file(runs: tuple[Path, list[str]]) ->
     root, files = runs
     references = [record.load(p.parent) for p in root.glob("references/*/*/record.json")]
     assert len(references) == 4  # two files, two runs each
-    names = sorted(f["name"] for r in references for f in r["files"])
+    names = sorted(f.name for r in references for f in r.files)
     assert names == sorted([Path(f).name for f in files] * 2)
     ideals = {}
     for r in references:
-        assert (len(r["n_classes"]), r["n_classes"][0]) == (1, len(r["classes"][0]))
-        assert r["seeds"]["init"] in {Seeds.of(0).init, Seeds.of(1).init}
-        ideals.setdefault(r["files"][0]["name"], []).append(r["R"][0][0])
+        assert (len(r.n_classes), r.n_classes[0]) == (1, len(r.classes[0]))
+        assert r.seeds.init in {Seeds.of(0).init, Seeds.of(1).init}
+        ideals.setdefault(r.files[0].name, []).append(r.R[0][0])
     for place in record.find(root):
         kept = record.load(place)
-        expected = [np.mean(ideals[f["name"]]) for f in kept["files"]]
-        assert kept["reference"]["ideal"]["class_accuracy"] == pytest.approx(expected)
-        assert kept["reference"]["ideal"]["within_accuracy"] == [None, None]
+        expected = [np.mean(ideals[f.name]) for f in kept.files]
+        assert kept.reference.ideal["class_accuracy"] == pytest.approx(expected)
+        assert plain(kept.reference.ideal["within_accuracy"]) == [None, None]
 
 
 def test_omega_of_a_record_by_hand(runs: tuple[Path, list[str]]) -> None:
@@ -342,8 +334,8 @@ def test_omega_of_a_record_by_hand(runs: tuple[Path, list[str]]) -> None:
     assert len(places) == 2 * 3  # mlp, ncm, chance
     for place in places:
         kept = record.load(place)
-        (a, b), R = kept["reference"]["ideal"]["class_accuracy"], kept["R"]
-        metrics = kept["metrics"]
+        (a, b), R = kept.reference.ideal["class_accuracy"], kept.R
+        metrics = kept.metrics
         assert metrics["omega_base"] == pytest.approx(R[1][0] / a)
         assert metrics["omega_new"] == R[1][1]
         assert metrics["omega_all"] == pytest.approx((R[1][0] / a + R[1][1] / b) / 2)
@@ -362,7 +354,7 @@ def test_the_standalone_script_reproduces_them(runs: tuple[Path, list[str]]) -> 
     (place.parent / "changed" / "predictions.h5").write_bytes(
         (place / "predictions.h5").read_bytes()
     )
-    record.save(kept, place.parent / "changed")
+    record.save(RunRecord.from_json(kept), place.parent / "changed")
     command[-1] = str(place.parent / "changed")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     (place.parent / "changed" / "record.json").unlink()
@@ -372,7 +364,7 @@ def test_the_standalone_script_reproduces_them(runs: tuple[Path, list[str]]) -> 
 def test_a_table_shows_every_alpha_ideal(runs: tuple[Path, list[str]]) -> None:
     kept = [record.load(p) for p in record.find(runs[0]) if "mlp" in str(p)][:1]
     group = Group("place", tuple(kept))
-    ideals = kept[0]["reference"]["ideal"]["class_accuracy"]
+    ideals = kept[0].reference.ideal["class_accuracy"]
     assert group.ideals == pytest.approx(ideals)
     text = ", ".join(f"{100 * v:.1f} %" for v in ideals)
     assert f"α_ideal {text}" in group.describe()
@@ -386,7 +378,7 @@ def test_the_offline_learner_asked_for_runs_on_every_file(
     cells = plan(files, "multi-modal", ["offline"], [0], settings=settings, device="cpu")
     outcome = run_grid(cells, tmp_path)
     assert not outcome.failed
-    shown = [[f["name"] for f in record.load(p)["files"]] for p in outcome.places]
+    shown = [[f.name for f in record.load(p).files] for p in outcome.places]
     assert shown == [[Path(f).name] for f in files]
 
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.reports.bridge import bridge
+from embedbench.reports.bridge import Bridge, Ideals, bridge
 from embedbench.reports.bridge_text import bridge_text
 
 
@@ -27,32 +27,30 @@ def two_sides(root: Path) -> None:
 
 def test_the_gap_is_over_runs_of_equal_seeds(tmp_path: Path) -> None:
     two_sides(tmp_path)
-    found = bridge([tmp_path])
-    (stream,) = found["streams"]
-    (er,) = stream["learners"]
-    assert (er["learner"], er["trunk"], er["n"], er["unpaired"]) == ("er", "resnet8", 2, 1)
-    final = er["metrics"]["final_accuracy"]
-    assert final["frozen"]["values"] == (0.8, 0.7)
-    assert final["full"]["values"] == (0.6, 0.65)
-    assert final["gap"]["mean"] == pytest.approx(-0.125)  # of -0.2 and -0.05
+    result = bridge([tmp_path])
+    (stream,) = result.streams
+    (er,) = stream.learners
+    assert (er.learner, er.trunk, er.n, er.unpaired) == ("er", "resnet8", 2, 1)
+    final = er.metrics["final_accuracy"]
+    assert final.frozen.values == (0.8, 0.7)
+    assert final.full.values == (0.6, 0.65)
+    assert final.gap.mean == pytest.approx(-0.125)  # of -0.2 and -0.05
     # t(.975, 1) = 12.706, sd = .15/√2, so the half-width is 12.706 · .15 / 2
-    assert final["gap"]["half_95"] == pytest.approx(0.95296, abs=1e-4)
-    assert er["gap_per_hour"] == pytest.approx(-0.25)
-    assert er["bytes"]["gap"]["mean"] == 3_000_000
-    assert er["learn_seconds"]["frozen"]["mean"] == 6
-    assert stream["ideal"] == {"frozen": [0.9], "full": [0.9]}
-    assert [(a["learner"], a["why"]) for a in found["alone"]] == [
-        ("ncm", "no run of ncm on images")
-    ]
+    assert final.gap.half == pytest.approx(0.95296, abs=1e-4)
+    assert er.gap_per_hour == pytest.approx(-0.25)
+    assert er.bytes.gap.mean == 3_000_000
+    assert er.learn_seconds.frozen.mean == 6
+    assert stream.ideal == Ideals((0.9,), (0.9,))
+    assert [(a.learner, a.why) for a in result.alone] == [("ncm", "no run of ncm on images")]
 
 
 def test_curves_are_means_over_sessions_and_undefined_metrics_are_left_out(tmp_path: Path) -> None:
     keep(tmp_path / "a", make("er", curves={"raa": [0.9, 0.5, 0.4], "raf": [None, 0.2, 0.4]}))
     keep(tmp_path / "b", shown(curves={"raa": [0.3, 0.3, 0.3], "raf": [None, 0.1, 0.0]}))
-    (stream,) = bridge([tmp_path / "a", tmp_path / "b"])["streams"]
-    metrics = stream["learners"][0]["metrics"]
-    assert metrics["raa"]["gap"]["mean"] == pytest.approx(0.3 - 0.6)
-    assert metrics["raf"]["gap"]["mean"] == pytest.approx(0.05 - 0.3)
+    (stream,) = bridge([tmp_path / "a", tmp_path / "b"]).streams
+    metrics = stream.learners[0].metrics
+    assert metrics["raa"].gap.mean == pytest.approx(0.3 - 0.6)
+    assert metrics["raf"].gap.mean == pytest.approx(0.05 - 0.3)
     assert "gacc" not in metrics
     assert "omega_all" in metrics
 
@@ -89,19 +87,19 @@ def test_permuted_embeddings_are_no_permuted_pixels(tmp_path: Path) -> None:
 def test_a_mismatched_pair_beside_a_good_one_is_said(tmp_path: Path) -> None:
     two_sides(tmp_path)
     keep(tmp_path, shown(digests={"eval": "0" * 64}), stream="other-split")
-    found = bridge([tmp_path])
-    assert [len(s["learners"]) for s in found["streams"]] == [1]
-    ncm, other = found["alone"]
-    assert (ncm["on"], other["on"]) == ("embeddings", "images")
-    assert "test data differ" in other["why"]
+    result = bridge([tmp_path])
+    assert [len(s.learners) for s in result.streams] == [1]
+    ncm, other = result.alone
+    assert (ncm.on, other.on) == ("embeddings", "images")
+    assert "test data differ" in other.why
 
 
 def test_namesakes_are_paired_each(tmp_path: Path) -> None:
     keep(tmp_path, make("er"))
     keep(tmp_path, shown(), stream="images")
     keep(tmp_path, shown(learner_params={"trunk": "linear"}), stream="images", row="er-2")
-    (stream,) = bridge([tmp_path])["streams"]
-    labels = {(e["learner"], e["trunk"]) for e in stream["learners"]}
+    (stream,) = bridge([tmp_path]).streams
+    labels = {(e.learner, e.trunk) for e in stream.learners}
     assert labels == {("er → er trunk=resnet8", "resnet8"), ("er → er trunk=linear", "linear")}
 
 
@@ -133,9 +131,10 @@ def test_json_and_html(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     made = command("report", tmp_path / "runs", "--bridge", "--json", "--html", page)
     assert made.exit_code == 0, made.output
-    found = json.loads(made.stdout)
-    assert found["schema"] == "embedbench-bridge/1.0"
-    assert found["streams"][0]["learners"][0]["metrics"]["final_accuracy"]["gap"]["values"]
+    printed = json.loads(made.stdout)
+    assert printed["schema"] == "embedbench-bridge/1.0"
+    assert printed["streams"][0]["learners"][0]["metrics"]["final_accuracy"]["gap"]["values"]
+    assert Bridge.from_json(printed).to_json() == printed
     text = page.read_text(encoding="utf-8")
     assert "From frozen to full" in text
     assert "75.0 → 62.5 (−12.5 ±95.3)" in text
@@ -170,9 +169,9 @@ def test_real_runs_in_two_directories(tmp_path: Path) -> None:
             *("--out", tmp_path / name, "--device", "cpu", *more),
         )
         assert made.exit_code == 0, (made.output, made.exception)
-    found = bridge([tmp_path / "e", tmp_path / "p"])
-    (stream,) = found["streams"]
-    (entry,) = stream["learners"]
-    assert (entry["learner"], entry["trunk"], entry["n"]) == ("finetune", "resnet8", 1)
-    assert {"final_accuracy", "omega_all", "raa", "raf"} <= set(entry["metrics"])
-    assert found["alone"] == []
+    result = bridge([tmp_path / "e", tmp_path / "p"])
+    (stream,) = result.streams
+    (entry,) = stream.learners
+    assert (entry.learner, entry.trunk, entry.n) == ("finetune", "resnet8", 1)
+    assert {"final_accuracy", "omega_all", "raa", "raf"} <= set(entry.metrics)
+    assert result.alone == ()

@@ -26,6 +26,7 @@ from embedbench.reports.text import table_text
 from embedbench.runs.cell import Cell
 from embedbench.runs.settings import parse_settings, plan
 from embedbench.scores import record
+from embedbench.scores.run_record import RunRecord
 from embedbench.seeds import Seeds
 
 # --- cells ---
@@ -97,25 +98,33 @@ def run(seed: int, final: float = 0.8, **other: int) -> dict[str, Any]:
     return make(seed=seed, final=final, seeds=seeds, digests={"train": f"{seeds['order']:064x}"})
 
 
+def typed_run(seed: int, **other: int) -> RunRecord:
+    return RunRecord.from_json(run(seed, **other))
+
+
 def keep(root: Path, *runs: dict[str, Any]) -> Path:
     for i, r in enumerate(runs):
         place = root / "stream-1" / r["learner"] / f"seed-{r['seed']}-{i}"
         place.mkdir(parents=True)
-        record.save(r, place)
+        record.save(RunRecord.from_json(r), place)
     return root
 
 
 def test_variations_of_a_run_are_told_from_runs_of_their_own() -> None:
-    base = [run(0), run(1), run(2)]
-    varied = [run(0, order=9), run(0, init=9), run(0, init=8), run(2, memory=9)]
+    base = [typed_run(0), typed_run(1), typed_run(2)]
+    varied = [typed_run(0, order=9), typed_run(0, init=9), typed_run(0, init=8)]
+    varied.append(typed_run(2, memory=9))
     assert variations([*varied, *base]) == (base, varied)
     # one order for all seeds: each run has a seed of its own
-    fixed = [run(s, order=9) for s in range(3)]
+    fixed = [typed_run(s, order=9) for s in range(3)]
     assert variations(fixed) == (fixed, [])
     # the same and one of its seeds varied: the run that is varied stands for itself
-    assert variations([*fixed, run(0, order=9, init=8)]) == (fixed, [run(0, order=9, init=8)])
+    assert variations([*fixed, typed_run(0, order=9, init=8)]) == (
+        fixed,
+        [typed_run(0, order=9, init=8)],
+    )
     # by hand, without a run that they vary: as they were asked for
-    orders = [run(0, order=v) for v in (7, 8, 9)]
+    orders = [typed_run(0, order=v) for v in (7, 8, 9)]
     assert variations(orders) == (orders, [])
 
 
@@ -139,13 +148,13 @@ def test_spread_by_hand() -> None:
     found = Spread.of([[0.1, 0.2, 0.3]])
     low = 0.1 * math.sqrt(2 / (-2 * math.log(0.025)))
     high = 0.1 * math.sqrt(2 / (-2 * math.log(0.975)))
-    assert dataclasses.astuple(found) == pytest.approx((0.1, low, high, 3))
+    assert dataclasses.astuple(found)[:4] == pytest.approx((0.1, low, high, 3))
     # two groups about their own means, one run that tells nothing: (2·.01 + 2·.005)/3
     pooled = Spread.of([[0.1, 0.2, 0.3], [0.9], [0.5, 0.6]])
     assert (pooled.sd, pooled.n) == (pytest.approx(math.sqrt((0.02 + 0.005) / 3)), 5)
     assert Spread.of([[0.1], [0.2]]).n == 0
     assert math.isnan(Spread.of([]).sd)
-    assert dataclasses.astuple(Spread.of([[0.5, 0.5]])) == (0, 0, 0, 2)
+    assert Spread.of([[0.5, 0.5]]) == Spread(0, 0, 0, 2)
 
 
 @pytest.mark.parametrize("n", [2, 5, 30])
@@ -180,33 +189,33 @@ def design(interaction: float = 0.0) -> list[dict[str, Any]]:
 
 def test_each_seed_gets_the_variance_it_makes(tmp_path: Path) -> None:
     (found,) = by_seeds(keep(tmp_path, *design()))
-    (entry,) = found["learners"]
+    (entry,) = found.learners
     sd = float(np.std([0, 1, 2, 3], ddof=1))
     for kind, effect in EFFECT.items():
-        spread = entry["seeds"][kind]
-        assert (spread["n"], spread["sd"]) == (4, pytest.approx(effect * sd))
-        assert spread["share"] == pytest.approx(effect**2 / 0.0021)  # .0016 + .0004 + .0001
-    assert entry["seeds"]["memory"]["n"] == 0
-    assert math.isnan(entry["seeds"]["memory"]["sd"])
-    assert entry["sum"] == pytest.approx(math.sqrt(0.0021) * sd)
-    assert (entry["all"]["n"], entry["all"]["sd"]) == (4, pytest.approx(0.07 * sd))
+        spread = entry.seeds[kind]
+        assert (spread.n, spread.sd) == (4, pytest.approx(effect * sd))
+        assert spread.share == pytest.approx(effect**2 / 0.0021)  # .0016 + .0004 + .0001
+    assert entry.seeds["memory"].n == 0
+    assert math.isnan(entry.seeds["memory"].sd)
+    assert entry.sum == pytest.approx(math.sqrt(0.0021) * sd)
+    assert (entry.all.n, entry.all.sd) == (4, pytest.approx(0.07 * sd))
 
 
 def test_interactions_show_where_all_four_vary_only(tmp_path: Path) -> None:
     (plain,) = by_seeds(keep(tmp_path / "plain", *design()))
     (found,) = by_seeds(keep(tmp_path / "mixed", *design(interaction=0.02)))
-    one, other = plain["learners"][0], found["learners"][0]
-    assert other["seeds"] == one["seeds"]
-    assert other["all"]["sd"] > 1.5 * one["all"]["sd"]
+    one, other = plain.learners[0], found.learners[0]
+    assert str(other.seeds) == str(one.seeds)
+    assert other.all.sd > 1.5 * one.all.sd
 
 
 def test_a_run_left_out_of_means_tells_no_spread(tmp_path: Path) -> None:
     broken = {**run(0, 0.0, init=9), "flags": ["diverged"]}
     runs = [run(0), run(0, 0.7, init=8), broken]
     (found,) = by_seeds(keep(tmp_path, *runs))
-    spread = found["learners"][0]["seeds"]["init"]
-    assert (spread["n"], spread["sd"]) == (2, pytest.approx(0.1 / math.sqrt(2)))
-    assert found["learners"][0]["all"]["n"] == 0
+    spread = found.learners[0].seeds["init"]
+    assert (spread.n, spread.sd) == (2, pytest.approx(0.1 / math.sqrt(2)))
+    assert found.learners[0].all.n == 0
 
 
 def test_text_of_spreads(tmp_path: Path) -> None:
@@ -242,16 +251,16 @@ def test_one_command_makes_the_runs_and_one_shows_them(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "4 runs repeat others" in done.stdout
     kept = [record.load(p) for p in record.find(tmp_path / "runs")]
-    kept = [r for r in kept if r["learner"] == "er"]
+    kept = [r for r in kept if r.learner == "er"]
     assert len(kept) == 1 + 2 * 2
-    assert len({r["digests"]["train"] for r in kept}) == 3  # only another order is another stream
+    assert len({r.digests.train for r in kept}) == 3  # only another order is another stream
     again = embedbench(*told)
     there = len(list((tmp_path / "runs").rglob("record.json")))  # with chance and offline runs
     assert f"{there} finished cells were there" in again.stderr
     done = embedbench("report", tmp_path / "runs", "--by", "seeds", "--json")
     ((entry,),) = [s["learners"] for s in json.loads(done.stdout)["studies"]]
     assert [entry["seeds"][k]["n"] for k in KINDS] == [3, 0, 0, 3]
-    one_memory = [r for r in kept if r["seeds"]["memory"] == Seeds.of(0).memory]
-    finals = [r["metrics"]["final_accuracy"] for r in one_memory]
+    one_memory = [r for r in kept if r.seeds.memory == Seeds.of(0).memory]
+    finals = [r.metrics["final_accuracy"] for r in one_memory]
     assert entry["seeds"]["order"]["sd"] == pytest.approx(np.std(finals, ddof=1))
     assert "all four" in embedbench("report", tmp_path / "runs", "--by", "seeds").stdout

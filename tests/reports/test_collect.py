@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from report_records import HEX, keep, make
+from report_records import HEX, keep, make, typed
 
 from embedbench.errors import UserError
-from embedbench.reports.collect import check_average, check_pair, collect, to_json
+from embedbench.reports.collect import check_average, check_comparable, collect, to_json
 from embedbench.reports.html import write_html
 from embedbench.reports.rows import outliers
 from embedbench.reports.text import table_text
 from embedbench.scores import record
+from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat
 
 # --- numbers -------------------------------------------------------------------------------------
@@ -89,7 +90,7 @@ def test_namesakes_are_told_apart_by_what_differs(tmp_path: Path) -> None:
 def test_runs_of_different_streams_are_not_averaged(tmp_path: Path, key: str) -> None:
     good, bad = make(seed=0), make(seed=1, digests={key: "1234567890ab" + "0" * 52})
     with pytest.raises(UserError) as e:
-        check_average([good, bad])
+        check_average(list(map(RunRecord.from_json, (good, bad))))
     for part in ("mlp", f"{key} digest", HEX[key][:12], "1234567890ab", "seed 1", "--out"):
         assert part in str(e.value)
     keep(tmp_path, good, bad)
@@ -98,9 +99,9 @@ def test_runs_of_different_streams_are_not_averaged(tmp_path: Path, key: str) ->
 
 
 def test_runs_over_seeds_may_differ_in_train_and_eval() -> None:
-    runs = [make(seed=s, digests={"eval": f"{s + 9:064x}"}) for s in range(3)]
+    runs = [typed(seed=s, digests={"eval": f"{s + 9:064x}"}) for s in range(3)]
     check_average(runs)
-    check_pair(runs)
+    check_comparable(runs)
 
 
 @pytest.mark.parametrize(
@@ -113,14 +114,14 @@ def test_runs_over_seeds_may_differ_in_train_and_eval() -> None:
 )
 def test_runs_of_different_settings_are_not_averaged(changes: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="cannot average"):
-        check_average([make(seed=0), make(seed=1, **changes)])
+        check_average([typed(seed=0), typed(seed=1, **changes)])
 
 
 def test_the_same_run_twice_is_not_averaged(tmp_path: Path) -> None:
     keep(tmp_path, make(seed=0))
     copied = tmp_path / "stream-1" / "mlp" / "seed-0 (copy)"
     copied.mkdir()
-    record.save(make(seed=0), copied)
+    record.save(typed(seed=0), copied)
     with pytest.raises(UserError, match=r"every run once.*seed 0.*seed 0 \(copy\)"):
         collect(tmp_path)
 
@@ -129,7 +130,7 @@ def test_the_same_run_twice_is_not_averaged(tmp_path: Path) -> None:
 def test_learners_with_different_data_are_not_paired(tmp_path: Path, key: str) -> None:
     good, bad = make("mlp"), make("ewc", digests={key: "1234567890ab" + "0" * 52})
     with pytest.raises(UserError) as e:
-        check_pair([good, bad])
+        check_comparable(list(map(RunRecord.from_json, (good, bad))))
     for part in ("side by side", f"{key} digest", "1234567890ab", good["digests"][key][:12]):
         assert part in str(e.value)
     keep(tmp_path, good, bad)
@@ -140,7 +141,7 @@ def test_learners_with_different_data_are_not_paired(tmp_path: Path, key: str) -
 @pytest.mark.parametrize("key", ["recipe", "features"])
 def test_learners_without_a_common_seed_need_one_recipe(key: str) -> None:
     with pytest.raises(UserError, match=f"{key} digest"):
-        check_pair([make("mlp", seed=0), make("ewc", seed=1, digests={key: "9" * 64})])
+        check_comparable([typed("mlp", seed=0), typed("ewc", seed=1, digests={key: "9" * 64})])
 
 
 def test_different_streams_are_different_tables(tmp_path: Path) -> None:

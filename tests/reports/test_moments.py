@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from embedbench.reports.collect import collect
 from embedbench.reports.html import render
 from embedbench.reports.moments import _aligned, by_samples
 from embedbench.reports.rows import Group, Row
+from embedbench.scores.run_record import Moments, RunRecord
 
 ENDS = {"samples_seen": [300, 400, 500], "pooled": [0.9, 0.75, 0.8]}
 OFTEN = {"samples_seen": [100, 300, 400, 500], "pooled": [0.5, 0.9, 0.75, 0.8]}
@@ -26,7 +28,7 @@ def online(seed: int, moments: dict[str, Any], learner: str = "er") -> dict[str,
 
 def test_scores_are_read_off_between_a_run_s_own_moments() -> None:
     other = {"samples_seen": [200, 400, 500], "pooled": [0.2, 0.6, None]}
-    found = _aligned([online(0, OFTEN), online(1, other)])
+    found = _aligned([Moments.from_json(OFTEN), Moments.from_json(other)])
     np.testing.assert_allclose(found[0], OFTEN["pooled"])
     # before its first moment nothing is known; half way between 200 and 400
     np.testing.assert_allclose(found[1], [np.nan, 0.4, 0.6, np.nan])
@@ -53,8 +55,8 @@ def test_the_page_has_the_curves_of_online_runs(tmp_path: Path) -> None:
 
 
 def test_the_curve_stands_at_its_samples() -> None:
-    run = online(0, {"samples_seen": [100, 200, 500], "pooled": [0.5, 0.9, 0.7]})
-    run |= {"pooled": [0.7], "run": "0"}  # one session
+    moments = {"samples_seen": [100, 200, 500], "pooled": [0.5, 0.9, 0.7]}
+    run = replace(RunRecord.from_json(online(0, moments)), pooled=(0.7,))  # one session
     row = Row(Group("place", (run,)), "er", (run,), ())
     ((_, drawn),) = by_samples([row], {"er": 0})
     paths = re.findall(r'<path d="(M [^"]*)"[^>]*stroke: var\(--c0\)', drawn)

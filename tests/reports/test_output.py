@@ -21,6 +21,7 @@ from embedbench.reports.html import render, write_html
 from embedbench.reports.text import amount, print_report, table_text
 from embedbench.scores import record
 from embedbench.scores.stats import signed
+from embedbench.typed import plain
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -199,7 +200,9 @@ def test_a_long_stream_stays_small(tmp_path: Path) -> None:
     T = 101
     R = np.full((T, T), np.nan)
     R[np.tril_indices(T)] = np.random.default_rng(0).uniform(size=T * (T + 1) // 2)
-    long = {"R": record.to_json(R), "pooled": [0.5] * T, "n_train": [5] * T}
+    score = {"R": plain(R), "pooled": [0.5] * T, "metrics": make()["metrics"]}
+    long: dict[str, Any] = {**score, "n_train": [5] * T}
+    long["by_score"] = dict.fromkeys(make()["by_score"], score)
     long["sessions"] = make()["sessions"][:1] * T
     for i in range(3):
         keep(tmp_path, *(make(f"learner-{i}", seed=s, **long) for s in range(2)))
@@ -262,7 +265,8 @@ def test_real_records_are_reported_and_documented(tmp_path: Path) -> None:
     write_html(tmp_path / "runs", tmp_path / "page.html")
     documented = set(re.findall(r"`([\w.\[\]]+)`", (DOCS / "record.md").read_text("utf-8")))
     made = record.load(next((tmp_path / "runs").glob("incremental*/ncm*/seed-0")))
-    parts = [made, *(made[k] for k in ("seeds", "digests", "reference", "environment"))]
+    data = made.to_json()
+    parts = [data, *(data[k] for k in ("seeds", "digests", "reference", "environment"))]
     assert {k for part in parts for k in part} <= documented
-    assert {f"sessions[i].{k}" for k in made["sessions"][0]} <= documented
+    assert {f"sessions[i].{k}" for k in data["sessions"][0]} <= documented
     assert set(to_json([ncm])["tables"][0]["rows"][0]) <= documented

@@ -10,13 +10,14 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from report_records import keep, make
+from report_records import keep, make, typed
 from scipy import stats
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.reports.study import Study, by_order, compare, order_name, studies
+from embedbench.reports.comparison import Comparison, by_order, compare
+from embedbench.reports.study import Study, order_name, studies
 from embedbench.reports.study_text import by_order_text, comparison_text
 from embedbench.scores.ranking import Paired, holm, tie_groups
 
@@ -78,13 +79,13 @@ def test_clear_differences_rank_and_ties_share_a_rank() -> None:
             last=[0.2 - e for e in noise],
         )
     )
-    assert [e["rank"] for e in found["learners"]] == [1, 2, 2, 4]
-    assert found["groups"] == [["top"], ["second", "third"], ["last"]]
-    assert [e["average_rank"] for e in found["learners"]] == [1.0, 2.4, 2.6, 4.0]
-    assert found["units"] == "seeds"
-    first = found["pairs"][0]
-    assert (first["a"], first["b"], first["n"]) == ("top", "second", 5)
-    assert first["difference"] == pytest.approx(0.2 - 0.001 * 0.2)
+    assert [e.rank for e in found.learners] == [1, 2, 2, 4]
+    assert found.groups == (("top",), ("second", "third"), ("last",))
+    assert [e.average_rank for e in found.learners] == [1.0, 2.4, 2.6, 4.0]
+    assert found.units == "seeds"
+    first = found.pairs[0]
+    assert (first.a, first.b, first.n) == ("top", "second", 5)
+    assert first.difference == pytest.approx(0.2 - 0.001 * 0.2)
 
 
 def test_pairing_finds_what_means_hide() -> None:
@@ -92,7 +93,7 @@ def test_pairing_finds_what_means_hide() -> None:
     base = [0.3, 0.6, 0.4, 0.5]
     jitter = [0.0005, -0.0005, 0.0002, 0.0]
     found = compare(study(a=[b + 0.01 + e for b, e in zip(base, jitter, strict=True)], b=base))
-    assert [e["rank"] for e in found["learners"]] == [1, 2]
+    assert [e.rank for e in found.learners] == [1, 2]
 
 
 def test_runs_on_one_order_are_no_evidence_about_others() -> None:
@@ -103,26 +104,26 @@ def test_runs_on_one_order_are_no_evidence_about_others() -> None:
     b = {k: 0.5 + rng.normal(0, 0.01) for k in blocks}
     a = {k: v + gain[k[0]] for k, v in b.items()}
     found = compare(Study("toy", "final_accuracy", {"a": a, "b": b}))
-    pair = found["pairs"][0]
-    assert (pair["n"], found["units"]) == (2, "orders")
-    assert pair["difference"] == pytest.approx(0.06)
-    assert pair["half_95"] == pytest.approx(12.706205 * 0.04)  # t(.975, 1) · half the distance
-    assert [e["rank"] for e in found["learners"]] == [1, 1]
+    pair = found.pairs[0]
+    assert (pair.n, found.units) == (2, "orders")
+    assert pair.difference == pytest.approx(0.06)
+    assert pair.half == pytest.approx(12.706205 * 0.04)  # t(.975, 1) · half the distance
+    assert [e.rank for e in found.learners] == [1, 1]
 
 
 def test_only_shared_blocks_are_paired() -> None:
     made = study(a=[0.5, 0.6, 0.9], b=[0.4, 0.5])
-    pair = compare(made)["pairs"][0]
-    assert pair["n"] == 2
-    assert pair["difference"] == pytest.approx(0.1)
+    pair = compare(made).pairs[0]
+    assert pair.n == 2
+    assert pair.difference == pytest.approx(0.1)
 
 
 def test_less_forgetting_is_better() -> None:
     made = study(worse=[0.5, 0.51, 0.5], better=[0.1, 0.11, 0.12])
     turned = Study("toy", "average_forgetting", dict(reversed(made.scores.items())))
     found = compare(turned)
-    assert [(e["learner"], e["rank"]) for e in found["learners"]] == [("better", 1), ("worse", 2)]
-    assert [e["average_rank"] for e in found["learners"]] == [1.0, 2.0]
+    assert [(e.learner, e.rank) for e in found.learners] == [("better", 1), ("worse", 2)]
+    assert [e.average_rank for e in found.learners] == [1.0, 2.0]
 
 
 # --- class orders ---
@@ -141,20 +142,20 @@ def ordered() -> Study:
 
 def test_spread_over_orders_by_hand() -> None:
     found = by_order(ordered())
-    a, _, c = found["learners"]
-    assert a["by_order"] == pytest.approx({"x": 0.6, "y": 0.5, "z": 0.3})
-    assert (a["least"], a["most"]) == (pytest.approx(0.3), pytest.approx(0.6))
-    assert a["sd_orders"] == pytest.approx(np.std([0.6, 0.5, 0.3], ddof=1))
-    assert a["sd_seeds"] == pytest.approx(math.sqrt(2) * 0.01)  # of two values .02 apart
-    assert c["sd_orders"] == pytest.approx(0, abs=1e-12)
-    assert [e["ranks"] for e in found["learners"]] == [
+    a, _, c = found.learners
+    assert a.by_order == pytest.approx({"x": 0.6, "y": 0.5, "z": 0.3})
+    assert (a.least, a.most) == (pytest.approx(0.3), pytest.approx(0.6))
+    assert a.sd_orders == pytest.approx(np.std([0.6, 0.5, 0.3], ddof=1))
+    assert a.sd_seeds == pytest.approx(math.sqrt(2) * 0.01)  # of two values .02 apart
+    assert c.sd_orders == pytest.approx(0, abs=1e-12)
+    assert [e.ranks for e in found.learners] == [
         {"x": 1, "y": 1, "z": 2},
         {"x": 2, "y": 2, "z": 1},
         {"x": 3, "y": 3, "z": 3},
     ]
     # x and y agree; z has one of three pairs the other way round: (2 - 1)/3
-    assert found["tau"] == pytest.approx({"x | y": 1.0, "x | z": 1 / 3, "y | z": 1 / 3})
-    assert found["tau_mean"] == pytest.approx(5 / 9)
+    assert found.tau == pytest.approx({"x | y": 1.0, "x | z": 1 / 3, "y | z": 1 / 3})
+    assert found.tau_mean == pytest.approx(5 / 9)
     text = by_order_text(found)
     assert "mean 0.56, least 0.33 (x | z)" in text
     assert "best on some order: a, b" in text
@@ -170,7 +171,7 @@ def test_one_order_has_no_spread() -> None:
 
 def test_names_of_orders() -> None:
     def name(kept: dict[str, Any] | None, **params: str) -> str:
-        return order_name({**make(seed=3), "order": kept, "protocol_params": params})
+        return order_name(typed(seed=3, order=kept, protocol_params=params))
 
     assert name({"kind": "natural", "name": None}) == "natural"
     assert name({"kind": "random", "name": None}) == "random 103"
@@ -241,9 +242,12 @@ def test_the_command_line_compares_and_draws(tmp_path: Path) -> None:
     texts = [t.text for t in drawn.iter("{http://www.w3.org/2000/svg}text")]
     assert {"ewc", "mlp"} <= {(t or "").strip() for t in texts}
     assert isinstance(embedbench(*told, "--plot", plot).exception, UserError)  # is there already
-    (found,) = json.loads(embedbench(*told, "--json").stdout)["studies"]
-    assert [e["learner"] for e in found["learners"]] == ["ewc", "mlp"]
-    assert found["groups"] == [["ewc", "mlp"]]
+    printed = json.loads(embedbench(*told, "--json").stdout)
+    assert [e["learner"] for e in printed["studies"][0]["learners"]] == ["ewc", "mlp"]
+    assert printed["studies"][0]["groups"] == [["ewc", "mlp"]]
+    assert Comparison.from_json(printed).to_json() == printed
+    orders = json.loads(embedbench("report", tmp_path / "runs", "--by", "order", "--json").stdout)
+    assert Comparison.from_json(orders).to_json() == orders
     done = embedbench("report", tmp_path / "runs", "--by", "order")
     assert "coarse (x)" in done.stdout
     assert isinstance(embedbench("report", tmp_path / "runs", "--by", "seed").exception, UserError)

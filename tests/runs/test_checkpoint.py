@@ -41,6 +41,7 @@ from embedbench.runs.settings import parse_settings, plan
 from embedbench.runs.work import prepare
 from embedbench.scores import record
 from embedbench.streams.stream import Session, Stream
+from embedbench.typed import plain
 
 Make = Callable[[], Learner]
 STREAM = class_stream([[0, 1], [2], [3]])
@@ -369,7 +370,7 @@ def test_a_cell_goes_on_with_its_threads_and_says_so(tmp_path: Path) -> None:
     assert told == ["mlp seed 0 was cut off and goes on from its checkpoint, 1 of 2 sessions done"]
     assert not partial.exists()
     ours = record.load(place)
-    assert (ours["resumed"], ours["environment"]["threads"]) == (1, 2)
+    assert (ours.resumed, ours.environment["threads"]) == (1, 2)
     whole = run_cell(cell, tmp_path / "b", 2)
     assert same(stored(place), stored(whole))
 
@@ -385,7 +386,7 @@ def test_a_cell_whose_checkpoint_is_damaged_begins_anew_and_says_so(tmp_path: Pa
             f"mlp seed 0 begins anew, its checkpoint cannot be used: {name} is damaged"
         )
         ours = record.load(place)
-        assert (ours["resumed"], ours["environment"]["threads"]) == (0, 1)
+        assert (ours.resumed, ours.environment["threads"]) == (0, 1)
         assert same(stored(place), stored(run_cell(cell, tmp_path / f"b{name}", 1)))
         told.clear()
 
@@ -395,7 +396,7 @@ def test_overwrite_begins_anew(tmp_path: Path) -> None:
     partial = cut_off(cell, tmp_path / "a")
     (place,) = run_grid([cell], tmp_path / "a", overwrite=True, tell=told.append).places
     assert told == []
-    assert record.load(place)["resumed"] == 0
+    assert record.load(place).resumed == 0
     assert not partial.exists()
 
 
@@ -440,6 +441,6 @@ def test_kill_9_inside_a_session_changes_no_answer(tmp_path: Path) -> None:
     (whole,) = run_grid(image_cells(file), tmp_path / "b").places
     assert same(stored(place), stored(whole))
     ours, theirs = record.load(place), record.load(whole)
-    assert (ours["resumed"], theirs["resumed"]) == (2, 0)
-    assert ours["metrics"] == theirs["metrics"]
-    assert [s["log"] for s in ours["sessions"]] == [s["log"] for s in theirs["sessions"]]
+    assert (ours.resumed, theirs.resumed) == (2, 0)
+    assert plain(ours.metrics) == plain(theirs.metrics)
+    assert [s.log for s in ours.sessions] == [s.log for s in theirs.sessions]

@@ -18,6 +18,7 @@ from embedbench.runs.grid import run_grid
 from embedbench.runs.settings import parse_seeds, parse_settings, plan
 from embedbench.scores import record
 from embedbench.scores.record import rescore
+from embedbench.typed import plain
 
 FAST = ["stop.rule=epochs", "stop.epochs=2", "units=8", "offline.mlp.units=8"]
 
@@ -57,7 +58,7 @@ def test_processes_and_one_process_give_the_same_answers(blobs, tmp_path):
         assert a.relative_to(tmp_path / "one") == b.relative_to(tmp_path / "two")
         for name, values in stored(a).items():
             np.testing.assert_array_equal(values, stored(b)[name])
-        assert record.load(a)["metrics"] == record.load(b)["metrics"]
+        assert plain(record.load(a).metrics) == plain(record.load(b).metrics)
 
 
 def test_finished_cells_are_kept_and_overwrite_runs_them_again(blobs, tmp_path):
@@ -90,7 +91,7 @@ def test_a_cell_that_fails_does_not_stop_the_others(blobs, tmp_path):
         ("broken:Broken", "ZeroDivisionError: on purpose")
     ]
     assert not outcome.bad_input
-    assert [record.load(p)["learner"] for p in outcome.places] == ["ncm"]
+    assert [record.load(p).learner for p in outcome.places] == ["ncm"]
 
 
 def test_the_record_says_who_was_told_the_session_id(blobs, tmp_path):
@@ -100,11 +101,11 @@ def test_the_record_says_who_was_told_the_session_id(blobs, tmp_path):
     outcome = run_grid(cells(blobs, learners, protocol="permutation"), tmp_path)
     for place in outcome.places:
         kept = record.load(place)
-        found[kept["learner"]] = kept
+        found[kept.learner] = kept
     told, other = found["honest_learners:NeedsId"], found["ncm"]
-    assert told["digests"] == other["digests"]
-    assert (told["session_id_at_test"], other["session_id_at_test"]) == (True, False)
-    assert ("session-id" in told["flags"], "session-id" in other["flags"]) == (True, False)
+    assert told.digests == other.digests
+    assert (told.session_id_at_test, other.session_id_at_test) == (True, False)
+    assert ("session-id" in told.flags, "session-id" in other.flags) == (True, False)
     outcome = run_grid(cells(blobs, learners), tmp_path)
     assert [c.learner.name for c, _ in outcome.failed] == ["honest_learners:NeedsId"]
     assert "told at test which session a sample is from" in outcome.failed[0][1]
@@ -114,8 +115,8 @@ def test_one_offline_reference_serves_all_orders(blobs, tmp_path):
     items = ["protocol.order=random", "protocol.scale=none"]
     outcome = run_grid(cells(blobs, "ncm", "0-2", items), tmp_path)
     assert len(list((tmp_path / "references").glob("*/seed-*"))) == 1
-    trains = {record.load(p)["digests"]["train"] for p in outcome.places}
-    ideals = {record.load(p)["reference"]["ideal"]["accuracy"] for p in outcome.places}
+    trains = {record.load(p).digests.train for p in outcome.places}
+    ideals = {record.load(p).reference.ideal["accuracy"] for p in outcome.places}
     assert (len(trains), len(ideals)) == (3, 1)
 
 
@@ -130,11 +131,11 @@ def test_finished_cells_take_up_other_references(blobs, tmp_path):
     before = record.load(place)
     run_grid(cells(blobs, "ncm", items=["references=3"]), tmp_path)
     after = record.load(place)
-    assert len(before["reference"]["offline_runs"]) == 1
-    assert len(after["reference"]["offline_runs"]) == 3
-    assert after["R"] == before["R"]
-    alone = [record.load(tmp_path / p)["pooled"][-1] for p in after["reference"]["offline_runs"]]
-    assert after["reference"]["ideal"]["class_accuracy"] == pytest.approx(np.mean(alone))
+    assert len(before.reference.offline_runs) == 1
+    assert len(after.reference.offline_runs) == 3
+    assert plain(after.R) == plain(before.R)
+    alone = [record.load(tmp_path / p).pooled[-1] for p in after.reference.offline_runs]
+    assert after.reference.ideal["class_accuracy"] == pytest.approx(np.mean(alone))
 
 
 def test_scoring_again_changes_nothing_and_mends_what_was_changed(blobs, tmp_path):
@@ -184,4 +185,4 @@ def test_kill_9_loses_no_finished_cell(blobs, tmp_path):
     for place in whole.places:
         twin = tmp_path / "a" / place.relative_to(tmp_path / "b")
         np.testing.assert_array_equal(stored(place)["answer"], stored(twin)["answer"])
-        assert record.load(place)["metrics"] == record.load(twin)["metrics"]
+        assert plain(record.load(place).metrics) == plain(record.load(twin).metrics)

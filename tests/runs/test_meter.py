@@ -23,8 +23,8 @@ from embedbench.runs import meter as energy
 from embedbench.runs.meter import Meter
 from embedbench.runs.registry import learner_class
 from embedbench.runs.runner import run_stream
-from embedbench.scores.record import to_json
 from embedbench.seeds import Seeds
+from embedbench.typed import plain
 
 
 def card(*, refuses: int = 1000) -> SimpleNamespace:
@@ -104,7 +104,7 @@ def test_a_run_adds_up_what_lies_between_its_readings(
 
 def test_a_run_without_a_card_records_null() -> None:
     _, logs = run_stream(class_stream(((0, 1),)), learner_class("ncm")(), Seeds.of(0))
-    told = json.loads(json.dumps(to_json({"j": logs[0].learn_joules, "s": logs[0].learn_seconds})))
+    told = json.loads(json.dumps(plain({"j": logs[0].learn_joules, "s": logs[0].learn_seconds})))
     assert told["j"] is None
     assert told["s"] > 0
 
@@ -114,9 +114,9 @@ def test_the_bridge_shows_joules_where_both_sides_have_them(tmp_path: Path) -> N
     keep(tmp_path / "a", make("er", joules={"learn": 3.0, "evaluate": 1.0}))
     keep(tmp_path / "b", shown("er", joules=spent))
     found = bridge([tmp_path / "a", tmp_path / "b"])
-    joules = found["streams"][0]["learners"][0]["learn_joules"]
-    assert (joules["frozen"]["mean"], joules["full"]["mean"]) == (3.0, 900.0)
-    assert joules["gap"]["mean"] == 897.0
+    joules = found.streams[0].learners[0].learn_joules
+    assert (joules.frozen.mean, joules.full.mean) == (3.0, 900.0)
+    assert joules.gap.mean == 897.0
     text = bridge_text(found)
     assert "3.0 → 900" in text
     assert text.splitlines()[1].endswith("J: of the whole card, with all that ran there")
@@ -128,10 +128,10 @@ def test_the_bridge_has_no_joules_of_one_side_alone(tmp_path: Path, there: dict[
     keep(tmp_path / "a", make("er", **there))
     keep(tmp_path / "b", shown("er", joules={"learn": 900.0, "evaluate": 1.0}))
     found = bridge([tmp_path / "a", tmp_path / "b"])
-    joules = found["streams"][0]["learners"][0]["learn_joules"]
-    assert math.isnan(joules["gap"]["mean"])
-    assert to_json(joules)["frozen"]["mean"] is None
-    assert joules["full"]["mean"] == 900.0
+    joules = found.streams[0].learners[0].learn_joules
+    assert math.isnan(joules.gap.mean)
+    assert joules.to_json()["frozen"]["mean"] is None
+    assert joules.full.mean == 900.0
     assert " J" not in bridge_text(found)
 
 

@@ -187,8 +187,8 @@ def test_a_few_steps(
     assert len(places) == len(learners.split(","))
     for place in places:
         run = record.load(place)
-        own = run["learner_params"]
-        assert own["lr"] == settings(run["learner"], name)["lr"]
+        own = run.learner_params
+        assert own["lr"] == settings(run.learner, name)["lr"]
         assert own["images"]["augment"] == "crop-flip"
-        assert f"--preset {name}" in run["command"]
-        assert run["footprint"]["total"] > 0
+        assert f"--preset {name}" in run.command
+        assert run.footprint["total"] > 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from report_records import make
+from report_records import typed
 from toy import predictions, random_predictions
 from typer.testing import CliRunner
 
@@ -264,7 +264,7 @@ def test_the_command_line_audits_one_run(tmp_path: Path) -> None:
     place.mkdir(parents=True)
     p = random_predictions(0)
     p.save(place / "predictions.h5")
-    record.save(make(), place)
+    record.save(typed(), place)
 
     def embedbench(*words: Any) -> Any:
         return CliRunner().invoke(app, [str(w) for w in words])
@@ -280,5 +280,5 @@ def test_the_command_line_audits_one_run(tmp_path: Path) -> None:
     assert "StreamForgetting" in text
     other = tmp_path / "stream" / "mlp" / "seed-1"
     other.mkdir()
-    record.save(make(seed=1), other)
+    record.save(typed(seed=1), other)
     assert "one run" in str(embedbench("score", tmp_path, "--audit").exception)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from report_records import unscored
 from scipy.integrate import quad
 
 from embedbench.arrays import Floats
@@ -36,6 +37,7 @@ from embedbench.scores.few_shot import (
 )
 from embedbench.scores.metrics import Reference
 from embedbench.scores.predictions import Predictions
+from embedbench.typed import plain
 
 NAN = float("nan")
 HAND = np.array([[0.9, NAN, NAN], [0.8, 0.5, NAN], [0.6, 0.3, 0.7]])
@@ -256,22 +258,14 @@ def test_aacc_is_the_pooled_score_where_classes_are_alike(seed: int) -> None:
 def test_records_of_few_shot_streams_have_the_curves(tmp_path: Path) -> None:
     p = answers(0, np.full(10, 7))
     p.save(tmp_path / "predictions.h5")
-    made: dict[str, Any] = {
-        "reference": {
-            "preset": "kemker_table", "normalise_new": False, "offline_runs": [],
-            "chance_run": None,
-        },
-        "sessions": [],
-        "validation": "train",
-        "learns": True,
-    }  # fmt: skip
+    made = unscored(10)
     few = record.evaluate({**made, "protocol": "fscil"}, tmp_path, tmp_path)
     other = record.evaluate({**made, "protocol": "incremental-class"}, tmp_path, tmp_path)
-    for name, own in few["by_score"].items():
-        expected = record.to_json(curves(score_matrix(p, name)))
-        assert {k: own["curves"][k] for k in CURVES} == expected
-        assert not set(CURVES) & set(other["by_score"][name]["curves"])
-        assert set(own["curves"]) == set(CURVES) | set(other["by_score"][name]["curves"])
+    for name, own in few.by_score.items():
+        expected = plain(curves(score_matrix(p, name)))
+        assert {k: plain(own.curves[k]) for k in CURVES} == expected
+        assert not set(CURVES) & set(other.by_score[name].curves)
+        assert set(own.curves) == set(CURVES) | set(other.by_score[name].curves)
 
 
 def test_every_score_is_listed() -> None:

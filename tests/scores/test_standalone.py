@@ -12,6 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from report_records import unscored
 from toy import blobs, random_predictions
 
 from embedbench.files.samples import TEST, TRAIN, Samples
@@ -22,6 +23,7 @@ from embedbench.scores import record
 from embedbench.scores.accuracy import SCORES
 from embedbench.scores.metrics import all_metrics
 from embedbench.scores.predictions import Predictions
+from embedbench.typed import plain
 
 SCRIPT = Path(__file__).parents[1] / "helpers" / "standalone_score.py"
 
@@ -104,16 +106,12 @@ def test_score_is_reproduced_by_the_package_too(runs: Path) -> None:
     for run in record.find(runs):
         kept = record.load(run)
         again = record.evaluate(kept, run, runs)
-        for key in ("R", "pooled", "metrics", "by_score", "flags"):
-            assert again[key] == kept[key]
-        main = kept["by_score"][kept["score"]]
-        assert (kept["R"], kept["pooled"], kept["metrics"]) == (
-            main["R"],
-            main["pooled"],
-            main["metrics"],
-        )
-        if kept["learner"] in ("mlp", "ncm"):
-            assert all(kept["metrics"][m] is not None for m in ("omega_base", "omega_all"))
+        assert again.to_json() == kept.to_json()
+        main = kept.by_score[kept.score]
+        parts = [(r.R, r.pooled, r.metrics) for r in (kept, main)]
+        assert plain(parts[0]) == plain(parts[1])
+        if kept.learner in ("mlp", "ncm"):
+            assert not any(np.isnan(kept.metrics[m]) for m in ("omega_base", "omega_all"))
 
 
 @pytest.mark.parametrize(
@@ -123,7 +121,7 @@ def test_score_is_reproduced_by_the_package_too(runs: Path) -> None:
 def test_a_changed_answer_is_noticed(
     runs: Path, tmp_path: Path, dataset: str, complaint: str
 ) -> None:
-    run = next(r for r in record.find(runs) if record.load(r)["protocol"] == "incremental-class")
+    run = next(r for r in record.find(runs) if record.load(r).protocol == "incremental-class")
     for name in ("record.json", "predictions.h5"):
         (tmp_path / name).write_bytes((run / name).read_bytes())
     with h5py.File(tmp_path / "predictions.h5", "r+") as file:
@@ -168,21 +166,16 @@ def test_random_predictions_are_reproduced(tmp_path: Path, seed: int) -> None:
             "within": p.within[[k]],
         }
         offline.append(keep(tmp_path / f"offline-{k}", Predictions(**whole)))
-    made = {
-        "schema": record.SCHEMA,
-        "reference": {
-            "preset": ["kemker_table", "kemker_eq"][seed // 2 % 2],
-            "normalise_new": seed % 2 == 1,
-            "offline_runs": offline,
-            "chance_run": name,
-        },
-        "sessions": [],
-        "validation": "train",
-        "learns": True,
+    reference = {
+        "preset": ["kemker_table", "kemker_eq"][seed // 2 % 2],
+        "normalise_new": seed % 2 == 1,
+        "offline_runs": offline,
+        "chance_run": name,
     }
+    made = unscored(len(set(p.session.tolist())), reference=reference)
     record.save(record.evaluate(made, tmp_path / name, tmp_path), tmp_path / name)
     kept = record.load(tmp_path / name)
-    assert list(kept["by_score"]) == list(SCORES)
-    assert kept["reference"]["ideal"]["accuracy"] > 0
+    assert list(kept.by_score) == list(SCORES)
+    assert kept.reference.ideal["accuracy"] > 0
     done = standalone(tmp_path / name)
     assert (done.returncode, done.stderr) == (0, "")

@@ -27,9 +27,10 @@ from embedbench.files.writer import write_file
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.protocols.multi_modal import MultiModal
 from embedbench.protocols.permutation import Permutation
-from embedbench.reports.bridge import check_pair
+from embedbench.reports.bridge import check_one_stream
 from embedbench.runs.registry import learner_class
 from embedbench.runs.runner import run_stream
+from embedbench.scores.run_record import Digests
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Stream
 from embedbench.streams.table import PixelTable, View
@@ -168,7 +169,7 @@ def test_one_stream_on_two_files(tmp_path: Path, name: str, seed: int) -> None:
     files = embedding_file(tmp_path), pixel_file(tmp_path)
     frozen, full = (STREAMS[name]().build([file], seed=seed) for file in files)
     assert recipe_train_eval(frozen) == recipe_train_eval(full)
-    check_pair(frozen.digests, full.digests)
+    check_one_stream(Digests(**frozen.digests), Digests(**full.digests))
     a, b = frozen.merged(), full.merged()
     assert recipe_train_eval(a) == recipe_train_eval(b)
     for one, other in zip(frozen.sessions, full.sessions, strict=True):
@@ -179,17 +180,17 @@ def test_flat_and_square_pixels_are_permuted_alike(tmp_path: Path) -> None:
     files = embedding_file(tmp_path, HIGH * WIDE), pixel_file(tmp_path, channels=1)
     flat, square = (Permutation(sessions=3).build([file], seed=1) for file in files)
     assert recipe_train_eval(flat) == recipe_train_eval(square)
-    check_pair(flat.digests, square.digests)
+    check_one_stream(Digests(**flat.digests), Digests(**square.digests))
 
 
 def test_a_mismatched_pair_is_refused(tmp_path: Path) -> None:
-    def digests(file: EmbeddingFile, seed: int = 0, **settings: Any) -> dict[str, str]:
+    def digests(file: EmbeddingFile, seed: int = 0, **settings: Any) -> Digests:
         made = IncrementalClass(order="random", **{"base": 2, **settings})
-        return made.build([file], seed=seed).digests
+        return Digests(**made.build([file], seed=seed).digests)
 
     frozen = digests(embedding_file(tmp_path))
     shown = pixel_file(tmp_path)
-    check_pair(frozen, digests(shown))
+    check_one_stream(frozen, digests(shown))
     for wrong, what in (
         (digests(shown, seed=1), "training data, test data differ"),
         (digests(shown, base=3), "protocol or its parameters, training data, test data differ"),
@@ -198,7 +199,7 @@ def test_a_mismatched_pair_is_refused(tmp_path: Path) -> None:
         (frozen, "on the same features"),
     ):
         with pytest.raises(UserError, match=what):
-            check_pair(frozen, wrong)
+            check_one_stream(frozen, wrong)
 
 
 # --- learners ---

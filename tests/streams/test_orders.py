@@ -21,6 +21,7 @@ from embedbench.files.file import EmbeddingFile
 from embedbench.files.samples import TEST, TRAIN, Samples
 from embedbench.files.writer import write_file
 from embedbench.scores import record
+from embedbench.scores.run_record import ClassOrder
 from embedbench.streams import anneal, orders
 from embedbench.streams.confusion import confusion_matrix
 from embedbench.streams.orders import (
@@ -377,10 +378,10 @@ def test_an_order_file_runs_and_its_digest_is_kept(tmp_path: Path) -> None:
     done = embedbench(*run, *sizes, "--order", out, "--out", tmp_path / "runs", "--json")
     assert done.exit_code == 0, done.output
     kept = [record.load(p) for p in record.find(tmp_path / "runs")]
-    own = next(r for r in kept if r["learner"] == "ncm")
+    own = next(r for r in kept if r.learner == "ncm")
     sha = hashlib.sha256(out.read_bytes()).hexdigest()
-    assert own["order"] == {"kind": told["kind"], "name": "order.json", "digest": sha}
-    assert own["notes"] == []
+    assert own.order == ClassOrder(told["kind"], "order.json", sha)
+    assert own.notes == ()
 
 
 def test_orders_as_text_still_work(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from embedbench.arrays import Floats
 from embedbench.files.file import EmbeddingFile
 from embedbench.papers.published import PaperTable, Value, published
-from embedbench.reports.rows import ideals
+from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat
 
 from .runs import LEARNERS, Runs
@@ -67,7 +67,7 @@ def figures(runs: Runs) -> PaperTable:
                 for r in records
             ]
             curves.append(Curve(np.stack(parts), style))
-            ideal = min(ideals(records[0]), default=float("nan"))
+            ideal = min(RunRecord.from_json(records[0]).ideals, default=float("nan"))
         if curves:
             title = f"{runs.data[name].label}, {protocol}: {what}"
             table.figures.append((title, curve_plot(curves, ideal, first, title)))

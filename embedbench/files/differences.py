@@ -1,0 +1,204 @@
+"""The figures behind `diff`: shared samples, cosines, neighbours, a quick probe."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.arrays import Ints
+from embedbench.typed import Typed
+
+from . import disk, layout
+from .file import EmbeddingFile
+from .samples import TEST, TRAIN, Samples
+
+QUERIES = 500  # rows whose nearest neighbour is looked up
+AMONG = 10_000  # rows among which it is looked for
+
+
+@dataclass(frozen=True)
+class SampleDifferences(Typed):
+    """How the samples of two files differ.
+
+    Parameters
+    ----------
+    shared, only_a, only_b : int
+        Samples that both have, and those that one alone has.
+    class_differs, split_differs : int
+        Shared samples of another class or split.
+    same_order : bool
+        The shared samples come in the same order.
+    same_classes : bool
+        The lists of classes and their hierarchy agree.
+    """
+
+    shared: int
+    only_a: int
+    only_b: int
+    class_differs: int
+    split_differs: int
+    same_order: bool
+    same_classes: bool
+
+
+@dataclass(frozen=True)
+class Cosines(Typed):
+    """Cosines between the two features of each shared sample.
+
+    Parameters
+    ----------
+    rows : int
+        How many there are.
+    min, p1, p5, median, mean : float
+        The lowest, the 1 % and 5 % quantiles, the median and the mean.
+    lowest : str
+        The sample with the lowest.
+    """
+
+    rows: int
+    min: float
+    p1: float
+    p5: float
+    median: float
+    mean: float
+    lowest: str
+
+
+@dataclass(frozen=True)
+class Neighbours(Typed):
+    """How many of `queries` rows have another nearest neighbour among `among` rows."""
+
+    queries: int
+    among: int
+    changed: int
+
+
+def shared_rows(a: Samples, b: Samples) -> tuple[Ints, Ints]:
+    """Return the rows of the samples that both have, (M,) in each, in the order of ``a``."""
+    row_of = {name: row for row, name in enumerate(b.ids.tolist())}
+    pairs = [(row, row_of[name]) for row, name in enumerate(a.ids.tolist()) if name in row_of]
+    rows = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    return rows[:, 0], rows[:, 1]
+
+
+def sample_differences(a: Samples, b: Samples, rows_a: Ints, rows_b: Ints) -> SampleDifferences:
+    """Return how many samples are shared, stand elsewhere, or differ in class or split."""
+    names_a = np.array(a.classes)[a.labels[rows_a]]
+    names_b = np.array(b.classes)[b.labels[rows_b]]
+    return SampleDifferences(
+        shared=len(rows_a),
+        only_a=len(a.ids) - len(rows_a),
+        only_b=len(b.ids) - len(rows_b),
+        class_differs=int((names_a != names_b).sum()),
+        split_differs=int((a.split[rows_a] != b.split[rows_b]).sum()),
+        same_order=bool((np.diff(rows_b) > 0).all()),
+        same_classes=a.classes == b.classes and bool(np.array_equal(a.parents, b.parents)),
+    )
+
+
+def row_cosines(a: EmbeddingFile, b: EmbeddingFile, rows_a: Ints, rows_b: Ints) -> Cosines | None:
+    """Return the cosine between the two features of each shared sample, summed up.
+
+    Two rows of zeros have cosine 1, a row of zeros and another have 0.
+    """
+    if not len(rows_a) or a.shape[1:] != b.shape[1:]:
+        return None
+    parts = []
+    for first in range(0, len(rows_a), layout.BLOCK):
+        part = slice(first, first + layout.BLOCK)
+        x, y = fetch(a, rows_a[part]), fetch(b, rows_b[part])  # (n, D) float64
+        same_zero = ~x.any(axis=1) & ~y.any(axis=1)
+        parts.append(np.where(same_zero, 1.0, (_unit(x) * _unit(y)).sum(axis=1)))
+    cosine = np.concatenate(parts)
+    p1, p5, median = np.percentile(cosine, [1, 5, 50]).tolist()
+    return Cosines(
+        rows=len(cosine),
+        min=float(cosine.min()),
+        p1=p1,
+        p5=p5,
+        median=median,
+        mean=float(cosine.mean()),
+        lowest=str(a.sample_ids[rows_a[int(cosine.argmin())]]),
+    )
+
+
+def neighbour_changes(
+    a: EmbeddingFile, b: EmbeddingFile, rows_a: Ints, rows_b: Ints
+) -> Neighbours | None:
+    """Return how many of up to 500 rows have another nearest neighbour by cosine.
+
+    Neighbours are sought among up to 10,000 shared rows, evenly spaced; widths may differ.
+    """
+    if len(rows_a) < 3:
+        return None
+    among = _evenly(len(rows_a), AMONG)
+    queries = _evenly(len(among), QUERIES)
+    nearest = []
+    for file, rows in ((a, rows_a[among]), (b, rows_b[among])):
+        x = _unit(fetch(file, rows).astype(np.float32))  # (n, D)
+        likeness = x[queries] @ x.T  # (q, D) @ (D, n) -> (q, n)
+        likeness[np.arange(len(queries)), queries] = -np.inf
+        nearest.append(likeness.argmax(axis=1))
+    changed = int((nearest[0] != nearest[1]).sum())
+    return Neighbours(len(queries), len(among), changed)
+
+
+def probe_accuracy(file: EmbeddingFile) -> float | None:
+    """Return the test accuracy of the nearest mean of the classes' training features.
+
+    Every block is verified on the way. None where the file has no train or no test samples.
+    """
+    labels, split = file.labels, file.split
+    sums = np.zeros((file.samples.n_leaves, file.width()))
+    counts = np.bincount(labels[split == TRAIN], minlength=len(sums))
+    for first, rows in file.blocks("features"):
+        part = slice(first, first + len(rows))
+        train = split[part] == TRAIN
+        one_hot = labels[part][train] == np.arange(len(sums))[:, None]  # (C, n)
+        sums += one_hot.astype(np.float32) @ _flat(rows[train]).astype(np.float32)
+    if not counts.any() or not (split == TEST).any():
+        return None
+    known = np.flatnonzero(counts)
+    means = (sums[known] / counts[known, None]).astype(np.float32)  # (c, D)
+    offset = (means**2).sum(axis=1) / 2
+    correct = 0
+    for first, rows in file.blocks("features"):
+        part = slice(first, first + len(rows))
+        test = split[part] == TEST
+        if test.any():
+            x = _flat(rows[test]).astype(np.float32)
+            answer = known[(x @ means.T - offset).argmax(axis=1)]  # nearest in Euclidean distance
+            correct += int((answer == labels[part][test]).sum())
+    return correct / int((split == TEST).sum())
+
+
+def fetch(file: EmbeddingFile, rows: Ints) -> NDArray[np.float64]:
+    """Return rows of the features in the asked order, (n, D) or (n, H·W·C), not verified."""
+    order = np.argsort(rows)
+    ordered = rows[order]
+    out = np.empty((len(rows), file.width()))
+    with disk.opened(file.path) as stored:
+        if len(rows) and ordered[-1] - ordered[0] == len(rows) - 1:
+            out[order] = _flat(stored["features"][int(ordered[0]) : int(ordered[-1]) + 1])
+        else:
+            out[order] = _flat(stored["features"][ordered])
+    return out
+
+
+def _flat(rows: NDArray[Any]) -> NDArray[Any]:
+    """Return a row a sample: images as H·W·C values."""
+    return rows.reshape(len(rows), math.prod(rows.shape[1:]))
+
+
+def _unit(x: NDArray[Any]) -> NDArray[Any]:
+    norm = np.linalg.norm(x, axis=1, keepdims=True)
+    unit: NDArray[Any] = np.divide(x, norm, out=np.zeros_like(x), where=norm > 0)
+    return unit
+
+
+def _evenly(n: int, most: int) -> Ints:
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))

@@ -1,0 +1,274 @@
+"""What `report --compare` and `report --by` print: rankings of learners, spreads over orders."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+
+from embedbench.errors import UserError
+from embedbench.scores.ranking import average_ranks, kendall_tau, tie_groups
+from embedbench.typed import Typed
+
+from .by_seeds import SeedSpread
+from .study import Study
+
+SCHEMA = "embedbench-comparison/1.0"
+
+
+@dataclass(frozen=True)
+class RankedLearner(Typed):
+    """One learner of a ranking.
+
+    Parameters
+    ----------
+    learner : str
+        Its label.
+    n : int
+        Runs.
+    mean : float
+        Over orders of the mean over seeds.
+    rank : int
+        1, and one more for every learner that is better beyond doubt.
+    average_rank : float
+        Over the runs on one order with one set of seeds.
+    groups : tuple of int
+        Numbers of its tie groups.
+    """
+
+    learner: str
+    n: int
+    mean: float
+    rank: int
+    average_rank: float
+    groups: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Pair(Typed):
+    """Two learners: the mean difference of `a` less `b` over `n` units, and how sure it is.
+
+    Parameters
+    ----------
+    a, b : str
+        Their labels.
+    difference, half : float
+        The mean difference, and the half-width of its 95 % t-interval.
+    n : int
+        Units that both have.
+    p, holm : float
+        p-value of the paired t-test, as it is and corrected for the number of pairs.
+    """
+
+    a: str
+    b: str
+    difference: float
+    half: float = field(metadata={"key": "half_95"})
+    n: int
+    p: float
+    holm: float
+
+
+@dataclass(frozen=True)
+class Ranking(Typed):
+    """Ranks, tie groups and differences of the learners of a study, best mean first.
+
+    Parameters
+    ----------
+    title, metric : str
+        Protocol and files, and the metric.
+    orders : tuple of str
+        Class orders.
+    units : str
+        What an interval counts: `orders`, or `seeds` where there is one order.
+    learners : tuple of RankedLearner
+        Best mean first.
+    groups : tuple of tuple of str
+        Neighbours of which no two can be told apart at 5 %.
+    pairs : tuple of Pair
+        Every two learners.
+    """
+
+    title: str
+    metric: str
+    orders: tuple[str, ...]
+    units: str
+    learners: tuple[RankedLearner, ...]
+    groups: tuple[tuple[str, ...], ...]
+    pairs: tuple[Pair, ...]
+
+
+@dataclass(frozen=True)
+class LearnerByOrder(Typed):
+    """One learner on several class orders.
+
+    Parameters
+    ----------
+    learner : str
+        Its label.
+    mean, least, most : float
+        Of the means of the orders.
+    by_order, ranks : dict of str to float
+        Order → mean, and order → rank.
+    sd_orders, sd_seeds : float
+        Standard deviation of the means of the orders, and within orders, pooled.
+    """
+
+    learner: str
+    mean: float
+    by_order: dict[str, float]
+    ranks: dict[str, float]
+    least: float
+    most: float
+    sd_orders: float
+    sd_seeds: float
+
+
+@dataclass(frozen=True)
+class OrderSpread(Typed):
+    """Spread of the learners of a study over class orders.
+
+    Parameters
+    ----------
+    title, metric : str
+        Protocol and files, and the metric.
+    orders : tuple of str
+        Class orders.
+    learners : tuple of LearnerByOrder
+        Best mean first.
+    tau : dict of str to float
+        Two orders → Kendall's τ_b of their rankings.
+    tau_mean : float
+        Mean of these.
+    tau_least : str or None
+        The two orders that agree least.
+    """
+
+    title: str
+    metric: str
+    orders: tuple[str, ...]
+    learners: tuple[LearnerByOrder, ...]
+    tau: dict[str, float]
+    tau_mean: float
+    tau_least: str | None
+
+
+@dataclass(frozen=True)
+class Comparison(Typed):
+    """The studies of a directory of runs: rankings, or spreads over orders or over seeds."""
+
+    schema: str
+    studies: tuple[Ranking | OrderSpread | SeedSpread, ...]
+
+    @classmethod
+    def of(cls, studies: Sequence[Ranking | OrderSpread | SeedSpread]) -> Self:
+        """Studies under the schema of this version."""
+        return cls(SCHEMA, tuple(studies))
+
+
+def compare(study: Study) -> Ranking:
+    """Ranks, tie groups and differences of a study.
+
+    Raises
+    ------
+    UserError
+        There is only one learner.
+    """
+    if len(study.learners) < 2:
+        raise UserError(
+            f"a comparison needs two learners on the same stream; {study.title} has "
+            f"{', '.join(study.learners)} only"
+        )
+    groups = tie_groups(study.separated)
+    ranked = zip(study.learners, study.ranks, study.average_ranks.tolist(), strict=True)
+    learners = [
+        RankedLearner(
+            learner=label,
+            n=len(study.scores[label]),
+            mean=study.mean(label),
+            rank=rank,
+            average_rank=average,
+            groups=tuple(g for g, (first, last) in enumerate(groups) if first <= i <= last),
+        )
+        for i, (label, rank, average) in enumerate(ranked)
+    ]
+    return Ranking(
+        title=study.title,
+        metric=study.metric,
+        orders=tuple(study.orders),
+        units="orders" if len(study.orders) > 1 else "seeds",
+        learners=tuple(learners),
+        groups=tuple(tuple(study.learners[first : last + 1]) for first, last in groups),
+        pairs=tuple(
+            Pair(a, b, d.mean, d.half, d.n, d.p, p) for (a, b), (d, p) in study.pairs.items()
+        ),
+    )
+
+
+def by_order(study: Study) -> OrderSpread:
+    """Each learner's spread over class orders, and how its rank changes.
+
+    Kendall's τ is that of the learners' means on two orders, over the learners run on both.
+
+    Raises
+    ------
+    UserError
+        There is only one order.
+    """
+    orders = study.orders
+    if len(orders) < 2:
+        raise UserError(
+            f"--by order needs runs on two class orders or more; {study.title} has "
+            f"{', '.join(orders)} only. Run again with another --order"
+        )
+    means = {
+        label: {o: float(np.mean(v)) for o, v in study.by_order(label).items()}
+        for label in study.learners
+    }
+    ranks = {o: _ranks_on(means, o, study.sign) for o in orders}
+    taus = {}
+    for a, b in itertools.combinations(orders, 2):
+        both = [m for m in means.values() if a in m and b in m]
+        taus[f"{a} | {b}"] = kendall_tau([m[a] for m in both], [m[b] for m in both])
+    known = {k: t for k, t in taus.items() if not math.isnan(t)}
+    learners = [
+        _spread(label, study.mean(label), study.by_order(label), ranks) for label in study.learners
+    ]
+    return OrderSpread(
+        title=study.title,
+        metric=study.metric,
+        orders=tuple(orders),
+        learners=tuple(learners),
+        tau=taus,
+        tau_mean=float(np.mean(list(known.values()))) if known else math.nan,
+        tau_least=min(known, key=lambda k: known[k]) if known else None,
+    )
+
+
+def _ranks_on(means: dict[str, dict[str, float]], order: str, sign: int) -> dict[str, float]:
+    there = {label: sign * m[order] for label, m in means.items() if order in m}
+    values = average_ranks(np.array([list(there.values())]))
+    return dict(zip(there, values.tolist(), strict=True))
+
+
+def _spread(
+    label: str, mean: float, scores: dict[str, list[float]], ranks: dict[str, dict[str, float]]
+) -> LearnerByOrder:
+    """Spread over orders (of the means over seeds) and over the seeds of an order (pooled)."""
+    means = {order: float(np.mean(values)) for order, values in scores.items()}
+    free = sum(len(values) - 1 for values in scores.values())
+    squares = sum(float(np.var(values)) * len(values) for values in scores.values())
+    return LearnerByOrder(
+        learner=label,
+        mean=mean,
+        by_order=means,
+        ranks={order: ranks[order][label] for order in means},
+        least=min(means.values()),
+        most=max(means.values()),
+        sd_orders=float(np.std(list(means.values()), ddof=1)) if len(means) > 1 else math.nan,
+        sd_seeds=math.sqrt(squares / free) if free else math.nan,
+    )

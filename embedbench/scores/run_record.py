@@ -1,0 +1,269 @@
+"""What a `record.json` holds, as docs/record.md describes it: what was run, what it cost, and what
+came out.
+
+Fields that a record of an earlier version lacks are None, and stay out of the JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self
+
+from embedbench.errors import UserError
+from embedbench.seeds import Seeds
+from embedbench.typed import ABSENT, UNWRITTEN, Typed, plain
+
+SCHEMA = "embedbench-record/1.0"
+FINAL = "final_accuracy"  # a metric that every record has
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileInfo(Typed):
+    """A file of a run: its name, its kind (`embedding` or `pixels`) and its digests."""
+
+    name: str
+    kind: str | None = field(default=None, metadata=ABSENT)
+    digests: dict[str, str]
+
+
+@dataclass(frozen=True)
+class ClassOrder(Typed):
+    """A class order: its kind, and the name and the SHA-256 of the file that holds it, if any."""
+
+    kind: Any  # what an order file says
+    name: str | None = None
+    digest: str | None = None
+
+
+@dataclass(frozen=True)
+class Digests(Typed):
+    """The four digests of a stream."""
+
+    recipe: str
+    train: str
+    eval: str
+    features: str
+
+
+@dataclass(frozen=True)
+class References(Typed):
+    """What the metrics are compared with.
+
+    Parameters
+    ----------
+    preset : str
+        How Ω is normalised.
+    normalise_new : bool
+        Ω_new is a share of α_ideal too.
+    offline_runs : tuple of str, or tuple of such tuples
+        Directories of the runs behind α_ideal, from the root; of a stream whose sessions have an
+        α_ideal each, a tuple for each session.
+    chance_run : str or None
+        Directory of the chance run on the same stream, from the root.
+    source : str
+        `runs`, `record` or `missing`: where the values below come from.
+    ideal : dict of str to float or tuple of float, or None
+        Base score → α_ideal, or one for each session.
+    chance : dict of str to tuple of float, or None
+        Base score → (T,) score of the chance run on session j just before it is learned.
+    """
+
+    preset: str
+    normalise_new: bool
+    offline_runs: tuple[str, ...] | tuple[tuple[str, ...], ...]
+    chance_run: str | None
+    source: str = "missing"
+    ideal: dict[str, float | tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
+    chance: dict[str, tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
+
+
+@dataclass(frozen=True)
+class Costs(Typed):
+    """Seconds or joules of learning and of evaluation; NaN where nothing tells."""
+
+    learn: float
+    evaluate: float
+
+
+@dataclass(frozen=True)
+class SessionCosts(Typed):
+    """What one session cost, and the learner's own log of it.
+
+    Parameters
+    ----------
+    learn_seconds, evaluate_seconds : float
+        Seconds.
+    footprint : dict of str to float
+        Bytes by kind after the session.
+    log : dict
+        The learner's.
+    learn_joules, evaluate_joules : float or None
+        Joules; NaN where nothing tells.
+    """
+
+    learn_seconds: float
+    evaluate_seconds: float
+    footprint: dict[str, float]
+    log: dict[str, Any]
+    learn_joules: float | None = field(default=None, metadata=ABSENT)
+    evaluate_joules: float | None = field(default=None, metadata=ABSENT)
+
+
+@dataclass(frozen=True)
+class Moments(Typed):
+    """(M,) The main score at every evaluation moment, and the training samples seen by then."""
+
+    samples_seen: tuple[int, ...]
+    pooled: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Scored(Typed):
+    """One base score of a run.
+
+    Parameters
+    ----------
+    R : tuple of tuple of float
+        (T, E) after session i on eval set j; NaN where not defined.
+    pooled : tuple of float
+        (T,) over the test samples of all sessions so far.
+    metrics : dict of str to float
+        Name → value; NaN where undefined.
+    curves : dict of str to tuple of float, or None
+        Name → (T,) the value after each session.
+    """
+
+    R: tuple[tuple[float, ...], ...]
+    pooled: tuple[float, ...]
+    metrics: dict[str, float]
+    curves: dict[str, tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unscored(Typed):
+    """A run before it is scored: what was run, and what it cost.
+
+    docs/record.md describes each field. Besides, `run` is the name of the run, that of its
+    directory without `seed-`; `more` holds what a later version added to the record.
+    """
+
+    schema: str
+    protocol: str
+    protocol_params: dict[str, Any]
+    learner: str
+    learner_params: dict[str, Any]
+    learns: bool
+    session_id_at_test: bool | None = field(default=None, metadata=ABSENT)
+    seed: int
+    seeds: Seeds
+    files: tuple[FileInfo, ...]
+    order: ClassOrder | None = None
+    digests: Digests
+    validation: str
+    notes: tuple[str, ...]
+    n_train: tuple[int, ...]
+    n_classes: tuple[int, ...] | None = field(default=None, metadata=ABSENT)
+    n_candidates: tuple[int | None, ...] | None = field(default=None, metadata=ABSENT)
+    classes: tuple[tuple[str, ...], ...]
+    reference: References
+    environment: dict[str, Any]
+    command: str
+    tuning: dict[str, Any] | None = field(default=None, metadata=ABSENT)
+    sessions: tuple[SessionCosts, ...]
+    seconds: Costs
+    joules: Costs | None = field(default=None, metadata=ABSENT)
+    resumed: int | None = field(default=None, metadata=ABSENT)
+    footprint: dict[str, float]
+    run: str = field(default="", metadata=UNWRITTEN)
+    more: dict[str, Any] = field(default_factory=dict, metadata=UNWRITTEN)
+
+    @classmethod
+    def from_json(cls, data: Any, name: str = "the record") -> Self:
+        """Read and check a record; `name` is the path that errors show.
+
+        Raises
+        ------
+        UserError
+            Another schema, a missing key, a value of another type or shape.
+        """
+        if isinstance(data, dict) and data.get("schema") != SCHEMA:
+            raise UserError(f"{name} has schema {data.get('schema')!r}, expected {SCHEMA!r}")
+        record = super().from_json(data, name)
+        for what, length in record._lengths().items():
+            if length != len(record.n_train):
+                raise UserError(
+                    f"{name}: {what} must have one entry for each of the {len(record.n_train)} "
+                    f"sessions of n_train, got {length}"
+                )
+        if "total" not in record.footprint:
+            raise UserError(f"{name}: the key footprint.total is missing")
+        known = {f.name for f in fields(RunRecord)}
+        return replace(record, more={k: v for k, v in data.items() if k not in known})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON data, for a record of this version what was read."""
+        return {**super().to_json(), **plain(self.more)}
+
+    def _lengths(self) -> dict[str, int]:
+        """Return the lengths that must be the number of sessions, by key."""
+        lists = {"sessions": self.sessions, "n_classes": self.n_classes}
+        return {key: len(values) for key, values in lists.items() if values is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord(Unscored):
+    """A finished run: what was run, what it cost, and what came out."""
+
+    score: str
+    R: tuple[tuple[float, ...], ...]
+    pooled: tuple[float, ...]
+    moments: Moments | None = field(default=None, metadata=ABSENT)
+    metrics: dict[str, float]
+    curves: dict[str, tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
+    by_score: dict[str, Scored]
+    flags: tuple[str, ...]
+
+    @classmethod
+    def from_json(cls, data: Any, name: str = "the record") -> Self:
+        """Read and check a record; `name` is the path that errors show.
+
+        Raises
+        ------
+        UserError
+            Another schema, a missing key, a value of another type or shape.
+        """
+        record = super().from_json(data, name)
+        if record.score not in record.by_score:
+            raise UserError(f"{name}: score is {record.score!r}, and by_score has no such key")
+        main = Scored(record.R, record.pooled, record.metrics)
+        every = {"": main} | {f"by_score.{k}.": s for k, s in record.by_score.items()}
+        for at, scored in every.items():
+            if len({len(row) for row in scored.R}) > 1:
+                raise UserError(f"{name}: the rows of {at}R must be of one length")
+            if FINAL not in scored.metrics:
+                raise UserError(f"{name}: the key {at}metrics.{FINAL} is missing")
+        moments = record.moments
+        if moments is not None and len(moments.samples_seen) != len(moments.pooled):
+            raise UserError(f"{name}: moments must have as many samples_seen as pooled")
+        return record
+
+    def _lengths(self) -> dict[str, int]:
+        lengths = super()._lengths() | {"R": len(self.R), "pooled": len(self.pooled)}
+        lengths |= _curve_lengths("curves", self.curves)
+        for name, scored in self.by_score.items():
+            at = f"by_score.{name}"
+            lengths |= {f"{at}.R": len(scored.R), f"{at}.pooled": len(scored.pooled)}
+            lengths |= _curve_lengths(f"{at}.curves", scored.curves)
+        return lengths
+
+    @property
+    def ideals(self) -> tuple[float, ...]:
+        """α_ideal that Ω are shares of: one, or one a session; empty where it was not measured."""
+        value = (self.reference.ideal or {}).get(self.score, float("nan"))
+        values = value if isinstance(value, tuple) else (value,)
+        return () if any(v != v for v in values) else tuple(map(float, values))
+
+
+def _curve_lengths(key: str, curves: Mapping[str, tuple[float, ...]] | None) -> dict[str, int]:
+    return {f"{key}.{name}": len(values) for name, values in (curves or {}).items()}

@@ -1,0 +1,219 @@
+"""Typed values that travel as JSON: frozen dataclasses, written to plain data and read back.
+
+`Typed.from_json` is the one validator of such data: it checks every key and every type.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import operator
+import types
+import typing
+from collections.abc import Iterator
+from typing import Any, Self, cast
+
+import numpy as np
+
+from embedbench.errors import UserError
+
+# Metadata of a dataclass's field.
+ABSENT = {"absent": True}  # None: the key is left out; a null is read as NaN, where NaN fits
+UNWRITTEN = {"unwritten": True}  # no part of the JSON
+
+_UNIONS = (typing.Union, types.UnionType)
+_SCALARS: dict[Any, tuple[tuple[type, ...], str]] = {
+    str: ((str,), "a text"),
+    bool: ((bool,), "true or false"),
+    int: ((int,), "an integer"),
+    float: ((int, float), "a number"),
+    type(None): ((type(None),), "null"),
+}
+
+
+class _MismatchError(Exception):
+    """What a value should have been, and where it lies."""
+
+    def __init__(self, path: str, expected: str, value: Any) -> None:
+        super().__init__(f"{path or 'it'} must be {expected}, got {_short(value)}")
+        self.path, self.expected = path, expected
+
+
+class _MissingError(_MismatchError):
+    """A key that is not there."""
+
+    def __str__(self) -> str:
+        return f"the key {self.path} is missing"
+
+
+class Typed:
+    """Base of the dataclasses that are written as JSON and read back.
+
+    Fields are texts, numbers, `bool`, `tuple[…, ...]`, `dict[str, …]`, other dataclasses, unions of
+    these, or `Any`. In JSON a tuple is a list, NaN is null, and an infinity is a text.
+    """
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON data, its keys in the order of the fields."""
+        return cast(dict[str, Any], plain(self))
+
+    @classmethod
+    def from_json(cls, data: Any, name: str = "the data") -> Self:
+        """Read and check plain JSON data. Keys that no field has are passed over.
+
+        Parameters
+        ----------
+        data : Any
+            What `json.loads` returned.
+        name : str
+            What the data is, as errors say it: a path.
+
+        Raises
+        ------
+        UserError
+            A key is missing, or a value has another type.
+        """
+        try:
+            return cast(Self, _read(data, cls, ""))
+        except _MismatchError as e:
+            raise UserError(f"{name}: {e}") from None
+
+
+def plain(value: Any) -> Any:
+    """Return plain JSON values: dataclasses to objects, arrays to lists, NaN to null.
+
+    >>> plain({"a": (1, float("nan")), "b": np.arange(2), "c": math.inf})
+    {'a': [1, None], 'b': [0, 1], 'c': 'inf'}
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(float(value))
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if dataclasses.is_dataclass(value):
+        return dict(_written(value))
+    return value
+
+
+def _written(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the keys and the plain values of a dataclass."""
+    cls: Any = type(value)
+    for spec in _specs(cls):
+        part = getattr(value, spec.name)
+        if not (spec.absent and part is None):
+            yield spec.key, plain(part)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Spec:
+    """One field of a dataclass: its name, its key in JSON, its type, whether it may be missing."""
+
+    name: str
+    key: str
+    hint: Any
+    absent: bool
+    required: bool
+
+
+@functools.cache
+def _specs(cls: type) -> tuple[_Spec, ...]:
+    hints = typing.get_type_hints(cls)
+    specs = []
+    for f in dataclasses.fields(cls):
+        if f.metadata.get("unwritten"):
+            continue
+        hint, absent = hints[f.name], bool(f.metadata.get("absent"))
+        if absent:  # None stands for a missing key, not for a null
+            hint = functools.reduce(operator.or_, _present(hint))
+        missing = dataclasses.MISSING
+        required = f.default is missing and f.default_factory is missing
+        specs.append(_Spec(f.name, f.metadata.get("key", f.name), hint, absent, required))
+    return tuple(specs)
+
+
+def _present(hint: Any) -> list[Any]:
+    """Return the types of a union but for None."""
+    return [one for one in typing.get_args(hint) if one is not type(None)]
+
+
+def _read(value: Any, hint: Any, path: str) -> Any:
+    """Return a JSON value as the type `hint` has it."""
+    origin = typing.get_origin(hint)
+    if hint is Any:
+        return value
+    if origin in _UNIONS:
+        return _read_union(value, typing.get_args(hint), path)
+    if origin is tuple:
+        return _read_tuple(value, typing.get_args(hint)[0], path)
+    if origin is dict:
+        item = typing.get_args(hint)[1]
+        if not isinstance(value, dict):
+            raise _MismatchError(path, "an object", value)
+        return {k: _read(v, item, _joined(path, k)) for k, v in value.items()}
+    if dataclasses.is_dataclass(hint):
+        return _read_object(value, cast(type, hint), path)
+    return _read_scalar(value, hint, path)
+
+
+def _read_scalar(value: Any, hint: Any, path: str) -> Any:
+    kinds, expected = _SCALARS[hint]
+    if hint is float and (value is None or value in ("inf", "-inf")):
+        return math.nan if value is None else float(value)
+    if not isinstance(value, kinds) or (isinstance(value, bool) and hint is not bool):
+        raise _MismatchError(path, expected, value)
+    return value
+
+
+def _read_tuple(value: Any, item: Any, path: str) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        raise _MismatchError(path, "a list", value)
+    if item is float:  # most of a record is this
+        return tuple(
+            v if type(v) is float else _read_scalar(v, float, f"{path}[{i}]")
+            for i, v in enumerate(value)
+        )
+    return tuple(_read(v, item, f"{path}[{i}]") for i, v in enumerate(value))
+
+
+def _read_union(value: Any, hints: tuple[Any, ...], path: str) -> Any:
+    """Return the value as the first type that fits; None before NaN."""
+    errors = []
+    for hint in sorted(hints, key=lambda h: h is not type(None)):
+        try:
+            return _read(value, hint, path)
+        except _MismatchError as e:
+            errors.append(e)
+    deepest = max(errors, key=lambda e: len(e.path))
+    if deepest.path != path:
+        raise deepest
+    raise _MismatchError(path, " or ".join(e.expected for e in errors), value)
+
+
+def _read_object(value: Any, cls: type, path: str) -> Any:
+    if not isinstance(value, dict):
+        raise _MismatchError(path, "an object", value)
+    values = {}
+    for spec in _specs(cls):
+        if spec.key in value:
+            values[spec.name] = _read(value[spec.key], spec.hint, _joined(path, spec.key))
+        elif spec.required:
+            raise _MissingError(_joined(path, spec.key), "there", None)
+    return cls(**values)
+
+
+def _joined(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def _short(value: Any) -> str:
+    """Return a value as an error shows it."""
+    if isinstance(value, dict | list | tuple):
+        return "an object" if isinstance(value, dict) else "a list"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"
