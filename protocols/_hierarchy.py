@@ -46,7 +46,8 @@ class Hierarchy:
     leaf : array of int
         (L,) the leaf that each of the file's L labels is, -1 where the hierarchy has it not.
     configurations : tuple of tuple of array of int
-        Class orders that came with it, each a list of sessions of nodes; may be empty.
+        Tuple of tuple of array of int Class orders that came with it, each a list of sessions of
+        nodes; may be empty.
     """
 
     name: str

@@ -38,7 +38,7 @@ def blobs(
     Parameters
     ----------
     sessions : sequence of sequence of int
-        Classes of each session.
+        Sequence of sequence of int Classes of each session.
     sizes : sequence of int or int
         Training samples of each session, spread over its classes.
     n_val : int

@@ -55,8 +55,8 @@ class Diff(Typed):
     ----------
     a, b : str
         The files.
-    digests : dict of str to bool
-        Which digests agree.
+    digests : dict
+        Dict of str to bool Which digests agree.
     samples : SampleDifferences
         How the samples differ.
     cosine : Cosines or None

@@ -78,7 +78,7 @@ class Neighbours(Typed):
 
 
 def shared_rows(a: Samples, b: Samples) -> tuple[Ints, Ints]:
-    """Return the rows of the samples that both have, (M,) in each, in the order of ``a``."""
+    """Return the rows of the samples that both have, (M,) in each, in the order of `a`."""
     row_of = {name: row for row, name in enumerate(b.ids.tolist())}
     pairs = [(row, row_of[name]) for row, name in enumerate(a.ids.tolist()) if name in row_of]
     rows = np.array(pairs, dtype=np.int64).reshape(-1, 2)

@@ -132,20 +132,20 @@ class Card(Typed):
         Size of the file.
     shape : tuple of int
         Of the features, samples first.
-    layers : dict of str to int
-        Width of each intermediate embedding.
-    samples : dict of str to int
-        Samples of each split.
+    layers : dict
+        Dict of str to int Width of each intermediate embedding.
+    samples : dict
+        Dict of str to int Samples of each split.
     classes : ClassCounts
         Leaves and inner nodes.
-    per_class : dict of str to PerClass
-        Of each split that has samples.
-    class_counts : dict of str to dict
-        Samples of each leaf class in each split.
+    per_class : dict
+        Dict of str to PerClass Of each split that has samples.
+    class_counts : dict
+        Dict of str to dict Samples of each leaf class in each split.
     norms : Norms
         Of at most 1,024 rows.
-    digests : dict of str to str
-        The file's digests.
+    digests : dict
+        Dict of str to str The file's digests.
     provenance : dict
         As the file has it.
     redundancy : Redundancy or None

@@ -69,7 +69,7 @@ def named_files(
         NAME=FILE for a data set of the paper, or FILE, which stands in (its name then is None).
         Without any, the shipped emoji stand in.
     official : collection of str
-        Collection of str Names of the paper's data sets.
+        Collection of str Collection of str Names of the paper's data sets.
     out : Path
         Directory for files made on the way.
 

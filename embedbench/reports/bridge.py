@@ -65,8 +65,8 @@ class BridgedLearner(Typed):
         What it trains on images.
     n, unpaired : int
         Pairs of runs with the same four seeds, and runs without a partner.
-    metrics : dict of str to Sides
-        Scores.
+    metrics : dict
+        Dict of str to Sides Scores.
     bytes, learn_seconds, learn_joules : Sides
         Costs; joules are NaN on a side that has none.
     gap_per_hour : float

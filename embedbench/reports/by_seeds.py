@@ -80,8 +80,8 @@ class LearnerBySeeds(Typed):
     ----------
     learner : str
         Its label.
-    seeds : dict of str to Spread
-        Kind of seed → spread over the runs that differ in that seed alone.
+    seeds : dict
+        Dict of str to Spread Kind of seed → spread over the runs that differ in that seed alone.
     sum : float
         Root of the summed variances: the spread without interactions.
     all : Spread

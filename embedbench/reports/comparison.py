@@ -88,7 +88,7 @@ class Ranking(Typed):
     learners : tuple of RankedLearner
         Best mean first.
     groups : tuple of tuple of str
-        Neighbours of which no two can be told apart at 5 %.
+        Tuple of tuple of str Neighbours of which no two can be told apart at 5 %.
     pairs : tuple of Pair
         Every two learners.
     """
@@ -112,8 +112,8 @@ class LearnerByOrder(Typed):
         Its label.
     mean, least, most : float
         Of the means of the orders.
-    by_order, ranks : dict of str to float
-        Order → mean, and order → rank.
+    by_order, ranks : dict
+        Dict of str to float Order → mean, and order → rank.
     sd_orders, sd_seeds : float
         Standard deviation of the means of the orders, and within orders, pooled.
     """
@@ -140,8 +140,8 @@ class OrderSpread(Typed):
         Class orders.
     learners : tuple of LearnerByOrder
         Best mean first.
-    tau : dict of str to float
-        Two orders → Kendall's τ_b of their rankings.
+    tau : dict
+        Dict of str to float Two orders → Kendall's τ_b of their rankings.
     tau_mean : float
         Mean of these.
     tau_least : str or None

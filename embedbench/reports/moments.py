@@ -22,8 +22,8 @@ def by_samples(rows: Sequence[Row], styles: Mapping[str, int]) -> list[tuple[str
     ----------
     rows : sequence of Row
         Of one table.
-    styles : mapping of str to int
-        Label → number of its colour and marker.
+    styles : mapping
+        Mapping of str to int Label → number of its colour and marker.
     """
     from .plots import Curve, curve_plot
 

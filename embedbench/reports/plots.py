@@ -35,9 +35,12 @@ class Curve:
 
     Parameters
     ----------
-    values : (n, T) fractions, one line a run; NaN where undefined
-    style : number of its colour and marker; None for the chance level (dotted)
-    samples : (T,) training samples seen at each column; None where columns are sessions
+    values : array of float
+        (n, T) fractions, one line a run; NaN where undefined.
+    style : int or None
+        Number of its colour and marker; None for the chance level (dotted).
+    samples : array of float or None
+        (T,) training samples seen at each column; None where columns are sessions.
     """
 
     values: Floats
@@ -71,14 +74,22 @@ def curve_plot(
 
     Parameters
     ----------
-    ideal : fraction; NaN draws none
-    first : session of the first column of the values
-    label : what the figure shows, for those who cannot see it
-    axis : what is counted along the figure
-    tight : the scale ends where the values do instead of at 100 %
-    unit : "%"; of any other the values are no fractions, and drawn as they are
-    deviations : bands of the standard deviation over runs instead
-    places : names of the columns, where they are no sessions
+    ideal : float
+        Fraction; NaN draws none.
+    first : int
+        Session of the first column of the values.
+    label : str
+        What the figure shows, for those who cannot see it.
+    axis : str
+        What is counted along the figure.
+    tight : bool
+        The scale ends where the values do instead of at 100 %.
+    unit : str
+        "%"; of any other the values are no fractions, and drawn as they are.
+    deviations : bool
+        Bands of the standard deviation over runs instead.
+    places : sequence of str
+        Names of the columns, where they are no sessions.
     """
     scale = 100.0 if unit == "%" else 1.0
     curves = [replace(c, values=scale * c.values) for c in curves]
@@ -217,8 +228,10 @@ def rank_plot(
 
     Parameters
     ----------
-    groups : positions of the learners of each group
-    label : what the figure shows, for those who cannot see it
+    groups : sequence of sequence of int
+        Positions of the learners of each group.
+    label : str
+        What the figure shows, for those who cannot see it.
     """
     by_rank = sorted(range(len(names)), key=lambda i: ranks[i])
     left = by_rank[: (len(names) + 1) // 2]
@@ -257,7 +270,8 @@ def save_map(matrix: Floats, path: Path, axis: str, value: str) -> None:
 
     Parameters
     ----------
-    axis, value : what rows and columns are, and what the values are
+    axis, value : str
+        What rows and columns are, and what the values are.
     """
     figure = Figure(figsize=(7, 6), layout="constrained")
     axes = figure.add_subplot()

@@ -31,11 +31,16 @@ def scatter_panels(
 
     Parameters
     ----------
-    panels : title → points, (n, 2)
-    classes : name → positions of its points
-    label : what the figure shows, for those who cannot see it
-    pale : the first so many classes are drawn pale
-    across : panels in a row
+    panels : mapping
+        Title → points, (n, 2).
+    classes : mapping
+        Name → positions of its points.
+    label : str
+        What the figure shows, for those who cannot see it.
+    pale : int
+        The first so many classes are drawn pale.
+    across : int
+        Panels in a row.
     """
     down = -(-len(panels) // across)
     frame: Any = {"axes.spines.top": True, "axes.spines.right": True, "axes.titlesize": 9}

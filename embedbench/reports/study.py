@@ -41,8 +41,9 @@ class Study:
     ----------
     title, metric : str
         Protocol and files, and the name of the metric.
-    scores : dict of str to dict
-        Learner's label → block → value, a fraction; larger is better but for `LOWER`.
+    scores : dict
+        Dict of str to dict Learner's label → block → value, a fraction; larger is better but for
+        `LOWER`.
     """
 
     title: str

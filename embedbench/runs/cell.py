@@ -30,8 +30,9 @@ class Spec(Generic[T]):
     ----------
     name : str
         As the command line has it.
-    settings : Learner or Protocol
-        The object that was made from the settings. It is never started; `fresh` copies it.
+    settings : T
+        Learner or Protocol The object that was made from the settings. It is never started; `fresh`
+        copies it.
     """
 
     name: str
@@ -77,8 +78,8 @@ class Cell:
         Who learns it.
     seed : int
         The seed from which four are drawn.
-    fixed : tuple of (str, int)
-        Single ones of the four, which are set instead of drawn.
+    fixed : tuple of tuple
+        Tuple of (str, int) Single ones of the four, which are set instead of drawn.
     offline, chance : Spec
         The learners behind α_ideal and behind the chance level.
     references : int

@@ -33,8 +33,8 @@ class Outcome:
         Directories of the cells asked for that are finished now.
     skipped : int
         How many cells, references among them, were finished before.
-    failed : list of (Cell, str)
-        Cells that failed, with the reason.
+    failed : list of tuple
+        List of (Cell, str) Cells that failed, with the reason.
     bad_input : bool
         Whether every failure was the input's fault.
     """
@@ -95,11 +95,12 @@ def run_grid(
     overwrite : bool
         Run finished cells again, and those that were cut off from the beginning, but not their
         references.
-    progress : function of a str and two int
-        Is called with the cell at work, how many are done, and how many there are.
-    tell : function of a str, or None
-        `tell(message)` is called in the worker process, so it must be picklable (a module-level
-        function).
+    progress : callable
+        Function of a str and two int Is called with the cell at work, how many are done, and how
+        many there are.
+    tell : callable or None
+        Function of a str, or None `tell(message)` is called in the worker process, so it must be
+        picklable (a module-level function).
     workshop : Workshop or None
         What an earlier step has opened.
 

@@ -50,8 +50,8 @@ class SessionLog:
     ----------
     learn_seconds, evaluate_seconds : float
         Time spent.
-    footprint : dict of int
-        Bytes that the learner holds, by kind.
+    footprint : dict
+        Dict of int Bytes that the learner holds, by kind.
     log : dict
         What `learn` returned.
     learn_joules, evaluate_joules : float

@@ -146,16 +146,17 @@ def tune(
     ----------
     cell : Cell
         Learner, stream and seed.
-    grid : mapping of str to sequence of str
-        The values of each setting.
+    grid : Grid
+        Mapping of str to sequence of str The values of each setting.
     root : Path
         The directory of all runs.
     sessions : int
         How many sessions of the stream a trial learns.
     jobs : int
         The number of processes.
-    progress : function of a str and two int
-        Is called with a label, how many trials are done, and how many there are.
+    progress : callable
+        Function of a str and two int Is called with a label, how many trials are done, and how many
+        there are.
     workshop : Workshop or None
         What an earlier step has opened.
 
@@ -218,7 +219,7 @@ def search(
         What `--tune` was given.
     root : Path
         The directory of all runs.
-    sessions, jobs, progress, workshop
+    sessions, jobs, progress, workshop : int, int, callable, Workshop or None
         As in `tune`.
     """
     first = {cell.learner.name: cell for cell in reversed(cells)}

@@ -36,7 +36,8 @@ def aacc(accuracies: Floats, n_classes: Sequence[int] | Ints) -> Floats:
 
     Parameters
     ----------
-    n_classes : (T,) |Y_j|
+    n_classes : sequence of int or array of int
+        (T,) |Y_j|.
     """
     weight = np.asarray(n_classes, dtype=np.float64)
     result: Floats = np.tril(accuracies) @ weight / np.cumsum(weight)  # (T, T) @ (T,) -> (T,)
@@ -63,8 +64,10 @@ def gacc(accuracies: Floats, ratio: float, alpha: ArrayLike) -> Floats:
 
     Parameters
     ----------
-    ratio : r, see `class_ratio`
-    alpha : α, one or several, (…); the result is (…, T)
+    ratio : float
+        R, see `class_ratio`.
+    alpha : ArrayLike
+        α, one or several, (…); the result is (…, T).
     """
     base, novel, k = _parts(accuracies)
     weight = np.asarray(alpha, dtype=np.float64)[..., None] * ratio  # (…, 1)
@@ -87,7 +90,8 @@ def gacc_area(accuracies: Floats, ratio: float, mode: str = "official") -> Float
 
     Parameters
     ----------
-    ratio : r, see `class_ratio`
+    ratio : float
+        R, see `class_ratio`.
     """
     if mode not in MODES:
         raise unknown("mode of gAcc's area", mode, MODES)
@@ -196,7 +200,8 @@ def curves_of(accuracies: Floats, n_classes: Sequence[int] | Ints) -> dict[str, 
 
     Parameters
     ----------
-    n_classes : (T,) |Y_j|
+    n_classes : sequence of int or array of int
+        (T,) |Y_j|.
     """
     ratio = class_ratio(n_classes)
     return {

@@ -42,16 +42,26 @@ class LabelSets(Kept):
 
     Parameters
     ----------
-    ids : (n,) opaque sample ids, each once within a split
-    split : (n,) 0 test, 1 post-task validation
-    y : (n, B) packed complete labels: every class of the sample, on all levels
-    introduces : (T, C) the classes that each session introduced
-    parents : (C,) the class above each one, -1 at the top
-    session : (M,) the session learned last, from 0
-    samples_seen : (M,) training samples so far
-    seen : (M, C) classes seen so far, the only ones that are answered
-    answer : (M, n, B) packed answers
-    undecided : (M,) samples with a NaN among their scores, which were given no label
+    ids : array of int
+        (n,) opaque sample ids, each once within a split.
+    split : array of int
+        (n,) 0 test, 1 post-task validation.
+    y : Bytes
+        (n, B) packed complete labels: every class of the sample, on all levels.
+    introduces : array of bool
+        (T, C) the classes that each session introduced.
+    parents : array of int
+        (C,) the class above each one, -1 at the top.
+    session : array of int
+        (M,) the session learned last, from 0.
+    samples_seen : array of int
+        (M,) training samples so far.
+    seen : array of bool
+        (M, C) classes seen so far, the only ones that are answered.
+    answer : Bytes
+        (M, n, B) packed answers.
+    undecided : array of int
+        (M,) samples with a NaN among their scores, which were given no label.
     """
 
     ids: Ints

@@ -15,11 +15,16 @@ class ScoreMatrix:
 
     Parameters
     ----------
-    name : one of `SCORES`
-    values : (M, E) score of eval set e at moment m
-    pooled : (M,) score over the test samples of all sessions learned so far, together
-    session, samples_seen, classes_seen : (M,) as in `Predictions`
-    n_samples, n_classes, learned : (E,) size, classes, and the session that teaches each eval set
+    name : str
+        One of `SCORES`.
+    values : array of float
+        (M, E) score of eval set e at moment m.
+    pooled : array of float
+        (M,) score over the test samples of all sessions learned so far, together.
+    session, samples_seen, classes_seen : array of int
+        (M,) as in `Predictions`.
+    n_samples, n_classes, learned : array of int
+        (E,) size, classes, and the session that teaches each eval set.
     """
 
     name: str

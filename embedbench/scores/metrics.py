@@ -25,11 +25,15 @@ class Reference:
 
     Parameters
     ----------
-    ideal : α_ideal, score of the offline learner trained on all data at once (NaN if not measured);
-        or (E,) one for each eval set, of the offline learner trained on its session's data alone
-    chance : (E,) b_j, score of the chance learner on eval set j just before session j; or None
-    normalise_new : the protocol's Ω_new is divided by α_ideal in the `kemker_table` preset
-    preset : "kemker_table" (what the paper's tables imply) or "kemker_eq" (Eq. 2-4 to the letter)
+    ideal : float or array of float
+        α_ideal, score of the offline learner trained on all data at once (NaN if not measured); or
+        (E,) one for each eval set, of the offline learner trained on its session's data alone.
+    chance : array of float or None
+        (E,) b_j, score of the chance learner on eval set j just before session j; or None.
+    normalise_new : bool
+        The protocol's Ω_new is divided by α_ideal in the `kemker_table` preset.
+    preset : str
+        "kemker_table" (what the paper's tables imply) or "kemker_eq" (Eq. 2-4 to the letter).
     """
 
     ideal: float | Floats = float("nan")

@@ -189,7 +189,8 @@ def confusion(p: LabelSets, moment: int, split: int = 0, *, truth: bool = False)
 
     Parameters
     ----------
-    truth : the true labels seen stand in for the labels given (Fig. 6a)
+    truth : bool
+        The true labels seen stand in for the labels given (Fig. 6a).
     """
     order, rows = introduction_order(p), _rows(p, split)
     at = np.flatnonzero(p.seen[moment][order])

@@ -84,14 +84,20 @@ class Predictions(Kept):
 
     Parameters
     ----------
-    ids, y, eval_set : (n,) opaque sample id, true class, number of the eval set; sets are
-        contiguous
-    set_classes : (E, C) classes of each set's own session: candidates of the within-session answer
-    session : (M,) the session learned last, from 0
-    samples_seen : (M,) training samples so far
-    seen : (M, C) classes seen so far: candidates of the answer
-    answer : (M, n) class answered over the classes seen so far; -1 where scores were NaN
-    within : (M, n) class answered over the classes of the sample's own session; -1 likewise
+    ids, y, eval_set : array of int
+        (n,) opaque sample id, true class, number of the eval set; sets are contiguous.
+    set_classes : array of bool
+        (E, C) classes of each set's own session: candidates of the within-session answer.
+    session : array of int
+        (M,) the session learned last, from 0.
+    samples_seen : array of int
+        (M,) training samples so far.
+    seen : array of bool
+        (M, C) classes seen so far: candidates of the answer.
+    answer : Answers
+        (M, n) class answered over the classes seen so far; -1 where scores were NaN.
+    within : Answers
+        (M, n) class answered over the classes of the sample's own session; -1 likewise.
     """
 
     ids: Ints

@@ -21,8 +21,10 @@ class Paired:
 
     Parameters
     ----------
-    mean, half : mean and half-width of its 95 % t-interval; NaN under two units
-    p : two-sided p-value of the paired t-test; NaN under two units
+    mean, half : float
+        Mean and half-width of its 95 % t-interval; NaN under two units.
+    p : float
+        Two-sided p-value of the paired t-test; NaN under two units.
     """
 
     mean: float
@@ -68,7 +70,8 @@ def average_ranks(scores: Floats) -> Floats:
 
     Parameters
     ----------
-    scores : (blocks, k)
+    scores : array of float
+        (blocks, k).
 
     >>> average_ranks(np.array([[0.9, 0.5, 0.5], [0.4, 0.6, 0.2]]))
     array([1.5 , 1.75, 2.75])
@@ -84,7 +87,8 @@ def tie_groups(separated: Bools) -> list[tuple[int, int]]:
 
     Parameters
     ----------
-    separated : (k, k) symmetric, learners in the order of a table
+    separated : array of bool
+        (k, k) symmetric, learners in the order of a table.
 
     >>> apart = np.zeros((3, 3), dtype=bool)
     >>> apart[0, 2] = apart[2, 0] = True

@@ -53,7 +53,8 @@ def random_tables(seen: Sequence[int]) -> tuple[Table, Table]:
 
     Parameters
     ----------
-    seen : (K,) C_k, classes seen after each session
+    seen : sequence of int
+        (K,) C_k, classes seen after each session.
     """
     accuracy = [[Fraction(1, c)] * k for k, c in enumerate(seen, start=1)]
     forgetting = [
@@ -164,8 +165,9 @@ def curves(scores: ScoreMatrix, *, restricted: bool = False) -> dict[str, Floats
 
     Parameters
     ----------
-    restricted : answers are not chosen among all the classes seen, so that 1/C_k is not the chance
-        level: within-session scores, modalities. Only AA and AF are defined then
+    restricted : bool
+        Answers are not chosen among all the classes seen, so that 1/C_k is not the chance level:
+        within-session scores, modalities. Only AA and AF are defined then.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         result = {curve.__name__: curve(scores) for curve in CURVES}

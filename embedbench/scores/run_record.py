@@ -63,10 +63,12 @@ class References(Typed):
         Directory of the chance run on the same stream, from the root.
     source : str
         `runs`, `record` or `missing`: where the values below come from.
-    ideal : dict of str to float or tuple of float, or None
-        Base score → α_ideal, or one for each session.
-    chance : dict of str to tuple of float, or None
-        Base score → (T,) score of the chance run on session j just before it is learned.
+    ideal : dict or None
+        Dict of str to float or tuple of float, or None Base score → α_ideal, or one for each
+        session.
+    chance : dict or None
+        Dict of str to tuple of float, or None Base score → (T,) score of the chance run on session
+        j just before it is learned.
     """
 
     preset: str
@@ -94,8 +96,8 @@ class SessionCosts(Typed):
     ----------
     learn_seconds, evaluate_seconds : float
         Seconds.
-    footprint : dict of str to float
-        Bytes by kind after the session.
+    footprint : dict
+        Dict of str to float Bytes by kind after the session.
     log : dict
         The learner's.
     learn_joules, evaluate_joules : float or None
@@ -125,13 +127,13 @@ class Scored(Typed):
     Parameters
     ----------
     R : tuple of tuple of float
-        (T, E) after session i on eval set j; NaN where not defined.
+        Tuple of tuple of float (T, E) after session i on eval set j; NaN where not defined.
     pooled : tuple of float
         (T,) over the test samples of all sessions so far.
-    metrics : dict of str to float
-        Name → value; NaN where undefined.
-    curves : dict of str to tuple of float, or None
-        Name → (T,) the value after each session.
+    metrics : dict
+        Dict of str to float Name → value; NaN where undefined.
+    curves : dict or None
+        Dict of str to tuple of float, or None Name → (T,) the value after each session.
     """
 
     R: tuple[tuple[float, ...], ...]

@@ -41,7 +41,7 @@ class Ontology:
     related : dict
         Ontology id -> its ancestors and descendants.
     eligible : frozenset of str
-        Ids of the labels without a restriction and with a quality above 70 %.
+        Frozenset of str Ids of the labels without a restriction and with a quality above 70 %.
     """
 
     ids: dict[int, str]
