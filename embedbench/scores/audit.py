@@ -12,10 +12,9 @@ that it has not seen. Sessions are counted from 0; T sessions, the last is L = T
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,7 +51,7 @@ class Scores:
         """(T,) mean recall over the classes of all sessions, also of those to come."""
         p = self._predictions
         last = np.full_like(p.session, len(p.set_classes) - 1)
-        everything = score_matrix(dataclasses.replace(p, session=last), "class_accuracy").pooled
+        everything = score_matrix(replace(p, session=last), "class_accuracy").pooled
         return everything[score_matrix(p, "accuracy").ends]
 
 
