@@ -21,7 +21,7 @@ class Rounds:
     Parameters
     ----------
     times : list of list of float
-        List of list of float Seconds, one list a side, one entry a round.
+        Seconds, one list a side, one entry a round.
     disturbed : int
         Rounds that were kept although other processes were busy.
     """

@@ -215,7 +215,7 @@ class _Teaching:
     paths : array of bool
         (L, C) the classes of each label.
     classes, rows, val_rows : tuple of array of int
-        Tuple of array of int Of each session what it introduces and what it teaches.
+        Of each session what it introduces and what it teaches.
     """
 
     table: Table

@@ -68,8 +68,8 @@ class Hooks:
 
     Parameters
     ----------
-    objective : callable or None
-        Objective or None Takes x (b, D) and y (b,) or (b, C) and returns their mean loss; None:
+    objective : Objective or None
+        Takes x (b, D) and y (b,) or (b, C) and returns their mean loss; None:
         `plain_loss`.
     regularise : callable
         Called between backward and step; may change the gradients or the parameters.

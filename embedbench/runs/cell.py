@@ -30,8 +30,8 @@ class Spec(Generic[T]):
     ----------
     name : str
         As the command line has it.
-    settings : T
-        Learner or Protocol The object that was made from the settings. It is never started; `fresh`
+    settings : Learner or Protocol
+        The object that was made from the settings. It is never started; `fresh`
         copies it.
     """
 

@@ -45,8 +45,8 @@ def execute(work: Work, threads: int, tell: Callable[[str], None] | None = None)
         The cell and its objects.
     threads : int
         Threads of torch.
-    tell : callable or None
-        Function of a str, or None Is called with a sentence on a checkpoint that is used, or cannot
+    tell : function of a str, or None
+        Is called with a sentence on a checkpoint that is used, or cannot
         be.
 
     Returns

@@ -98,8 +98,8 @@ def run_grid(
     progress : callable
         Function of a str and two int Is called with the cell at work, how many are done, and how
         many there are.
-    tell : callable or None
-        Function of a str, or None `tell(message)` is called in the worker process, so it must be
+    tell : function of a str, or None
+        `tell(message)` is called in the worker process, so it must be
         picklable (a module-level function).
     workshop : Workshop or None
         What an earlier step has opened.
