@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from embedbench.errors import unknown
+from embedbench.errors import UserError, unknown
 
 
 @dataclass(frozen=True)
@@ -44,3 +45,32 @@ class Seeds:
                 raise unknown("seed", name, names)
         drawn = np.random.SeedSequence(seed).generate_state(4, dtype=np.uint32)
         return cls(**{n: fixed.get(n, int(v)) for n, v in zip(names, drawn, strict=True)})
+
+
+def varied(
+    seeds: Sequence[int], vary: Sequence[str], fixed: Mapping[str, int]
+) -> list[tuple[int, dict[str, int]]]:
+    """One seed apart at a time: the seed of each run, and which of its four is another one.
+
+    Parameters
+    ----------
+    seeds : sequence of int
+        The first is every run's; the others give the four that replace its own.
+    vary : sequence of str
+        Kinds of seed to replace; without any, each seed is a run.
+    fixed : mapping of str to int
+        Kinds that are set already, and may not vary.
+    """
+    if not vary:
+        return [(seed, {}) for seed in seeds]
+    kinds = [f.name for f in dataclasses.fields(Seeds)]
+    for kind in vary:
+        if kind not in kinds:
+            raise unknown("seed to vary", kind, kinds)
+        if kind in fixed:
+            raise UserError(f"--vary {kind} and --set seeds.{kind}=… contradict; leave one out")
+    first, *others = seeds
+    if not others:
+        raise UserError(f"--vary needs two seeds or more, got {first} only; give --seeds 0-4")
+    drawn = [(k, getattr(Seeds.of(seed), k)) for k in vary for seed in others]
+    return [(first, {}), *((first, {k: value}) for k, value in drawn)]

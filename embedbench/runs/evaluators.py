@@ -22,7 +22,17 @@ EVAL_BATCH = 1024  # samples; larger ones fall out of a processor's caches
 
 @dataclass(frozen=True)
 class Moment:
-    """When a learner is asked: the session at work, samples so far, and classes seen, (C,)."""
+    """When a learner is asked.
+
+    Parameters
+    ----------
+    session : int
+        The number of the session at work.
+    samples : int
+        Samples of the stream so far.
+    seen : array of bool
+        Classes seen so far, (C,).
+    """
 
     session: int
     samples: int
@@ -55,7 +65,7 @@ class _Evaluator:
         for name in self.asked:
             setattr(self, name, list(state[name]))
 
-    def _told(self) -> dict[str, Any]:
+    def _columns(self) -> dict[str, Any]:
         """What predictions of both kinds say of the moments."""
         return {
             "session": np.array([m.session for m in self.moments]),
@@ -115,7 +125,7 @@ class LabelEvaluator(_Evaluator):
             parents=none if stream.parents is None else stream.parents,
             answer=np.stack(self.answer),
             undecided=np.array(self.undecided),
-            **self._told(),
+            **self._columns(),
         )
 
 
@@ -130,7 +140,7 @@ class ClassEvaluator(_Evaluator):
     def __init__(self, stream: Stream, device: str) -> None:
         super().__init__(stream, device)
         masks = np.stack([e.classes for e in self.sets])
-        self.own = torch.from_numpy(masks).to(device)  # (E, C)
+        self.own_classes = torch.from_numpy(masks).to(device)  # (E, C)
         self.answer: list[Answers] = []
         self.within: list[Answers] = []
         self.groups: list[list[int]] = []
@@ -159,7 +169,7 @@ class ClassEvaluator(_Evaluator):
                 x, session = view.batch(index, self.device), which[index]
                 scores = self._scores(learner, x, session if reveals else None)
                 answer.append(_argmax(scores, candidates[session]))
-                within.append(_argmax(scores, self.own[session]))
+                within.append(_argmax(scores, self.own_classes[session]))
         self.moments.append(moment)
         self.answer.append(_join(answer))
         self.within.append(_join(within))
@@ -174,7 +184,7 @@ class ClassEvaluator(_Evaluator):
             set_classes=np.stack([e.classes for e in self.sets]),
             answer=np.stack(self.answer),
             within=np.stack(self.within),
-            **self._told(),
+            **self._columns(),
         )
 
 

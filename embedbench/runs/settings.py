@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from embedbench.errors import UserError, unknown
 from embedbench.fields import make
 from embedbench.learning.learner import Learner
-from embedbench.seeds import Seeds
+from embedbench.seeds import Seeds, varied
 
 from .cell import Cell, Spec
 from .presets import preset
@@ -135,7 +135,7 @@ def trunk_items(learners: Sequence[str], **options: str | None) -> list[str]:
         return []
     trained = [name for name in learners if name not in _REFERENCES]
     for name in trained:
-        if "trunk" not in _fields(learner_class(name)):
+        if "trunk" not in _Fields()[name]:
             raise UserError(
                 f"{name} has no trunk: it takes embeddings as they are. Run it on a file of them "
                 "(embedbench extract SOURCE --backbone NAME --out FILE), without --trunk"
@@ -190,8 +190,7 @@ def plan(
     among : sequence of str
         Further learners: a setting without a prefix must belong to one of these or of `learners`.
     vary : sequence of str
-        Kinds of seed. With them only the first seed has a cell of its own. In all others one of its
-        four seeds is replaced, by that of another seed; the cells hold it as a fixed one.
+        Kinds of seed that alone differ between cells, see `embedbench.seeds.varied`.
     checkpoint : float
         Seconds between two checkpoints, at least.
     """
@@ -224,27 +223,8 @@ def plan(
             checkpoint=checkpoint,
         )
         for spec in specs
-        for seed, other in _varied(seeds, list(dict.fromkeys(vary)), settings.seeds)
+        for seed, other in varied(seeds, list(dict.fromkeys(vary)), settings.seeds)
     ]
-
-
-def _varied(
-    seeds: Sequence[int], vary: Sequence[str], fixed: Mapping[str, int]
-) -> list[tuple[int, dict[str, int]]]:
-    """For each cell of a learner its seed, and which of the four is another one."""
-    if not vary:
-        return [(seed, {}) for seed in seeds]
-    kinds = [f.name for f in dataclasses.fields(Seeds)]
-    for kind in vary:
-        if kind not in kinds:
-            raise unknown("seed to vary", kind, kinds)
-        if kind in fixed:
-            raise UserError(f"--vary {kind} and --set seeds.{kind}=… contradict; leave one out")
-    first, *others = seeds
-    if not others:
-        raise UserError(f"--vary needs two seeds or more, got {first} only; give --seeds 0-4")
-    drawn = [(k, getattr(Seeds.of(seed), k)) for k in vary for seed in others]
-    return [(first, {}), *((first, {k: value}) for k, value in drawn)]
 
 
 def start_of_command(
@@ -276,12 +256,8 @@ class _Fields(dict[str, frozenset[str]]):
     """Names of the hyperparameters of learners, each looked up once."""
 
     def __missing__(self, learner: str) -> frozenset[str]:
-        self[learner] = _fields(learner_class(learner))
+        self[learner] = frozenset(learner_class(learner).__dataclass_fields__)
         return self[learner]
-
-
-def _fields(learner: type[Learner]) -> frozenset[str]:
-    return frozenset(learner.__dataclass_fields__)
 
 
 def _learner_spec(
@@ -293,7 +269,7 @@ def _learner_spec(
             known = ["protocol.…", "seeds.…", "omega", "references", *(f"{n}.…" for n in learners)]
             raise unknown("setting", key, known)
     cls = learner_class(name)
-    fields[name] = _fields(cls)
+    fields[name] = frozenset(cls.__dataclass_fields__)
     common = {k: v for k, v in settings.common.items() if _head(k) in fields[name]}
     return _spec(name, {**settings.learners.get(name, {}), **common}, cls)
 

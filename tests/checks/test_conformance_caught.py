@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from embedbench.checks import metrics, suite
 from embedbench.checks.demand import CheckFailed
 from embedbench.checks.metrics import METRIC_CHECKS
+from embedbench.fields import later
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.iirc import IIRC
 from embedbench.protocols.incremental_class import IncrementalClass
@@ -258,10 +260,29 @@ class _ForgetsParameters(IncrementalClass):
         return '{"protocol": "incremental-class"}'
 
 
+@dataclass(kw_only=True)
+class _Later(IncrementalClass):
+    """An honest protocol with a parameter that came later."""
+
+    overlap: int = later(0, earlier=0)
+
+
+class _NamesWhatCameLater(_Later):
+    """Its later parameter changes the recipe of runs that were finished without it."""
+
+    def recipe(self) -> str:
+        return json.dumps({**json.loads(super().recipe()), "overlap": self.overlap})
+
+
+def test_a_later_parameter_passes_the_checks() -> None:
+    assert _failures(suite.check_protocol(_Later)) == {}
+
+
 FAULTY: list[tuple[type[Any], set[str]]] = [
     (_Dice, {"same seed same stream"}),
     (_SeededValidation, {"validation is carved per class", "recipe is the parameters"}),
     (_KeepsUntested, {"small classes are borne"}),
+    (_NamesWhatCameLater, {"parameters survive json"}),
     (_ForgetsParameters, {"parameters survive json", "recipe is the parameters"}),
 ]
 

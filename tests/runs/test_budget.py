@@ -13,6 +13,7 @@ from embedbench.runs.budget import budget_items, exemplars_within, few
 from embedbench.runs.cell import Cell
 from embedbench.runs.runner import run_stream
 from embedbench.runs.settings import parse_settings, plan
+from embedbench.runs.work import Workshop
 
 LEARNERS = ("er", "agem", "derpp", "gdumb", "icarl", "il2m")
 SMALL = ["units=8", "stop.rule=epochs", "stop.epochs=1"]
@@ -44,7 +45,7 @@ def test_what_is_held_fits_and_one_exemplar_more_would_not(
     """6 classes of 36 training samples; each exemplar has ten float32, a label, some logits."""
     (item,) = budget_items(cells(tmp_path, [name], []), megabytes)
     (cell,) = cells(tmp_path, [name], [item])
-    _, logs = run_stream(cell.stream(), cell.make_learner(), cell.seeds)
+    _, logs = run_stream(Workshop().stream(cell), cell.learner.fresh(), cell.seeds)
     held = sum(logs[-1].footprint.values())
     total = int(item.partition("=")[2])
     each = 10 * 4 + 8 + (6 * 4 if name == "derpp" else 0)
@@ -87,7 +88,8 @@ def test_learners_without_exemplars_are_left_as_they_are(tmp_path: Path) -> None
 
 def test_the_probe_has_every_session_and_few_samples(tmp_path: Path) -> None:
     (cell,) = cells(tmp_path, ["er"], [])
-    stream, probe = cell.stream(), few(cell.stream())
+    stream = Workshop().stream(cell)
+    probe = few(stream)
     assert [len(s.x) for s in probe.sessions] == [8, 8, 8]
     for s, p in zip(stream.sessions, probe.sessions, strict=True):
         assert set(p.x.rows) <= set(s.x.rows)

@@ -1,0 +1,254 @@
+"""Works and workshops: what is made once, what is shared, and what a later field changes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pickle
+import sys
+import time
+from dataclasses import dataclass, field
+from multiprocessing import active_children, get_context
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from image_files import embedding_file
+
+from embedbench.fields import identity, later
+from embedbench.files.file import EmbeddingFile
+from embedbench.models.ncm import NCM
+from embedbench.protocols.incremental_class import IncrementalClass
+from embedbench.runs import registry, settings
+from embedbench.runs.cell import Cell, Spec
+from embedbench.runs.execute import decided
+from embedbench.runs.grid import run_grid
+from embedbench.runs.settings import parse_settings, plan
+from embedbench.runs.work import Workshop, prepare
+from embedbench.runs.workers import in_worker, worker_pool
+from embedbench.scores import record
+
+
+def cells(
+    folder: Path, learners: str = "ncm", *items: str, seeds: tuple[int, ...] = (0,)
+) -> list[Cell]:
+    names = learners.split(",")
+    file = str(embedding_file(folder).path)
+    parsed = parse_settings(["references=0", *items], names, None)
+    return plan([file], "incremental-class", names, seeds, settings=parsed, device="cpu")
+
+
+# --- identity ---
+
+
+def test_cells_are_equal_by_their_settings_and_survive_a_pickle(tmp_path: Path) -> None:
+    (one,), (same,) = cells(tmp_path, "mlp", "units=8"), cells(tmp_path, "mlp", "mlp.units=8")
+    (other,) = cells(tmp_path, "mlp", "units=9")
+    assert one.learner == same.learner != other.learner
+    assert len({one.learner, same.learner, other.learner}) == 2
+    again = pickle.loads(pickle.dumps(one))
+    assert again == one
+    assert hash(again) == hash(one)
+    assert (str(one.learner), one.learner == "mlp") == ("mlp", False)
+
+
+def test_the_log_of_a_search_decides_nothing(tmp_path: Path) -> None:
+    (cell,) = cells(tmp_path)
+    assert dataclasses.replace(cell, tuning={"learner": "ncm"}) == cell
+
+
+def test_planning_opens_no_file() -> None:
+    parsed = parse_settings([], ["ewc"], None)
+    (cell,) = plan(["nowhere.h5"], "permutation", ["ewc"], [0], settings=parsed, device="cpu")
+    assert cell.files == ("nowhere.h5",)
+
+
+def test_a_fresh_learner_leaves_the_settings_alone(tmp_path: Path) -> None:
+    (cell,) = cells(tmp_path, "offline")
+    learner: Any = cell.learner.fresh()
+    learner.mlp.units = 3
+    assert cell.learner.fresh() == cell.learner.settings != learner
+
+
+# --- made once ---
+
+
+def test_a_text_becomes_an_object_once_and_a_name_a_class_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def counted(name: str) -> Any:
+        calls.append(name)
+        return registry.learner_class(name)
+
+    monkeypatch.setattr(settings, "learner_class", counted)
+    planned = cells(tmp_path, "ncm", "ncm.metric=cosine", seeds=(0, 1))
+    assert sorted(calls) == ["chance", "ncm", "offline"]
+    outcome = run_grid(planned, tmp_path / "runs")
+    assert not outcome.failed
+    assert len(calls) == 3
+
+
+def test_a_file_is_opened_once_and_a_stream_built_once_for_its_cells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, built = [], []
+    opens, builds = EmbeddingFile.open, IncrementalClass.build
+    planned = cells(tmp_path, "ncm,slda", "references=2")
+    monkeypatch.setattr(EmbeddingFile, "open", lambda p: opened.append(p) or opens(p))
+    monkeypatch.setattr(
+        IncrementalClass, "build", lambda *a, **k: built.append(1) or builds(*a, **k)
+    )
+    outcome = run_grid(planned, tmp_path / "runs")
+    assert not outcome.failed
+    assert len(outcome.places) == 2
+    assert len(list((tmp_path / "runs" / "references").glob("*/seed-*"))) == 2
+    assert (len(opened), len(built)) == (1, 1)
+
+
+def test_planning_builds_each_stream_once_though_only_the_last_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = []
+    builds = IncrementalClass.build
+    planned = cells(tmp_path, "ncm,slda", "references=1", seeds=(0, 1))
+    monkeypatch.setattr(
+        IncrementalClass, "build", lambda *a, **k: built.append(1) or builds(*a, **k)
+    )
+    workshop = Workshop()
+    for cell in [*planned, *planned]:
+        assert workshop.reference(cell, tmp_path)["offline_runs"]
+    assert len(built) == 2
+
+
+# --- workers ---
+
+
+def test_ctrl_c_ends_the_workers_of_a_pool_and_no_other_process() -> None:
+    other = get_context("spawn").Process(target=time.sleep, args=(600,))
+    other.start()
+    before, began = active_children(), time.monotonic()
+
+    def interrupted() -> None:
+        with worker_pool(2) as pool:
+            futures = [pool.submit(time.sleep, 600) for _ in range(3)]
+            while not futures[1].running():
+                time.sleep(0.01)
+            assert len(active_children()) == len(before) + 2
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    while active_children() != before:  # the workers die
+        assert time.monotonic() - began < 300
+        time.sleep(0.01)
+    assert other.is_alive()
+    other.terminate()
+    other.join()
+
+
+def _files_of(path: str, workshop: Workshop) -> int:
+    workshop.file(path)
+    return id(workshop)
+
+
+def test_a_worker_has_one_workshop(tmp_path: Path) -> None:
+    path = str(embedding_file(tmp_path).path)
+    assert in_worker(_files_of, path) == in_worker(_files_of, path)
+
+
+# --- later fields ---
+
+
+@dataclass
+class Inner:
+    width: int = 3
+    depth: int = later(1, earlier=1)
+
+
+@dataclass
+class Outer:
+    lam: float = 1.0
+    inner: Inner = field(default_factory=Inner)
+    decay: float = later(0.5, earlier=0.0)
+
+
+def test_identity_leaves_later_fields_out_at_their_earlier_value() -> None:
+    assert identity(Outer()) == {"lam": 1.0, "inner": {"width": 3}, "decay": 0.5}
+    made = Outer(decay=0.0, inner=Inner(depth=2))
+    assert identity(made) == {"lam": 1.0, "inner": {"width": 3, "depth": 2}}
+    assert dataclasses.asdict(made)["decay"] == 0.0
+
+
+@dataclass
+class LaterNCM(NCM):
+    """Nearest class mean, with a field that came later."""
+
+    shrink: float = later(0.0, earlier=0.0)
+
+
+@dataclass(kw_only=True)
+class LaterClasses(IncrementalClass):
+    """Incremental-class, with a parameter that came later."""
+
+    overlap: int = later(0, earlier=0)
+
+
+def toy(cell: Cell, learner: Any = None, protocol: Any = None) -> Cell:
+    """The cell, its learner and protocol of the same names as those of other classes."""
+    return dataclasses.replace(
+        cell,
+        learner=Spec(cell.learner.name, learner or LaterNCM()),
+        protocol=Spec(cell.protocol.name, protocol or LaterClasses()),
+    )
+
+
+def test_a_later_field_at_its_earlier_value_changes_no_place_and_no_digest(tmp_path: Path) -> None:
+    (cell,) = cells(tmp_path)
+    old, new = prepare(cell, tmp_path), prepare(toy(cell), tmp_path)
+    assert new.place == old.place
+    assert new.stream.recipe == old.stream.recipe
+    assert new.stream.digests == old.stream.digests
+    assert decided(new)["setting"] == decided(old)["setting"]
+    assert json.loads(new.cell.learner.text)["shrink"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("made", "moved"),
+    [
+        ({"learner": LaterNCM(shrink=0.5)}, "setting"),
+        ({"protocol": LaterClasses(overlap=1)}, "stream"),
+    ],
+)
+def test_a_later_field_at_another_value_is_another_run(
+    tmp_path: Path, made: dict[str, Any], moved: str
+) -> None:
+    (cell,) = cells(tmp_path)
+    old, new = prepare(cell, tmp_path), prepare(toy(cell, **made), tmp_path)
+    assert new.place != old.place
+    assert [k for k in ("setting", "stream") if decided(new)[k] != decided(old)[k]] == [moved]
+
+
+def test_finished_runs_stay_finished_and_records_hold_all_settings(tmp_path: Path) -> None:
+    (cell,) = cells(tmp_path)
+    (place,) = run_grid([cell], tmp_path / "a").places
+    assert run_grid([toy(cell)], tmp_path / "a").skipped == 2  # it, and the chance run
+    (again,) = run_grid([toy(cell)], tmp_path / "b").places
+    assert again.relative_to(tmp_path / "b") == place.relative_to(tmp_path / "a")
+    kept = record.load(again)
+    assert kept["learner_params"] == {**record.load(place)["learner_params"], "shrink": 0.0}
+    assert kept["protocol_params"]["overlap"] == 0
+
+
+def test_a_later_field_is_set_as_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module: Any = ModuleType("later_learner")
+    module.LaterNCM = LaterNCM
+    monkeypatch.setitem(sys.modules, "later_learner", module)
+    name = "later_learner:LaterNCM"
+    places = {
+        Workshop().place(cells(tmp_path, name, *items)[0], tmp_path)
+        for items in ([], [f"{name}.shrink=0"], [f"{name}.shrink=0.1"])
+    }
+    assert len(places) == 2
