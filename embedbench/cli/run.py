@@ -60,11 +60,11 @@ def run(
     from embedbench.reports.text import print_report
     from embedbench.runs import grid
     from embedbench.runs.budget import budget_items, over_budget
+    from embedbench.runs.command import start_of_command
     from embedbench.runs.settings import (
         parse_seeds,
         parse_settings,
         plan,
-        start_of_command,
         trunk_items,
     )
     from embedbench.runs.tune import chosen_items, search, with_log
