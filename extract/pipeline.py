@@ -25,12 +25,11 @@ from embedbench.files.file import EmbeddingFile
 from embedbench.files.samples import Samples
 from embedbench.files.writer import Partial, check_target
 from embedbench.machine import cores
-from embedbench.networks.weights import SHIPPED
 
 from .backbone import Backbone
 from .backbones import check_kind, choose_device, open_backbone
 from .decode import Batch, computed, decode, first_image
-from .shipped import demo_weights
+from .shipped import choose_backbone
 from .source import Source
 from .sources import open_source
 from .splits import across, choose_split, pairs_text
@@ -113,19 +112,13 @@ def extract(
         raise UserError(f"--dtype must be one of {', '.join(DTYPES)}, not {dtype!r}.")
     opened = open_source(source)
     parts, rule = choose_split(opened, split, group)
-    if source == "demo" and backbone in (None, SHIPPED) and weights is None:
-        backbone, weights = SHIPPED, "shipped"
-    if backbone is None:
-        raise UserError(
-            "--backbone is missing: a model of timm such as resnet50, 'pixels' for flat values, "
-            "'none' for a pixel file, or for sounds 'log-mel'."
-        )
-    check_kind(backbone, opened)
+    name, file = choose_backbone(source, backbone, weights)
+    check_kind(name, opened)
     where = choose_device(device)
     model = open_backbone(
-        backbone,
+        name,
         lambda: first_image(opened),
-        weights=demo_weights() if str(weights) == "shipped" else Path(weights) if weights else None,
+        weights=file,
         layers=layers,
         dtype=dtype,
         size=size,

@@ -1,10 +1,12 @@
-"""The weights that the package ships."""
+"""The weights that the package ships, and the backbone that they are the default of."""
 
 from __future__ import annotations
 
+import os
 from importlib.resources import files
 from pathlib import Path
 
+from embedbench.errors import UserError
 from embedbench.networks.weights import SHIPPED
 
 DEMO_WEIGHTS = f"{SHIPPED}.fp16.safetensors"
@@ -13,3 +15,25 @@ DEMO_WEIGHTS = f"{SHIPPED}.fp16.safetensors"
 def demo_weights() -> Path:
     """Return the weights that the package ships."""
     return Path(str(files("embedbench") / "assets" / DEMO_WEIGHTS))
+
+
+def choose_backbone(
+    source: str, backbone: str | None, weights: str | os.PathLike[str] | None
+) -> tuple[str, Path | None]:
+    """Return the name of the backbone and the file of its weights; for `demo` the shipped ones.
+
+    Raises
+    ------
+    UserError
+        No backbone is named, and the source is not `demo`.
+    """
+    if source == "demo" and backbone in (None, SHIPPED) and weights is None:
+        backbone, weights = SHIPPED, "shipped"
+    if backbone is None:
+        raise UserError(
+            "--backbone is missing: a model of timm such as resnet50, 'pixels' for flat values, "
+            "'none' for a pixel file, or for sounds 'log-mel'."
+        )
+    if str(weights) == "shipped":
+        return backbone, demo_weights()
+    return backbone, Path(weights) if weights else None

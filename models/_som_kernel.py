@@ -21,6 +21,7 @@ LEAST_LEFT = 1e-12
 _fast = njit(cache=True, nogil=True, fastmath={"reassoc", "nnan", "nsz", "contract"})
 
 
+# Over 50 lines and left whole: cut in parts, the compiled loop is slower.
 @_fast
 def steps(
     drawn: Array,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -124,13 +124,7 @@ class IIRC(Protocol):
         order, note = self._order(hierarchy, seed)
         check_configuration(hierarchy, order)
         roles = leaf_roles(file, hierarchy, self.val_fraction)
-        shares, val_shares = (
-            share_out(hierarchy, by_leaf, self.superclass_share, self.subclass_share, self.cap)
-            for by_leaf in (roles.train, roles.intask)
-        )
-        rows, val_rows = (
-            [union(s[k] for k in nodes) for nodes in order] for s in (shares, val_shares)
-        )
+        rows, val_rows = self._rows(hierarchy, order, roles)
         table, features, fitted = load_table(file, self.scale, rows[0])
         introduced = np.sort(np.concatenate(order))
         teaching = _Teaching(
@@ -138,8 +132,8 @@ class IIRC(Protocol):
             labels=file.labels,
             paths=_paths(hierarchy, introduced),
             classes=tuple(np.searchsorted(introduced, nodes) for nodes in order),
-            rows=tuple(rows),
-            val_rows=tuple(val_rows),
+            rows=rows,
+            val_rows=val_rows,
             information=self.information,
         )
         parents = hierarchy.parents[introduced]
@@ -195,6 +189,16 @@ class IIRC(Protocol):
                 f"{number}"
             )
         return published[number], f"class order: configuration {number} of {hierarchy.name}"
+
+    def _rows(
+        self, hierarchy: Hierarchy, order: Sequence[Ints], roles: Roles
+    ) -> Iterator[tuple[Ints, ...]]:
+        """Of each session the rows that it teaches, and those of its in-task validation."""
+        for by_leaf in (roles.train, roles.intask):
+            shares = share_out(
+                hierarchy, by_leaf, self.superclass_share, self.subclass_share, self.cap
+            )
+            yield tuple(union(shares[k] for k in nodes) for nodes in order)
 
 
 def _paths(hierarchy: Hierarchy, introduced: Ints) -> Bools:

@@ -12,7 +12,8 @@ from embedbench.papers.data import shipped_layers
 from embedbench.reports.html import write_html
 from embedbench.reports.text import print_report
 from embedbench.runs import grid
-from embedbench.runs.settings import parse_settings, plan, start_of_command
+from embedbench.runs.command import start_of_command
+from embedbench.runs.settings import parse_settings, plan
 
 from .progress import bar
 

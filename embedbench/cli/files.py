@@ -8,48 +8,52 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from embedbench.errors import UserError
-
-from .options import Device, Json, Overwrite, Quiet, note, show
+from .options import Device, Json, Overwrite, Quiet, check_free, note, show
 
 if TYPE_CHECKING:
     from embedbench.files.file import EmbeddingFile
 
+Source = Annotated[str, typer.Argument(help="Folder, zip, data set name, or 'demo'.")]
+File = Annotated[Path, typer.Argument(help="An embedding file.")]
+Out = Annotated[Path, typer.Option(help="The embedding file to write.")]
+Backbone = Annotated[
+    str | None,
+    typer.Option(
+        help="A timm model; 'none': a pixel file, of images for learners with a --trunk; "
+        "'pixels': the same images as rows of values; 'log-mel' for sounds."
+    ),
+]
+Weights = Annotated[Path | None, typer.Option(help=".safetensors or .pth file, or 'shipped'.")]
+Layers = Annotated[
+    str,
+    typer.Option(
+        help="Intermediate embeddings: 7,8,9 or last4, which counts the last block; where the "
+        "class token is the embedding, that is the embedding again."
+    ),
+]
+Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16.")]
+Size = Annotated[int | None, typer.Option(help="Input size in pixels, or in seconds.")]
+Group = Annotated[
+    str | None, typer.Option(help="What must not straddle a split: stem, parent or a regex.")
+]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out unreadable files.")]
 Split = Annotated[
     str | None, typer.Option(help="Test fraction (0.3) or a list file: sample_id,train|val|test.")
 ]
 
 
 def extract(
-    source: Annotated[str, typer.Argument(help="Folder, zip, data set name, or 'demo'.")],
-    out: Annotated[Path, typer.Option(help="The embedding file to write.")],
-    backbone: Annotated[
-        str | None,
-        typer.Option(
-            help="A timm model; 'none': a pixel file, of images for learners with a --trunk; "
-            "'pixels': the same images as rows of values; 'log-mel' for sounds."
-        ),
-    ] = None,
-    weights: Annotated[
-        Path | None, typer.Option(help=".safetensors or .pth file, or 'shipped'.")
-    ] = None,
-    layers: Annotated[
-        str,
-        typer.Option(
-            help="Intermediate embeddings: 7,8,9 or last4, which counts the last block; where the "
-            "class token is the embedding, that is the embedding again."
-        ),
-    ] = "",
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
-    size: Annotated[int | None, typer.Option(help="Input size in pixels, or in seconds.")] = None,
+    source: Source,
+    out: Out,
+    backbone: Backbone = None,
+    weights: Weights = None,
+    layers: Layers = "",
+    dtype: Dtype = "float32",
+    size: Size = None,
     split: Split = None,
-    group: Annotated[
-        str | None, typer.Option(help="What must not straddle a split: stem, parent or a regex.")
-    ] = None,
+    group: Group = None,
     device: Device = "auto",
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out unreadable files.")
-    ] = False,
+    skip_bad: SkipBad = False,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
@@ -80,7 +84,7 @@ def extract(
 
 def import_command(
     source: Annotated[Path, typer.Argument(metavar="SRC", help="npz, npy, IDX or AudioSet.")],
-    out: Annotated[Path, typer.Option(help="The embedding file to write.")],
+    out: Out,
     labels: Annotated[Path | None, typer.Option(help="Labels of a features .npy file.")] = None,
     group: Annotated[str | None, typer.Option(help="Key of the npz that groups samples.")] = None,
     split: Split = None,
@@ -119,7 +123,7 @@ def _written(file: EmbeddingFile) -> str:
 
 
 def export(
-    file: Annotated[Path, typer.Argument(help="An embedding file.")],
+    file: File,
     out: Annotated[Path, typer.Option(help="The npz to write.")],
     overwrite: Overwrite = False,
 ) -> None:
@@ -131,7 +135,7 @@ def export(
 
 
 def inspect(
-    file: Annotated[Path, typer.Argument(help="An embedding file.")],
+    file: File,
     redundancy: Annotated[
         bool, typer.Option("--redundancy", help="Count the features that are not redundant.")
     ] = False,
@@ -157,8 +161,8 @@ def inspect(
 
         from .progress import bar
 
-        if heatmap is not None and heatmap.exists() and not overwrite:
-            raise UserError(f"{heatmap} is there already; name another file or add --overwrite")
+        if heatmap is not None:
+            check_free(heatmap, overwrite)
         with bar("features", quiet) as advance:
             figures, codes = analyse(opened, discretise or "mdlp", progress=advance)
             result = replace(result, redundancy=Redundancy.from_json(figures))
@@ -171,7 +175,7 @@ def inspect(
 
 
 def order(
-    file: Annotated[Path, typer.Argument(help="An embedding file.")],
+    file: File,
     kind: Annotated[str, typer.Option(help="natural, random, icarl1993, coarse, max-confusion, …")],
     out: Annotated[Path, typer.Option(help="The order file to write, JSON.")],
     seed: Annotated[int, typer.Option(help="Of the draw, the probe, the annealing.", min=0)] = 0,
@@ -188,17 +192,14 @@ def order(
     from embedbench.streams.orders import make_order, order_text, write_order
 
     opened = EmbeddingFile.open(file)
-    if out.exists() and not overwrite:
-        raise UserError(f"{out} is there already; name another file or add --overwrite")
+    check_free(out, overwrite)
     result = make_order(opened, kind, seed=seed, sessions=sessions, base=base, confusion=confusion)
     write_order(result, out)
     show(result, order_text, as_json)
     note(f"wrote {out}")
 
 
-def verify(
-    file: Annotated[Path, typer.Argument(help="An embedding file.")], as_json: Json = False
-) -> None:
+def verify(file: File, as_json: Json = False) -> None:
     """Check every checksum of an embedding file. Exit 1 and name the rows if any fails."""
     from embedbench.files.verify import verify as verify_file
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -28,6 +29,12 @@ def show(data: Any, text: Callable[[Any], str], as_json: bool) -> None:
 def note(sentence: str) -> None:
     """Print a remark to stderr."""
     print(sentence, file=sys.stderr)
+
+
+def check_free(path: Path, overwrite: bool) -> None:
+    """Refuse to replace a file, unless `--overwrite` was given."""
+    if path.exists() and not overwrite:
+        raise UserError(f"{path} is there already; name another file or add --overwrite")
 
 
 def chosen_device(name: str) -> str:

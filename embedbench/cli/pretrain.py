@@ -9,24 +9,35 @@ import typer
 
 from embedbench.errors import UserError, unknown
 
-from .options import Device, Json, Overwrite, Quiet, chosen_device, show
+from .options import Device, Json, Overwrite, Quiet, check_free, chosen_device, show
+
+File = Annotated[Path, typer.Argument(help="A pixel file.")]
+Protocol = Annotated[str, typer.Option(help="See: embedbench list protocols.")]
+Trunk = Annotated[str, typer.Option(help="vit_fscil_patch3_36, resnet32, a timm model, …")]
+Out = Annotated[Path, typer.Option(help="The .safetensors file to write.")]
+Epochs = Annotated[int, typer.Option(help="Over the base session.")]
+Rate = Annotated[float, typer.Option(help="The highest learning rate of AdamW.")]
+WeightDecay = Annotated[float, typer.Option(help="Of AdamW.")]
+BatchSize = Annotated[int, typer.Option(help="Images a step.")]
+Warmup = Annotated[int, typer.Option(help="Epochs until the highest rate.")]
+Augment = Annotated[str, typer.Option(help="none, crop-flip or timm.")]
+Settings = Annotated[list[str] | None, typer.Option("--set", help="As in run: protocol.base=60.")]
+Seed = Annotated[int, typer.Option(help="As in run.", min=0)]
 
 
 def pretrain(
-    file: Annotated[Path, typer.Argument(help="A pixel file.")],
-    protocol: Annotated[str, typer.Option(help="See: embedbench list protocols.")],
-    trunk: Annotated[str, typer.Option(help="vit_fscil_patch3_36, resnet32, a timm model, …")],
-    out: Annotated[Path, typer.Option(help="The .safetensors file to write.")],
-    epochs: Annotated[int, typer.Option(help="Over the base session.")] = 300,
-    lr: Annotated[float, typer.Option(help="The highest learning rate of AdamW.")] = 5e-4,
-    weight_decay: Annotated[float, typer.Option(help="Of AdamW.")] = 0.05,
-    batch_size: Annotated[int, typer.Option(help="Images a step.")] = 256,
-    warmup: Annotated[int, typer.Option(help="Epochs until the highest rate.")] = 5,
-    augment: Annotated[str, typer.Option(help="none, crop-flip or timm.")] = "timm",
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="As in run: protocol.base=60.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="As in run.", min=0)] = 0,
+    file: File,
+    protocol: Protocol,
+    trunk: Trunk,
+    out: Out,
+    epochs: Epochs = 300,
+    lr: Rate = 5e-4,
+    weight_decay: WeightDecay = 0.05,
+    batch_size: BatchSize = 256,
+    warmup: Warmup = 5,
+    augment: Augment = "timm",
+    settings: Settings = None,
+    seed: Seed = 0,
     device: Device = "auto",
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -36,23 +47,17 @@ def pretrain(
     from embedbench.learning.pretrain import Pretraining
     from embedbench.learning.pretrain import pretrain as train_trunk
     from embedbench.networks.weights import save_weights, sha256_of
-    from embedbench.runs.settings import parse_settings
-    from embedbench.seeds import Seeds
 
     from .progress import bar
 
     if out.suffix != ".safetensors":
         raise UserError(f"--out must end with .safetensors, got {out}")
-    if out.exists() and not overwrite:
-        raise UserError(f"{out} is there already; name another file or add --overwrite")
-    given = parse_settings(settings or [], [], None)
-    for name in (*given.common, *given.learners):
-        raise unknown("setting", name, ["protocol.…", "seeds.order"])
+    check_free(out, overwrite)
+    params, order = _stream_settings(settings or [], seed)
     how = Pretraining(
         trunk, epochs, lr, weight_decay, batch_size, warmup, augment=augment, seed=seed
     )
-    order = given.seeds.get("order", Seeds.of(seed).order)
-    stream = _stream(file, protocol, given.protocol, order)
+    stream = _stream(file, protocol, params, order)
     checkpoint = out.with_name(f"{out.name}.checkpoint")
     out.parent.mkdir(parents=True, exist_ok=True)
     with bar("epochs", quiet) as advance:
@@ -67,6 +72,17 @@ def pretrain(
     save_weights(out, state, told)
     checkpoint.unlink(missing_ok=True)
     show({"file": str(out), "sha256": sha256_of(out), **told}, _text, as_json)
+
+
+def _stream_settings(items: list[str], seed: int) -> tuple[dict[str, Any], int]:
+    """Parameters of the protocol, and the seed of the class order."""
+    from embedbench.runs.settings import parse_settings
+    from embedbench.seeds import Seeds
+
+    given = parse_settings(items, [], None)
+    for name in (*given.common, *given.learners):
+        raise unknown("setting", name, ["protocol.…", "seeds.order"])
+    return given.protocol, given.seeds.get("order", Seeds.of(seed).order)
 
 
 def _stream(file: Path, protocol: str, params: dict[str, Any], order: int) -> Any:

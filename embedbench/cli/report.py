@@ -45,7 +45,9 @@ def score(
 
 def _audit(runs: Path, as_json: bool) -> None:
     """Print every definition of accuracy and forgetting for one run."""
-    from embedbench.scores import audit, record
+    from embedbench.reports.audit_text import audit_text
+    from embedbench.scores import record
+    from embedbench.scores.audit import audit
     from embedbench.scores.predictions import Predictions
     from embedbench.typed import plain
 
@@ -55,8 +57,8 @@ def _audit(runs: Path, as_json: bool) -> None:
             f"--audit takes the directory of one run, {runs} holds {len(places)}; "
             "name one, such as RUNS/STREAM/LEARNER/seed-0"
         )
-    definitions = audit.audit(Predictions.load(places[0] / "predictions.h5"))
-    show(plain(definitions), lambda _: audit.audit_text(definitions), as_json)
+    definitions = audit(Predictions.load(places[0] / "predictions.h5"))
+    show(plain(definitions), lambda _: audit_text(definitions), as_json)
 
 
 def report(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,44 +12,57 @@ import typer
 from embedbench.errors import UserError
 
 from .options import Checkpoint, Device, Json, Overwrite, Quiet, chosen_device, note
+from .progress import bar
 
 if TYPE_CHECKING:
     from embedbench.runs.cell import Cell
+    from embedbench.runs.grid import Outcome
+    from embedbench.runs.work import Workshop
+
+Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Embedding files, in order.")]
+Protocol = Annotated[str, typer.Option(help="See: embedbench list protocols.")]
+Learner = Annotated[str, typer.Option(help="One or more, with commas.")]
+Out = Annotated[Path, typer.Option(metavar="RUNS", help="Directory of the run records.")]
+Seed = Annotated[int | None, typer.Option(help="One seed (default 0).", min=0)]
+Seeds = Annotated[str | None, typer.Option(help="Several: 0-4 or 0,2,5.")]
+Vary = Annotated[
+    str | None,
+    typer.Option(help="order,init,batches,memory: seeds to vary one at a time, see --by seeds."),
+]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="ewc.lam=100, protocol.base=50, …")
+]
+Order = Annotated[str | None, typer.Option(help="natural, random, size or a file.")]
+Trunk = Annotated[str | None, typer.Option(help="mlp, linear; of images resnet32, …")]
+Weights = Annotated[str | None, typer.Option(help="Of the trunk: FILE, or hub.")]
+Augment = Annotated[str | None, typer.Option(help="Of images: crop-flip or timm.")]
+Preset = Annotated[str | None, typer.Option(help="Settings by name: kemker, league.")]
+Tune = Annotated[list[str] | None, typer.Option(help="Values to choose from: mlp.lr=0.1,0.01.")]
+TuneSessions = Annotated[int, typer.Option(help="Sessions whose validation data chooses.", min=1)]
+BudgetMb = Annotated[
+    float | None, typer.Option(help="As many exemplars as fit: bytes held, in MB.", min=0)
+]
+Jobs = Annotated[int | None, typer.Option(help="Processes (default: the cores).", min=1)]
 
 
 def run(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Embedding files, in order.")
-    ],
-    protocol: Annotated[str, typer.Option(help="See: embedbench list protocols.")],
-    learner: Annotated[str, typer.Option(help="One or more, with commas.")],
-    out: Annotated[Path, typer.Option(metavar="RUNS", help="Directory of the run records.")],
-    seed: Annotated[int | None, typer.Option(help="One seed (default 0).", min=0)] = None,
-    seeds: Annotated[str | None, typer.Option(help="Several: 0-4 or 0,2,5.")] = None,
-    vary: Annotated[
-        str | None,
-        typer.Option(
-            help="order,init,batches,memory: seeds to vary one at a time, see --by seeds."
-        ),
-    ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="ewc.lam=100, protocol.base=50, …")
-    ] = None,
-    order: Annotated[str | None, typer.Option(help="natural, random, size or a file.")] = None,
-    trunk: Annotated[str | None, typer.Option(help="mlp, linear; of images resnet32, …")] = None,
-    weights: Annotated[str | None, typer.Option(help="Of the trunk: FILE, or hub.")] = None,
-    augment: Annotated[str | None, typer.Option(help="Of images: crop-flip or timm.")] = None,
-    preset: Annotated[str | None, typer.Option(help="Settings by name: kemker, league.")] = None,
-    tune: Annotated[
-        list[str] | None, typer.Option(help="Values to choose from: mlp.lr=0.1,0.01.")
-    ] = None,
-    tune_sessions: Annotated[
-        int, typer.Option(help="Sessions whose validation data chooses.", min=1)
-    ] = 3,
-    budget_mb: Annotated[
-        float | None, typer.Option(help="As many exemplars as fit: bytes held, in MB.", min=0)
-    ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Processes (default: the cores).", min=1)] = None,
+    files: Files,
+    protocol: Protocol,
+    learner: Learner,
+    out: Out,
+    seed: Seed = None,
+    seeds: Seeds = None,
+    vary: Vary = None,
+    settings: Settings = None,
+    order: Order = None,
+    trunk: Trunk = None,
+    weights: Weights = None,
+    augment: Augment = None,
+    preset: Preset = None,
+    tune: Tune = None,
+    tune_sessions: TuneSessions = 3,
+    budget_mb: BudgetMb = None,
+    jobs: Jobs = None,
     device: Device = "auto",
     checkpoint: Checkpoint = 60.0,
     overwrite: Overwrite = False,
@@ -56,67 +70,115 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Teach learners a stream and keep what they answered. Run again, it goes on."""
-    from embedbench.machine import cores
-    from embedbench.reports.text import print_report
-    from embedbench.runs import grid
-    from embedbench.runs.budget import budget_items, over_budget
-    from embedbench.runs.settings import (
-        parse_seeds,
-        parse_settings,
-        plan,
-        start_of_command,
-        trunk_items,
-    )
-    from embedbench.runs.tune import chosen_items, search, with_log
+    from embedbench.runs.settings import trunk_items
     from embedbench.runs.work import Workshop
-
-    from .progress import bar
 
     if seed is not None and seeds is not None:
         raise UserError("give --seed or --seeds, not both")
+    learners = _names(learner)
     items = [*(settings or []), *([f"protocol.order={order}"] if order else [])]
-    learners = [name.strip() for name in learner.split(",") if name.strip()]
     items += trunk_items(learners, trunk=trunk, weights=weights, augment=augment)
     where = chosen_device(device)
+    drawn = str(seed or 0) if seeds is None else seeds
+    asked = _Asked(
+        files, protocol, learners, out, drawn, _names(vary or ""), items, preset, where, checkpoint
+    )
+    work = _Work(out, jobs, quiet, Workshop())
+    cells = work.choose(asked, tune or [], tune_sessions, budget_mb)
+    _report(work.carry_out(cells, overwrite), out, budget_mb, as_json)
 
-    def planned(more: list[str]) -> list[Cell]:
+
+def _names(text: str) -> list[str]:
+    """The names in a list with commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the command line asks for, before anything is tuned."""
+
+    files: list[Path]
+    protocol: str
+    learners: list[str]
+    out: Path
+    seeds: str
+    vary: list[str]
+    items: list[str]
+    preset: str | None
+    device: str
+    checkpoint: float
+
+    def cells(self, more: list[str]) -> list[Cell]:
+        """All cells, with `more` settings."""
+        from embedbench.runs.command import start_of_command
+        from embedbench.runs.settings import parse_seeds, parse_settings, plan
+
         return plan(
-            [str(f) for f in files],
-            protocol,
-            learners,
-            [seed or 0] if seeds is None else parse_seeds(seeds),
-            settings=parse_settings([*items, *more], learners, preset),
-            device=where,
-            command=start_of_command(files, protocol, out, preset),
-            vary=[kind.strip() for kind in (vary or "").split(",") if kind.strip()],
-            checkpoint=checkpoint,
+            [str(f) for f in self.files],
+            self.protocol,
+            self.learners,
+            parse_seeds(self.seeds),
+            settings=parse_settings([*self.items, *more], self.learners, self.preset),
+            device=self.device,
+            command=start_of_command(self.files, self.protocol, self.out, self.preset),
+            vary=self.vary,
+            checkpoint=self.checkpoint,
         )
 
-    workshop = Workshop()
-    with bar("trials", quiet or not tune) as advance:
-        logs = search(
-            planned([]),
-            tune or [],
-            out,
-            sessions=tune_sessions,
-            jobs=jobs or cores(),
-            progress=advance,
-            workshop=workshop,
-        )
-    chosen = [item for log in logs for item in chosen_items(log)]
-    chosen += budget_items(planned(chosen), budget_mb, workshop)
-    cells = [with_log(cell, logs) for cell in planned(chosen)]
-    wanted = jobs or min(len(cells), cores())
-    with bar("cells", quiet) as advance:
-        outcome = grid.run_grid(
-            cells,
-            out,
-            jobs=wanted,
-            overwrite=overwrite,
-            progress=advance,
-            tell=note,
-            workshop=workshop,
-        )
+
+@dataclass(frozen=True)
+class _Work:
+    """Where and how the cells are run."""
+
+    out: Path
+    jobs: int | None
+    quiet: bool
+    workshop: Workshop
+
+    def choose(
+        self, asked: _Asked, tune: list[str], sessions: int, budget_mb: float | None
+    ) -> list[Cell]:
+        """The cells, with the settings that tuning and the budget choose."""
+        from embedbench.machine import cores
+        from embedbench.runs.budget import budget_items
+        from embedbench.runs.tune import chosen_items, search, with_log
+
+        with bar("trials", self.quiet or not tune) as advance:
+            logs = search(
+                asked.cells([]),
+                tune,
+                self.out,
+                sessions=sessions,
+                jobs=self.jobs or cores(),
+                progress=advance,
+                workshop=self.workshop,
+            )
+        chosen = [item for log in logs for item in chosen_items(log)]
+        chosen += budget_items(asked.cells(chosen), budget_mb, self.workshop)
+        return [with_log(cell, logs) for cell in asked.cells(chosen)]
+
+    def carry_out(self, cells: list[Cell], overwrite: bool) -> Outcome:
+        """Run the cells that are not finished."""
+        from embedbench.machine import cores
+        from embedbench.runs.grid import run_grid
+
+        with bar("cells", self.quiet) as advance:
+            return run_grid(
+                cells,
+                self.out,
+                jobs=self.jobs or min(len(cells), cores()),
+                overwrite=overwrite,
+                progress=advance,
+                tell=note,
+                workshop=self.workshop,
+            )
+
+
+def _report(outcome: Outcome, out: Path, budget_mb: float | None, as_json: bool) -> None:
+    """Print the scores, and what failed; exit with an error if anything did."""
+    from embedbench.reports.text import print_report
+    from embedbench.runs.budget import over_budget
+
     for cell, reason in outcome.failed:
         print(f"failed: {cell.learner} seed {cell.seed}: {reason}", file=sys.stderr)
     for sentence in over_budget(outcome.places, budget_mb):

@@ -12,8 +12,9 @@ from embedbench.fields import make
 from embedbench.reports.rows import LEFT_OUT
 from embedbench.runs import grid
 from embedbench.runs.cell import Cell
+from embedbench.runs.command import start_of_command
 from embedbench.runs.registry import protocol_class
-from embedbench.runs.settings import parse_settings, plan, start_of_command
+from embedbench.runs.settings import parse_settings, plan
 from embedbench.runs.work import Workshop
 from embedbench.scores import record
 from embedbench.scores.record import Record

@@ -16,7 +16,6 @@ written `seconds` apart. What none of them holds is learned again, from the same
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import math
 import shutil
@@ -25,11 +24,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-import numpy as np
-import torch
-
 from embedbench.disk import write_safely
 from embedbench.errors import UserError
+
+from .states import packed, put_state, random_states, set_random_states, state_of, unpacked
 
 BEGUN, SESSIONS = "begun.json", "sessions"
 CHECKSUM = 32  # bytes before the contents of a file
@@ -91,8 +89,8 @@ class CheckpointDirectory:
         self._waiting: dict[str, bytes] = {}  # trainings that have ended since the last checkpoint
         self._session = self._fits = 0  # the session at work, and the trainings begun in it
         self._began = self._saved = self._ended = time.perf_counter()
-        nothing = {"learner": None, "evaluator": None, "logs": [], "random": self._random()}
-        self._start = _packed(nothing)
+        nothing = {"learner": None, "evaluator": None, "logs": []}
+        self._start = packed({**nothing, "random": random_states(device)})
 
     def open(self) -> bool:
         """Whether there is a checkpoint of the run to go on from.
@@ -145,7 +143,7 @@ class CheckpointDirectory:
             if stored["logs"]:
                 learner.load_state_dict(stored["learner"])
                 evaluator.load_state_dict(stored["evaluator"])
-            self._set_random(stored["random"])
+            set_random_states(stored["random"], self.device)
         except Exception as error:  # whatever a learner makes of a state that is not its own
             raise UnusableError(f"{SESSIONS} does not fit ({type(error).__name__})") from error
         return cast(list[Any], stored["logs"])
@@ -164,10 +162,10 @@ class CheckpointDirectory:
             "learner": learner.state_dict(),
             "evaluator": evaluator.state_dict(),
             "logs": logs,
-            "random": self._random(),
+            "random": random_states(self.device),
         }
         try:
-            data = _packed(state)
+            data = packed(state)
         except Exception as error:  # whatever the pickler makes of a learner's state
             self._give_up(error)
             return
@@ -185,8 +183,8 @@ class CheckpointDirectory:
             return 0, None
         try:
             for name, state in stored["parts"].items():
-                _put(parts[name], state)
-            self._set_random(stored["random"])
+                put_state(parts[name], state)
+            set_random_states(stored["random"], self.device)
         except Exception as error:  # whatever a part makes of a state that is not its own
             raise UnusableError(f"{self._fit} does not fit ({type(error).__name__})") from error
         self.carried = stored["seconds"] - (time.perf_counter() - self._began)
@@ -209,27 +207,15 @@ class CheckpointDirectory:
         return time.perf_counter() - self._saved >= self.seconds
 
     def _training(self, epochs: int, log: dict[str, Any] | None, parts: dict[str, Any]) -> bytes:
-        return _packed(
+        return packed(
             {
                 "epochs": epochs,
                 "log": log,
-                "parts": {name: _state_of(p) for name, p in parts.items() if p is not None},
-                "random": self._random(),
+                "parts": {name: state_of(p) for name, p in parts.items() if p is not None},
+                "random": random_states(self.device),
                 "seconds": self.carried + time.perf_counter() - self._began,
             }
         )
-
-    def _random(self) -> list[torch.Tensor]:
-        """The global random states of torch, which layers such as dropout draw from."""
-        states = [torch.get_rng_state()]
-        if self.device.startswith("cuda"):
-            states.append(torch.cuda.get_rng_state(self.device))
-        return states
-
-    def _set_random(self, states: list[torch.Tensor]) -> None:
-        torch.set_rng_state(states[0])
-        if self.device.startswith("cuda"):
-            torch.cuda.set_rng_state(states[1], self.device)
 
     def _save(self, files: dict[str, bytes]) -> None:
         """Write files; the first time `begun.json` after them, without which they do not count."""
@@ -262,39 +248,10 @@ class CheckpointDirectory:
         if data[:CHECKSUM] != self._checksum(data[CHECKSUM:]):
             raise UnusableError(f"{name} is damaged")
         try:
-            # our own bytes; NumPy arrays in a state need the full unpickler
-            stored = torch.load(io.BytesIO(data[CHECKSUM:]), self._located, weights_only=False)
+            stored = unpacked(data[CHECKSUM:], self.device)
         except Exception as error:  # whatever the unpickler makes of a class that is gone
             raise UnusableError(f"{name} cannot be read ({type(error).__name__})") from error
-        return cast(dict[str, Any], stored)
-
-    def _located(self, storage: Any, place: str) -> Any:
-        """What lay on a GPU goes to that of this run; what lay in memory stays there."""
-        here = self.device if place.startswith("cuda") else place
-        return torch.serialization.default_restore_location(storage, here)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        return stored
 
     def _checksum(self, data: bytes) -> bytes:
         return hashlib.sha256(self._mark + data).digest()
-
-
-def _packed(state: dict[str, Any]) -> bytes:
-    file = io.BytesIO()
-    torch.save(state, file)
-    return file.getvalue()
-
-
-def _state_of(part: Any) -> Any:
-    if isinstance(part, torch.Generator):
-        return part.get_state()
-    if isinstance(part, np.random.Generator):
-        return part.bit_generator.state
-    return part.state_dict()
-
-
-def _put(part: Any, state: Any) -> None:
-    if isinstance(part, torch.Generator):
-        part.set_state(state)
-    elif isinstance(part, np.random.Generator):
-        part.bit_generator.state = state
-    else:
-        part.load_state_dict(state)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,11 +12,11 @@ from embedbench.learning.learner import Learner
 from embedbench.seeds import Seeds, varied
 
 from .cell import Cell, Spec
+from .command import REFERENCES, command_of, split_key
 from .presets import preset
 from .registry import alias_settings, learner_class, protocol_class
 
 OMEGAS = ("kemker_table", "kemker_eq")
-_REFERENCES = ("offline", "chance")
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -88,7 +87,7 @@ def parse_settings(items: Sequence[str], learners: Sequence[str], given: str | N
         items=tuple(items),
     )
     for name in learners:
-        if name not in _REFERENCES:
+        if name not in REFERENCES:
             shared = {k: v for k, v in start.get("every", {}).items() if k in fields[name]}
             settings.learners[name] = shared | settings.learners.get(name, {})
         if with_name := alias_settings(name):
@@ -97,7 +96,7 @@ def parse_settings(items: Sequence[str], learners: Sequence[str], given: str | N
         key, equals, value = item.partition("=")
         if not equals or not key:
             raise UserError(f"--set takes name=value, such as ewc.lam=100; got {item!r}")
-        head, dot, rest = _cut(key)
+        head, dot, rest = split_key(key)
         if head == "protocol" and dot:
             settings.protocol[rest] = value
         elif head == "seeds" and dot:
@@ -108,7 +107,7 @@ def parse_settings(items: Sequence[str], learners: Sequence[str], given: str | N
             settings.omega = value
         elif key == "references":
             settings.references = _seed("references", value)
-        elif head in learners or head in _REFERENCES:
+        elif head in learners or head in REFERENCES:
             settings.learners.setdefault(head, {})[rest] = value
         else:
             settings.common[key] = value
@@ -133,7 +132,7 @@ def trunk_items(learners: Sequence[str], **options: str | None) -> list[str]:
     given = {k: v for k, v in options.items() if v is not None}
     if not given:
         return []
-    trained = [name for name in learners if name not in _REFERENCES]
+    trained = [name for name in learners if name not in REFERENCES]
     for name in trained:
         if "trunk" not in _Fields()[name]:
             raise UserError(
@@ -214,7 +213,7 @@ def plan(
             references=settings.references,
             preset=settings.omega,
             device=device,
-            command=_command(
+            command=command_of(
                 command,
                 [*settings.items, *(f"seeds.{k}={v}" for k, v in other.items())],
                 (spec.name, fields[spec.name]),
@@ -225,31 +224,6 @@ def plan(
         for spec in specs
         for seed, other in varied(seeds, list(dict.fromkeys(vary)), settings.seeds)
     ]
-
-
-def start_of_command(
-    files: Sequence[object], protocol: str, out: object, preset: str | None = None
-) -> str:
-    """`embedbench run …` without learner, seed and settings."""
-    words = ["embedbench", "run", *map(str, files), "--protocol", protocol, "--out", str(out)]
-    return shlex.join([*words, *(["--preset", preset] if preset else [])])
-
-
-def _command(
-    start: str, items: Sequence[str], learner: tuple[str, frozenset[str]], seed: int
-) -> str:
-    """The command that runs one cell alone: settings of the stream, then of this learner."""
-
-    def words(chosen: Sequence[str]) -> list[str]:
-        return [word for item in chosen for word in ("--set", item)]
-
-    name, fields = learner
-    shared = ("protocol", "seeds", "omega", "references", *_REFERENCES)
-    heads = [(item, _cut(item.partition("=")[0])[0]) for item in items]
-    common = [item for item, head in heads if head in shared]
-    mine = [i for i, h in heads if h == name or h.replace("-", "_") in fields]
-    cell = ["--learner", name, "--seed", str(seed)]
-    return f"{start} {shlex.join([*words(common), *cell, *words(mine)])}"
 
 
 class _Fields(dict[str, frozenset[str]]):
@@ -278,21 +252,6 @@ def _spec(name: str, values: dict[str, Any], cls: type[Learner] | None = None) -
     """A learner with complete settings: the one place where they become an object."""
     made: Learner = make(cls or learner_class(name), values, name=name)
     return Spec(name, made)
-
-
-def _cut(key: str) -> tuple[str, bool, str]:
-    """A key at its first dot; dots in `package.module:Class` do not count.
-
-    >>> _cut("mlp.stop.epochs"), _cut("my.mod:Mine.floor"), _cut("lam")
-    (('mlp', True, 'stop.epochs'), ('my.mod:Mine', True, 'floor'), ('lam', False, ''))
-    """
-    at = key.find(".", key.find(":") + 1)
-    head = key if at < 0 else key[:at]
-    return (
-        head if ":" in head else head.replace("_", "-"),
-        at >= 0,
-        key[at + 1 :] if at >= 0 else "",
-    )
 
 
 def _head(key: str) -> str:

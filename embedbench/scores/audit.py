@@ -26,7 +26,6 @@ from .predictions import Predictions
 
 GROUPS = ("accuracy", "forgetting", "backward transfer")
 EQUAL = 1e-9  # values closer than this are one
-FOOTER = "a letter joins what agrees on this run; per sample, sessions from 0, L the last"
 
 
 class Scores:
@@ -282,20 +281,3 @@ def audit(p: Predictions) -> list[dict[str, Any]]:
             about = {"group": group, "name": d.name, "formula": d.formula, "value": value}
             result.append({**about, "same": same, "sources": list(d.sources)})
     return result
-
-
-def audit_text(result: list[dict[str, Any]]) -> str:
-    """The definitions of `audit` and their values as text, group by group."""
-    lines: list[str] = []
-    for group in GROUPS:
-        members = [e for e in result if e["group"] == group]
-        known = {e["same"]: 100 * e["value"] for e in members if e["same"]}
-        low, high = min(known.values(), default=0), max(known.values(), default=0)
-        spread = f"{low:.2f} to {high:.2f} %" if known else "undefined"
-        lines += [f"{group}: {len(members)} definitions, {len(known)} values, {spread}", ""]
-        for e in members:
-            value = f"{100 * e['value']:7.2f} %" if e["same"] else "        –"
-            lines.append(f"{value}  {e['same'] or ' '}  {e['name']}: {e['formula']}")
-            lines += [f"{'':14}{source}" for source in e["sources"]]
-        lines.append("")
-    return "\n".join([*lines, FOOTER])

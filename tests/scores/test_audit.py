@@ -14,9 +14,10 @@ from toy import predictions, random_predictions
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
+from embedbench.reports.audit_text import audit_text
 from embedbench.scores import metrics, record
 from embedbench.scores.accuracy import score_matrix
-from embedbench.scores.audit import DEFINITIONS, GROUPS, audit, audit_text
+from embedbench.scores.audit import DEFINITIONS, GROUPS, audit
 from embedbench.scores.metrics import Reference
 from embedbench.scores.predictions import Predictions
 
