@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 
 class Meter:
-    """Reads seconds and joules of a device; the difference of two readings is the cost between
-    them.
+    """Reads seconds and joules of a device; a cost is the difference of two readings.
 
     Joules come from the card's counter through NVML, if `pynvml` (of the package nvidia-ml-py) is
     installed. NVIDIA cards have this counter since Volta; it moves about every tenth of a second.

@@ -152,8 +152,8 @@ def _check(stream: Stream, learner: Learner) -> None:
     name = type(learner).__name__
     if learner.tags.needs_session_id and not stream.spec.reveals_session_id:
         raise UserError(
-            f"{name} has to be told at test which session a sample is from, and this stream hides "
-            "that: where a session is a class or a few, it would be the answer. "
+            f"{name} must know at test which session a sample is from, and this stream hides it: "
+            "where sessions have few classes, the session would give the answer away. "
             "Run it where sessions share their classes, as in permutation"
         )
     if learner.tags.needs_layers and not stream.spec.layers:
@@ -197,8 +197,8 @@ def _check_samples(x: View, y: Labels, spec: StreamSpec, where: str) -> None:
         raise UserError(f"{where} has samples of {got}, the stream's spec says {said}")
     if spec.scaling not in (None, x.table.scaling):
         raise UserError(
-            f"{where} shows images by another scaling, {x.table.scaling}, than the stream's spec "
-            f"says, {spec.scaling}"
+            f"{where} shows images by another scaling than the stream's spec: expected "
+            f"{spec.scaling}, got {x.table.scaling}"
         )
     if y.shape != ((n, n_classes) if spec.multilabel else (n,)):
         raise UserError(f"{where} has {n} samples, but labels of shape {y.shape}")

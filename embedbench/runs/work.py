@@ -106,8 +106,7 @@ class Workshop:
         return [dataclasses.replace(cell, part=k) for k in range(n)]
 
     def offline_runs(self, cell: Cell) -> list[list[Cell]]:
-        """The runs behind α_ideal on the cell's stream: one list per reference, one run per
-        seed."""
+        """The runs behind α_ideal on a cell's stream: one list per reference, one run per seed."""
         return cell.offline_runs(self._facts_of(cell).references)
 
     def place(self, cell: Cell, root: Path) -> Path:
@@ -173,8 +172,7 @@ def prepare(cell: Cell, root: Path) -> Work:
 
 
 def reference_key(stream: Stream) -> str:
-    """Digest of a reference stream: its data by content, regardless of the order of the
-    sessions."""
+    """Digest of a reference stream: its content, regardless of the order of the sessions."""
     d = stream.digests
     return digest(d["train"], d["eval"], d["features"], stream.fitted)
 
