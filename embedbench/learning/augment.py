@@ -1,4 +1,4 @@
-"""Augmentation of images: a whole batch at once, on its device, by numbers drawn on the CPU."""
+"""Augmentation of whole batches of images on their device; random numbers are drawn on the CPU."""
 
 from __future__ import annotations
 
@@ -10,63 +10,64 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-PAD = 4  # pixels around an image, "crop-flip"
-FLIPPED = 0.5  # share of the images
-CROP_AREA, CROP_RATIO = (0.08, 1.0), (3 / 4, 4 / 3)  # of the image; width over height
+PAD = 4  # pixels added around an image, in "crop-flip"
+FLIPPED = 0.5  # probability that an image is flipped
+CROP_AREA, CROP_RATIO = (0.08, 1.0), (3 / 4, 4 / 3)  # share of the image's area; width over height
 ERASED, ERASED_AREA, ERASED_RATIO = 0.25, (0.02, 1 / 3), (0.3, 1 / 0.3)
 TRIES = 10  # boxes drawn for an image until one fits
 
 
 def augment(name: str, x: Tensor, generator: torch.Generator) -> Tensor:
-    """Another view of every image of a batch; x itself is left as it is.
+    """Another random view of every image of a batch; x is not changed.
 
     **Source**: "crop-flip": He et al. (2016), Section 4.2: four pixels of zeros on every side, a
-    crop of the old size, flipped with probability .5. "timm": the random resized crop of timm's
-    training transform (Szegedy et al. 2015: area .08 to 1, ratio 3/4 to 4/3, bilinear), flipped
-    with probability .5, then random erasing (Zhong et al. 2020; area .02 to 1/3, ratio .3 to 1/.3).
+    crop of the original size, flipped with probability .5. "timm": the random resized crop of
+    timm's training transform (Szegedy et al. 2015: area .08 to 1, ratio 3/4 to 4/3, bilinear),
+    flipped with probability .5, then random erasing (Zhong et al. 2020; area .02 to 1/3, ratio .3
+    to 1/.3).
 
-    **Departs**: what is padded or erased is 0 in the values that the stream shows: the mean colour
-    where it standardises. An image is erased with probability .25, as in timm's recipes; its own
-    code draws from Python's generator, image by image. Of timm's transform the colour jitter is
-    left out, and what its recipes add: RandAugment, mixup, cutmix.
+    **Departs**: padded and erased pixels are 0 in the values of the stream; where the stream
+    standardises, 0 is the mean colour. An image is erased with probability .25, as in timm's
+    recipes; timm draws from Python's generator, image by image. timm's colour jitter is left out,
+    and so are RandAugment, mixup and cutmix, which its recipes add.
 
     Parameters
     ----------
     name : str
-        In `AUGMENTS`: "none", "crop-flip" or "timm".
+        One of `AUGMENTS`: "none", "crop-flip" or "timm".
     x : Tensor
         (b, C, H, W) float32.
     generator : Generator
-        Of the CPU; the same draws on every device, none for "none".
+        A generator on the CPU, so that all devices get the same draws; "none" draws nothing.
     """
     return AUGMENTS[name](x, generator)
 
 
 @dataclass(frozen=True)
 class Views:
-    """Views of images, batch after batch, as `augment` makes them from one generator."""
+    """Makes views of images, batch after batch, by `augment` with one generator."""
 
     name: str
     generator: torch.Generator
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Another view of each image of x (b, C, H, W); of "none" x itself, whatever its shape."""
+        """Another view of each image of x (b, C, H, W); for "none" x itself, whatever its shape."""
         return augment(self.name, x, self.generator)
 
 
 def crop_flip(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Pad, crop, flip; x (b, C, H, W)."""
+    """Pad, crop and flip x (b, C, H, W)."""
     return moved(x, *crops(len(x), generator))
 
 
 def crops(n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Top and left corners in the padded image, (n, 2), and which are flipped, (n,) bool."""
+    """Top left corners in the padded image, (n, 2), and which images are flipped, (n,) bool."""
     corners = torch.randint(0, 2 * PAD + 1, (n, 2), generator=generator)
     return corners, torch.rand(n, generator=generator) < FLIPPED
 
 
 def moved(x: Tensor, corners: Tensor, flips: Tensor) -> Tensor:
-    """The crops of x (b, C, H, W) at `corners` of the padded images, then flipped."""
+    """The crops of x (b, C, H, W) at `corners` of the padded images, flipped where `flips`."""
     high, wide = x.shape[2:]
     rows = corners[:, :1] + torch.arange(high)  # (b, H)
     columns = _turned(corners[:, 1:] + torch.arange(wide), flips)
@@ -75,7 +76,7 @@ def moved(x: Tensor, corners: Tensor, flips: Tensor) -> Tensor:
 
 
 def timm_like(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Resized crop, flip, erasing; x (b, C, H, W)."""
+    """Crop, resize, flip and erase x (b, C, H, W)."""
     n, size = len(x), (int(x.shape[2]), int(x.shape[3]))
     boxes, fits = drawn_boxes(n, size, CROP_AREA, CROP_RATIO, generator)
     boxes[~fits] = torch.tensor(centre_box(size))
@@ -94,8 +95,9 @@ def drawn_boxes(
 ) -> tuple[Tensor, Tensor]:
     """Boxes in an image of `size` (H, W): top, left, height, width (n, 4); which fit, (n,) bool.
 
-    The share of the area is uniform, the ratio of width to height log-uniform. Of `TRIES` boxes the
-    first that fits into the image is taken; where none does, the box means nothing.
+    The share of the area is uniform, the ratio of width to height log-uniform. Up to `TRIES` boxes
+    are drawn for an image, and the first that fits is used. Where none fits, the box has no
+    meaning.
     """
     high, wide = size
     share, shape = torch.rand(2, n, TRIES, generator=generator, dtype=torch.float64)
@@ -112,7 +114,7 @@ def drawn_boxes(
 
 
 def centre_box(size: tuple[int, int]) -> tuple[int, int, int, int]:
-    """The largest box of an allowed ratio in the middle of an image: top, left, height, width."""
+    """The largest centred box whose ratio is allowed: top, left, height, width."""
     high, wide = size
     h = min(high, round(wide / CROP_RATIO[0]))
     w = min(wide, round(high * CROP_RATIO[1]))
@@ -120,11 +122,11 @@ def centre_box(size: tuple[int, int]) -> tuple[int, int, int, int]:
 
 
 def resized(x: Tensor, boxes: Tensor, flips: Tensor) -> Tensor:
-    """The boxes (b, 4) of x (b, C, H, W), each brought to H x W, bilinear, then flipped."""
+    """The boxes (b, 4) of x (b, C, H, W), resized to H x W (bilinear), flipped where `flips`."""
     for dim in (2, 3):
         n = x.shape[dim]
         start, length = boxes[:, dim - 2, None], boxes[:, dim, None]
-        at = ((torch.arange(n) + 0.5) * (length / n) - 0.5).clamp(min=0)  # (b, n), in the box
+        at = ((torch.arange(n) + 0.5) * (length / n) - 0.5).clamp(min=0)  # (b, n)
         if dim == 3:
             at = _turned(at, flips)
         low = at.long()
@@ -146,12 +148,12 @@ def erased(x: Tensor, boxes: Tensor, chosen: Tensor) -> Tensor:
 
 
 def _turned(places: Tensor, flips: Tensor) -> Tensor:
-    """Places (b, n) from the last to the first where `flips`, (b,) bool."""
+    """Places (b, n), in reverse order where `flips`, (b,) bool."""
     return torch.where(flips[:, None], places.flip(1), places)
 
 
 def _along(values: Tensor, dim: int, x: Tensor) -> Tensor:
-    """Values (b, n) as (b, 1, n, 1) for `dim` 2, as (b, 1, 1, n) for 3, where x is."""
+    """Values (b, n) as (b, 1, n, 1) if `dim` is 2, as (b, 1, 1, n) if it is 3, on x's device."""
     shape = [len(values), 1, 1, 1]
     shape[dim] = -1
     return values.view(shape).to(x.device)

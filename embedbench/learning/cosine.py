@@ -1,4 +1,4 @@
-"""A network whose logits are cosines, times a number that is learned with them."""
+"""A network whose logits are cosines, times a number η that is learned with them."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from .trunk import FLAT, image_trunk
 class CosineNet(nn.Module):
     """Logits η cos(φ(x), θ_c): a trunk whose last layer is linear, and one η for all classes.
 
-    **Source**: Hou et al. (2019, LUCIR), Eq. 4; θ_c uniform in ±1/√d, φ without its last ReLU, as
-    in their code. Abdelsalam et al. (2021, IIRC), Eq. 3.
+    **Source**: Hou et al. (2019, LUCIR), Eq. 4. As in their code, θ_c is uniform in ±1/√d, and φ
+    has no ReLU after its last layer. Abdelsalam et al. (2021, IIRC), Eq. 3.
 
     Parameters
     ----------
     units, layers : int
-        Of the trunk, as in `mlp`; without a layer φ is x.
+        Size of the trunk, as in `mlp`; with 0 layers φ is x.
     eta : float
-        Where η begins.
+        Initial value of η.
     seed : int
-        Of the initial weights.
+        Seed of the initial weights.
     trunk : nn.Module or None
-        For images: another trunk, with features (n, n_inputs); `layers` is 0.
+        A trunk for images instead, with features (n, n_inputs); `layers` is 0.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class CosineNet(nn.Module):
     ) -> None:
         super().__init__()
         width = units if layers else n_inputs
-        self.trunk = nn.Flatten() if trunk is None else trunk  # of an image its values in a row
+        self.trunk = nn.Flatten() if trunk is None else trunk  # flattens images
         if layers:
             self.trunk = mlp_net(n_inputs, units, layers - 1, width, seed)
         with torch.random.fork_rng(devices=[]):
@@ -70,13 +70,13 @@ class CosineNet(nn.Module):
 
 @torch.inference_mode()
 def predict_cosines(net: CosineNet, x: Tensor) -> Tensor:
-    """Cosines of x in evaluation mode, (n, C): above 0 where a sigmoid is above a half."""
+    """Cosines of x in evaluation mode, (n, C): above 0 where the sigmoid is above one half."""
     net.eval()
     return in_parts(lambda part: net.cosines(net.features(part)), x)
 
 
 def cosine_net(learner: Any, spec: StreamSpec, seed: int, *, eta: float) -> CosineNet:
-    """A net with a cosine head, by a learner's `trunk`, `units` and `layers`."""
+    """A net with a cosine head, with a learner's `trunk`, `units` and `layers`."""
     if learner.trunk in FLAT:
         layers = learner.layers if learner.trunk == "mlp" else 0
         n_inputs = math.prod(spec.input_shape)

@@ -1,4 +1,4 @@
-"""What learners share that keep old classes by the old network's answers."""
+"""Distillation: keeping old classes by the answers of the old network."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def distillation(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
     Parameters
     ----------
     logits, targets : Tensor
-        (n, k) logits of the new and of the old network for the old classes.
+        (n, k) logits of the new and the old network for the old classes.
     temperature : float
         T.
     """
@@ -26,7 +26,7 @@ def distillation(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
 
 
 def only(classes: Collection[int], n_classes: int, device: str) -> Tensor:
-    """(C,) 0 for `classes`, -inf for the others; added to logits, it leaves those alone."""
+    """(C,) 0 for `classes`, -inf for the others; added to logits, it masks all other classes."""
     mask = torch.full((n_classes,), -math.inf, device=device)
     mask[sorted(classes)] = 0
     return mask

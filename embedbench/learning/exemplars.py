@@ -19,22 +19,25 @@ from .memory import BY_SAMPLE, Memory, exemplar_bytes, herding
 from .views import Joined, Packing, Rows
 
 Features = Callable[[Tensor], Tensor]
-PARTS = ("x", "lists", "sets", "logits")  # what is held of every exemplar
+PARTS = ("x", "lists", "sets", "logits")  # stored for every exemplar
 
 
 def taught(session: Session) -> set[int]:
-    """The classes that a session teaches: those of its labels; where samples have sets of labels,
-    which may hold older classes, those it introduces."""
+    """The classes that a session teaches.
+
+    These are the classes of its labels. With label sets, which may hold older classes, they are the
+    classes that the session introduces.
+    """
     labels = session.y if session.y.ndim == 1 else session.classes
     return set(labels.tolist())
 
 
 class Exemplars:
-    """The exemplars of a learner, in tensors on its device; images as bytes (see `Packing`).
+    """The exemplars of a learner, as tensors on its device; images are stored as bytes (`Packing`).
 
-    `seed` decides what is kept; with `logits` the net's logits are stored beside each sample. In a
-    multi-label stream a sample keeps the labels that its session gave it. It can be an exemplar of
-    each of them, and of another one when it comes again.
+    `seed` decides which samples are kept. With `logits` the net's logits are stored beside each
+    sample. In a multi-label stream a sample keeps the labels that its session gave it. It can be an
+    exemplar of each of these labels, and of another label when it comes again.
     """
 
     def __init__(
@@ -46,8 +49,8 @@ class Exemplars:
                 f"stream's classes, or 0; got {memory.total}"
             )
         self.memory, self.seed, self.device = memory, seed, device
-        self.n = self.seen = 0  # samples stored, and offered so far
-        self.classes: set[int] = set()  # labels offered so far, where the choice depends on them
+        self.n = self.seen = 0  # samples stored, and samples offered so far
+        self.classes: set[int] = set()  # labels offered so far, if the choice depends on them
         self.multilabel, n_classes = spec.multilabel, spec.n_classes
         self.packing = Packing(spec, device)
         self._x = torch.zeros(0, *spec.input_shape, dtype=self.packing.dtype, device=device)
@@ -61,45 +64,47 @@ class Exemplars:
 
     @property
     def x(self) -> Tensor:
-        """The exemplars, (m, D) or (m, C, H, W) float32; after `choose` class by class, each class
-        best first."""
+        """The exemplars, (m, D) or (m, C, H, W) float32.
+
+        After `choose` they are sorted by class, with the best exemplar of each class first.
+        """
         return self.packing.unpack(self._x[: self.n])
 
     @property
     def rows(self) -> Rows:
-        """The same, read like a view; images are decoded when they are asked for."""
+        """The exemplars as a view; images are decoded when they are read."""
         return Rows(self._x[: self.n], self.packing)
 
     @property
     def y(self) -> Tensor:
-        """Their labels, (m,) int64, or (m, C) bool in a multi-label stream."""
+        """The labels, (m,) int64, or (m, C) bool in a multi-label stream."""
         return self.sets if self.multilabel else self.lists
 
     @property
     def lists(self) -> Tensor:
-        """The class whose exemplar each is, (m,) int64."""
+        """The class that each sample is an exemplar of, (m,) int64."""
         return self._lists[: self.n]
 
     @property
     def sets(self) -> Tensor:
-        """Their sets of labels, (m, C) bool; (m, 0) where each has one label."""
+        """The label sets, (m, C) bool; (m, 0) where each sample has one label."""
         return self._sets[: self.n]
 
     @property
     def logits(self) -> Tensor:
-        """Their stored logits, (m, C) float32; (m, 0) where none are stored."""
+        """The stored logits, (m, C) float32; (m, 0) where none are stored."""
         return self._logits[: self.n]
 
     @torch.no_grad()
     def choose(self, session: Session, features: Features) -> None:
-        """Choose exemplars of a session's classes; drop the tail of the others' lists.
+        """Choose exemplars of a session's classes; shorten the lists of the other classes.
 
         Parameters
         ----------
         session : Session
-            As the runner gave it, without the exemplars joined to it.
+            The session from the runner, without exemplars.
         features : Features
-            Takes x (n, D) to φ (n, d), for herding.
+            Maps x (n, D) to φ (n, d), for herding.
         """
         draw = np.random.default_rng([self.seed, self.seen])
         labels = torch.from_numpy(session.y).to(self.device)
@@ -123,13 +128,13 @@ class Exemplars:
         self.n = len(self._x)
 
     def _sets_of(self, y: Tensor) -> Tensor:
-        """Labels as `sets` holds them."""
+        """Labels in the form in which `sets` stores them."""
         return y if self.multilabel else self._sets.new_zeros(len(y), 0)
 
     def _ranked(
         self, x: Tensor, features: Features, quota: int | None, draw: np.random.Generator
     ) -> Tensor:
-        """Rows of x, one class's samples as they are held, best first: `quota` of them at most."""
+        """Up to `quota` rows of x, the stored samples of one class, best first."""
         if self.memory.select == "herding":
             x = self.packing.unpack(x)
             return herding(features(x), min(len(x), len(x) if quota is None else quota))
@@ -155,8 +160,7 @@ class Exemplars:
         )
 
     def update(self, session: Session) -> None:
-        """Update the memory after a whole session: per class if it is "random", otherwise sample
-        by sample."""
+        """Update the memory after a session: per class if it is "random", otherwise per sample."""
         if self.memory.select == "random":
             self.choose(session, lambda x: x)
         else:
@@ -165,7 +169,7 @@ class Exemplars:
     def seen_with(self, y: Tensor) -> Tensor | None:
         """Note the classes of label sets y (b, C); return all classes seen so far, (k,).
 
-        None where samples have one label.
+        Returns None where samples have one label.
         """
         if not self.multilabel:
             return None
@@ -173,9 +177,9 @@ class Exemplars:
         return torch.tensor(sorted(self.classes), device=self.device)
 
     def add(self, x: Tensor, y: Tensor, logits: Tensor | None = None) -> None:
-        """Offer a batch, sample after sample: x (b, D), y (b,) or (b, C), logits (b, C).
+        """Offer a batch, sample by sample: x (b, D), y (b,) or (b, C), logits (b, C).
 
-        Of several labels the first is that whose exemplar a sample is.
+        A sample with several labels is an exemplar of the first one.
         """
         if self.memory.select not in BY_SAMPLE:
             raise UserError(
@@ -196,7 +200,7 @@ class Exemplars:
             self._logits[to] = logits[taken].detach()
 
     def _places(self, labels: list[int]) -> dict[int, int]:
-        """Place in the memory → the sample of the batch that lies there once all were offered."""
+        """Place in the memory → sample of the batch that is there in the end."""
         draw = np.random.default_rng([self.seed, self.seen])
         first, self.seen = self.seen, self.seen + len(labels)
         if self.memory.select == "balanced":
@@ -205,7 +209,7 @@ class Exemplars:
         if self.memory.select == "all":
             return {int(p): i for i, p in enumerate(numbers)}
         total = self.memory.total or 0
-        drawn = draw.integers(0, numbers + 1)  # uniform in 0 … the sample's own number
+        drawn = draw.integers(0, numbers + 1)  # uniform in 0 … the sample's number
         places = np.where(numbers < total, numbers, drawn)
         return {int(p): i for i, p in enumerate(places) if p < total}  # a later sample overwrites
 
@@ -234,7 +238,7 @@ class Exemplars:
         return places
 
     def _reserve(self, n: int) -> None:
-        """Make room for `n` exemplars, at least doubling it, so that adding costs little."""
+        """Make room for `n` exemplars; the capacity at least doubles, so that adding is cheap."""
         room = len(self._x)
         if n > room:
             total = self.memory.total if self.memory.select != "all" else None
@@ -245,24 +249,24 @@ class Exemplars:
         self.n = n
 
     def sample(self, k: int, draw: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
-        """Up to `k` different exemplars at random: x (k, D), y (k,), logits (k, C)."""
+        """Up to `k` distinct random exemplars: x (k, D), y (k,), logits (k, C)."""
         chosen = draw.choice(self.n, min(k, self.n), replace=False, shuffle=False)
         index = torch.from_numpy(chosen).to(self.device)
         return self.packing.unpack(self._x[index]), self.y[index], self._logits[index]
 
     def footprint(self) -> Footprint:
-        """Bytes of samples and labels, and of the logits beside them."""
+        """Bytes of samples, labels and stored logits."""
         widths = (math.prod(t.shape[1:]) for t in (self._x, self._logits, self._sets))
         each = self._x.element_size()
         return Footprint(samples=self.n * exemplar_bytes(*widths, each=each))
 
     def state_dict(self) -> dict[str, Any]:
-        """The exemplars, and what the choice of later ones depends on."""
+        """The exemplars, and everything that later choices depend on."""
         state = {name: getattr(self, f"_{name}")[: self.n].clone() for name in PARTS}
         return {**state, "seen": self.seen, "classes": sorted(self.classes)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from `state`."""
+        """Continue from `state`."""
         for name in PARTS:
             setattr(self, f"_{name}", state[name].to(self.device))
         self.n, self.seen, self.classes = len(self._x), state["seen"], set(state["classes"])

@@ -9,43 +9,43 @@ from embedbench.errors import UserError, unknown
 from .augment import AUGMENTS
 
 AMPS = ("none", "bf16")
-WHOLE = -1  # frozen stages: all
+WHOLE = -1  # value of `frozen`: all stages
 
 
 @dataclass(frozen=True)
 class ImageTraining:
-    """Where a trunk for images begins, what of it is trained, on what, and in what arithmetic.
+    """How a trunk for images is trained: initial weights, frozen stages, augmentation, arithmetic.
 
-    **Source**: "bf16": Kalamkar et al. (2019), bfloat16 without scaling of the loss; the rest in
-    `augment` and in timm.
+    **Source**: "bf16": Kalamkar et al. (2019), bfloat16 without scaling of the loss; for the rest
+    see `augment` and timm.
 
-    **Departs**: bfloat16 is the trunk's in training alone: its features, the head and the loss are
-    float32. So is all that is computed in evaluation mode: answers, exemplars' features, a
-    teacher's targets. So answers do not depend on how a batch is cut. float16 is left out: it needs
-    the loss scaled. A frozen stage is in evaluation mode as a whole, dropout too.
+    **Departs**: bfloat16 is used only by the trunk and only in training. Features, head and loss
+    are float32. In evaluation mode everything is float32: answers, features of exemplars, targets
+    of a teacher. So answers do not depend on how a batch is cut. float16 is left out, because it
+    needs the loss scaled. A frozen stage is in evaluation mode as a whole, with its dropout.
 
     Parameters
     ----------
     weights : str
-        "" from scratch; "hub" those that timm publishes; or a file of the trunk's, as .safetensors
-        or .pth. All but a classifier must fit; for images of other than the file's 3 channels the
-        first convolution is adapted as timm does.
+        "": random initial weights; "hub": those that timm publishes; or a file with weights of the
+        trunk, .safetensors or .pth. Everything except a classifier must fit. If images have other
+        than the file's 3 channels, the first convolution is adapted as timm does.
     sha256 : str
-        Of the file of weights. Filled in if it is not given, so that it is in the record and part
-        of the run's place. A file with another digest is refused.
+        SHA-256 of the file of weights. If it is not given it is filled in, so that it is in the
+        record and part of the run's place. A file with another digest is refused.
     frozen : int
-        Stages, from the input on, that are not trained: no gradient, statistics of BatchNorm as
-        they are. The stem counts with the first stage; stages are those of `RESNETS`, of a model of
-        timm its coarse groups of layers. -1: the whole trunk.
+        Number of stages, counted from the input, that are not trained: they get no gradient, and
+        the statistics of their BatchNorm do not change. The stem belongs to the first stage. Stages
+        are those of `RESNETS`; for a timm model, its coarse groups of layers. -1: the whole trunk.
     augment : str
-        "none", "crop-flip" or "timm", see `augment`: of each batch that is trained on. What is
-        kept, answered or validated is not augmented.
+        "none", "crop-flip" or "timm", see `augment`. Only batches to train on are augmented, not
+        what is stored, answered or validated.
     amp : str
-        "none" or "bf16", the arithmetic of the trunk in training.
+        "none" or "bf16": arithmetic of the trunk in training.
     channels_last : bool
-        Images lie in memory pixel by pixel, in training.
+        Whether images lie in memory pixel by pixel, in training.
     compile : bool
-        torch.compile of the trunk, in training.
+        Whether torch.compile compiles the trunk, for training.
     """
 
     weights: str = ""

@@ -1,4 +1,4 @@
-"""The learner contract: what every method of the testbed is, and what it is told."""
+"""The learner contract: the methods of every learner, and the information that it gets."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tags:
-    """What a learner needs, does and promises; the conformance suite holds it to them.
+    """What a learner needs, does and promises; the conformance suite checks it.
 
     Parameters
     ----------
     needs_session_id : bool
-        Cannot answer without the session id at test.
+        Cannot answer without the session id of a test sample.
     multilabel : bool
         Can learn (n, C) bool labels.
     stores_samples : bool
-        Keeps training samples, counted in its footprint.
+        Stores training samples, which its footprint counts.
     needs_layers : bool
-        Wants the intermediate embeddings beside the final one.
+        Needs the intermediate embeddings beside the final one.
     online : bool
-        Learns through `observe`, from batches that the runner cuts; where it has a `learn` too,
+        Learns through `observe`, from batches that the runner cuts. If it also has a `learn`,
         streams that are not online give it whole sessions.
     deterministic : bool
         Same seed and threads, same predictions.
     images : bool
-        Can be given images (n, C, H, W) in place of embeddings (n, D).
+        Accepts images (n, C, H, W) in place of embeddings (n, D).
     offline : bool
-        A reference that is given the merged stream at once.
+        A reference that gets all sessions merged into one.
     learns : bool
         False for references that ignore the data.
     """
@@ -60,10 +60,10 @@ class Tags:
 
 
 class Checkpoint(typing.Protocol):
-    """What a training saves, so that it can go on where it was cut off."""
+    """Saves a training, so that it can continue after an interruption."""
 
     def resume(self, parts: dict[str, Any]) -> tuple[int, dict[str, Any] | None]:
-        """Bring the parts of a training that begins to where it was cut off.
+        """Restore the parts of a training to the state of the last save.
 
         Parameters
         ----------
@@ -86,16 +86,16 @@ class Checkpoint(typing.Protocol):
 
 
 class NoCheckpoint:
-    """Saves nothing, so that every run and every training begins at its beginning."""
+    """Saves nothing, so that every run and every training starts from the beginning."""
 
     carried = 0.0
 
     def restore(self, learner: Learner, evaluator: Any) -> list[Any]:
-        """No session lies behind the run."""
+        """Return no logs: no session was learned before."""
         return []
 
     def begin(self, number: int) -> None:
-        """Note nothing."""
+        """Do nothing."""
 
     def end(self, learner: Learner, evaluator: Any, logs: list[Any]) -> None:
         """Save nothing."""
@@ -131,14 +131,14 @@ class Context:
     ----------
     validate : callable
         Takes a function from x (n, D) to scores (n, C). Returns accuracy on the session's
-        validation data over the classes seen so far, NaN where there is none.
+        validation data over the classes seen so far; NaN if there is no validation data.
     validation : str
-        "train", or "test" where the stream's validation data is its test data; nothing may be tuned
-        on the latter.
+        "train", or "test" if the stream's validation data is its test data; nothing may be tuned on
+        the latter.
     progress : callable
-        Takes one short line.
+        Takes one short line of text.
     checkpoint : Checkpoint
-        Of the trainings in this session; given to `fit`.
+        Saves the trainings in this session; it is passed to `fit`.
     """
 
     validate: Callable[[Callable[[torch.Tensor], torch.Tensor]], float]
@@ -155,7 +155,7 @@ class Learner(ABC):
 
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
 
-    name: ClassVar[str]  # on the command line: the stem of the class's file
+    name: ClassVar[str]  # the name on the command line: the stem of the class's file
     tags: ClassVar[Tags] = Tags()
     state: ClassVar[tuple[str, ...]] = ()
 
@@ -166,7 +166,7 @@ class Learner(ABC):
 
     @abstractmethod
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
-        """Forget everything and get ready for a stream."""
+        """Forget everything and prepare for a stream."""
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         """Learn one session; called once a session, in order. Returns a log that is recorded."""
@@ -175,12 +175,13 @@ class Learner(ABC):
     def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
         """Learn one batch, x (b, D) float32, y (b,) int64 or (b, C) bool, if tagged online.
 
-        On a stream of images x is (b, C, H, W), here and in `scores`, if tagged images.
+        If the learner is tagged images and the stream has images, x is (b, C, H, W), here and in
+        `scores`.
         """
         raise TypeError(f"{type(self).__name__} has no observe(): give it one, or untag online")
 
     def prepare(self) -> None:  # noqa: B027  (most learners have nothing to prepare)
-        """Get ready to answer; called before each evaluation, timed as learning."""
+        """Prepare to answer; called before each evaluation, timed as learning."""
 
     @abstractmethod
     def scores(
@@ -193,11 +194,11 @@ class Learner(ABC):
         """Bytes held between sessions, by kind."""
 
     def state_dict(self) -> dict[str, Any]:
-        """A copy of all learnt state; modules and optimisers as their own state dicts."""
+        """A copy of all learned state; modules and optimisers as their state dicts."""
         return {n: copy.deepcopy(_state_of(getattr(self, n))) for n in self.state}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from `state`; call `start` with the same spec before."""
+        """Continue from `state`; call `start` with the same spec before."""
         for name in self.state:
             now = getattr(self, name)
             if hasattr(now, "load_state_dict"):
@@ -211,7 +212,7 @@ def _state_of(value: Any) -> Any:
 
 
 def learns_sessions(learner: Learner) -> bool:
-    """Whether a learner has a `learn`; online ones may have `observe` alone."""
+    """Whether a learner has a `learn`; online learners may have only `observe`."""
     return type(learner).learn is not Learner.learn
 
 

@@ -1,4 +1,4 @@
-"""What one training came to, as a record holds it."""
+"""The result of one training, as a record stores it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Log:
-    """What a training came to.
+    """The result of a training.
 
     Parameters
     ----------
@@ -19,14 +19,14 @@ class Log:
     train_loss : float
         Mean loss of the last epoch.
     kept_epoch, kept_steps : int or None
-        The epoch whose weights the net has, and the steps up to it; None where the rule looks at no
-        validation value, as for `monitor` and `best`.
+        The epoch whose weights the net has, and the optimiser steps up to it. None where the rule
+        uses no validation value; then `monitor` and `best` are None, too.
     monitor : str or None
-        What was watched: "loss", "accuracy", "pw_js", or "train_loss" without validation data.
+        The monitored value: "loss", "accuracy", "pw_js", or "train_loss" without validation data.
     best : float or None
-        The best value of it; NaN where no epoch was looked at.
+        The best monitored value; NaN where no epoch was monitored.
     lr : float or None
-        The learning rate at the end; None where the rule does not lower it.
+        The final learning rate; None where the rule does not lower it.
     """
 
     epochs: int
@@ -40,7 +40,7 @@ class Log:
     lr: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The entries that say something, by name."""
+        """The entries that are not None, by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The loss of a batch, and the value that is monitored; labels are classes (b,) or sets (b, C)."""
+"""The loss of a batch and the monitored value; labels are classes (b,) or label sets (b, C)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Objective = Callable[[Tensor, Tensor], Tensor]
 
 
 def plain_loss(net: nn.Module, session: Session, device: str) -> Objective:
-    """The loss over the classes that the session lets it see.
+    """The loss over the classes that the session allows the loss to use.
 
-    Cross-entropy; where samples have sets of labels, `set_loss`.
+    It is the cross-entropy; for label sets `set_loss`.
     """
     if session.y.ndim == 2:
         classes = loss_classes(session, device)
@@ -35,10 +35,10 @@ def plain_loss(net: nn.Module, session: Session, device: str) -> Objective:
 
 
 def set_loss(logits: Tensor, targets: Tensor, classes: Tensor | None = None) -> Tensor:
-    """Binary cross-entropy of sets of labels, mean over samples and classes, nats.
+    """Binary cross-entropy of label sets, mean over samples and classes, nats.
 
-    **Source**: Abdelsalam et al. (2021, IIRC), Section 5: averaged over the classes seen, so that
-    it does not grow with them.
+    **Source**: Abdelsalam et al. (2021, IIRC), Section 5: the mean over the classes seen, so that
+    the loss does not grow with their number.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def set_loss(logits: Tensor, targets: Tensor, classes: Tensor | None = None) -> 
     targets : Tensor
         (b, C) bool, or probabilities.
     classes : Tensor or None
-        (k,) the classes that count; None: all.
+        (k,) the classes that the mean includes; None: all.
     """
     if classes is not None:
         logits, targets = logits[:, classes], targets[:, classes]
@@ -55,12 +55,12 @@ def set_loss(logits: Tensor, targets: Tensor, classes: Tensor | None = None) -> 
 
 
 def batch_loss(logits: Tensor, y: Tensor, classes: Tensor | None) -> Tensor:
-    """Loss of an online batch: cross-entropy over all classes; of sets of labels `set_loss`."""
+    """Loss of an online batch: cross-entropy over all classes; for label sets `set_loss`."""
     return cross_entropy(logits, y) if y.ndim == 1 else set_loss(logits, y, classes)
 
 
 def loss_mask(session: Session, device: str) -> Tensor | None:
-    """(C,) 0 for classes the loss may see and -inf for the others; None where it sees all."""
+    """(C,) 0 for classes that the loss may use, -inf for the others; None if it may use all."""
     if session.loss_classes is None:
         return None
     blocked = torch.from_numpy(~session.loss_classes).to(device)
@@ -68,7 +68,7 @@ def loss_mask(session: Session, device: str) -> Tensor | None:
 
 
 def loss_classes(session: Session, device: str) -> Tensor | None:
-    """(k,) the classes the loss may see; None where it sees all."""
+    """(k,) the classes that the loss may use; None if it may use all."""
     if session.loss_classes is None:
         return None
     return torch.from_numpy(session.loss_classes.nonzero()[0]).to(device)
@@ -97,7 +97,7 @@ def validation_value(
 
 
 def _mean_loss(loss_of: Objective, x: Tensor, y: Tensor) -> float:
-    """The loss of x; of images the mean of that of parts, each counting its samples."""
+    """The loss of x; for images computed in parts, and averaged over all samples."""
     if x.ndim == 2:
         return float(loss_of(x, y))
     parts = zip(torch.split(x, PART), torch.split(y, PART), strict=True)
@@ -105,7 +105,7 @@ def _mean_loss(loss_of: Objective, x: Tensor, y: Tensor) -> float:
 
 
 def pw_js(logits: Tensor, y: Tensor, classes: Tensor | None = None) -> float:
-    """Precision-weighted Jaccard similarity of the answers {c of `classes`: logit > 0}, a mean.
+    """Mean precision-weighted Jaccard similarity of the answers {c of `classes`: logit > 0}.
 
     **Source**: Abdelsalam et al. (2021, IIRC), Eq. 2: |Y∩Ŷ|/|Y∪Ŷ| · |Y∩Ŷ|/|Ŷ|, 0 where Ŷ is empty.
 
@@ -116,7 +116,7 @@ def pw_js(logits: Tensor, y: Tensor, classes: Tensor | None = None) -> float:
     y : Tensor
         (n, C) bool.
     classes : Tensor or None
-        (k,), None: all.
+        (k,) the classes that count; None: all.
     """
     answer, true = logits > 0, y
     if classes is not None:

@@ -24,20 +24,22 @@ class Memory:
     Algorithms 4 and 5; reservoir sampling, Vitter (1985, algorithm R); "balanced", Prabhu et al.
     (2020, GDumb), Algorithm 1.
 
-    **Departs**: a class that comes again is chosen anew from its exemplars and its new samples. In
-    a "balanced" memory smaller than the number of classes a class without a place still gets one.
+    **Departs**: when a class comes again, its exemplars are chosen anew from the old ones and its
+    new samples. In a "balanced" memory smaller than the number of classes, a class without a place
+    still gets one.
 
     Parameters
     ----------
     total : int or None
-        Exemplars of all classes together, shared equally among the classes seen; it overrides
-        `per_class`. None: `per_class` holds.
+        Number of exemplars of all classes together, shared equally among the classes seen; it
+        overrides `per_class`. None: `per_class` is used.
     per_class : int
-        Exemplars of each class, so that the memory grows.
+        Number of exemplars of each class, so that the memory grows with the classes.
     select : str
-        After a session, "herding" (their mean features stay near the class mean's) or "random"; as
-        samples come, "reservoir" (every sample is equally likely to be kept) or "balanced"
-        (greedily, evicting from the largest class); "all": every sample, without bound.
+        Chosen after a session: "herding" (the mean of the chosen features stays near the class
+        mean) or "random". Chosen as samples come: "reservoir" (every sample is kept with equal
+        probability) or "balanced" (greedy; a sample of the largest class is dropped). "all": every
+        sample, without limit.
     """
 
     total: int | None = None
@@ -53,31 +55,31 @@ class Memory:
             raise UserError("a reservoir has a fixed size: give it one with memory.total")
 
     def quota(self, n_classes: int) -> int | None:
-        """Exemplars that each of `n_classes` classes may have; None without a bound."""
+        """Number of exemplars that each of `n_classes` classes may have; None without a limit."""
         if self.select == "all":
             return None
         return self.per_class if self.total is None else self.total // n_classes
 
 
 def check_memory(learner: Any, known: tuple[str, ...]) -> None:
-    """Refuse a `memory.select` that this kind of learner has no use for."""
+    """Refuse a `memory.select` that this kind of learner cannot use."""
     if learner.memory.select not in known:
         raise unknown(f"{learner.name}.memory.select", learner.memory.select, known)
 
 
 def exemplar_bytes(width: int, n_logits: int = 0, n_labels: int = 0, *, each: int = 4) -> int:
-    """Bytes of one exemplar: `width` values of `each` bytes, 4, or of images held as bytes 1, an
-    int64 label, and logits where they are stored.
+    """Bytes of one exemplar: `width` values, an int64 label, and logits where they are stored.
 
-    In a multi-label stream the label is that whose exemplar it is, beside all of its `n_labels`.
+    A value has `each` bytes: 4, or 1 for images stored as bytes. In a multi-label stream the label
+    is the class that the sample is an exemplar of; all its `n_labels` labels are stored beside it.
     """
     return each * width + 8 + 4 * n_logits + n_labels
 
 
 def herding(features: Tensor, k: int) -> Tensor:
-    """Numbers of `k` of n samples, (k,), best first, from features (n, d).
+    """Indices of `k` of n samples, (k,), best first, from features (n, d).
 
-    With φ of length 1 and μ their mean, each choice brings the mean of those chosen nearest to μ.
+    φ have length 1 and μ is their mean. Each choice brings the mean of the chosen φ nearest to μ.
     """
     phi = normalize(features)
     mean = phi.mean(0)

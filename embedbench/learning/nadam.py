@@ -14,17 +14,17 @@ BETA1, BETA2, DECAY, EPS = 0.9, 0.999, 0.004, 1e-8
 
 
 class NAdam(torch.optim.Optimizer):
-    """The updates of `torch.optim.NAdam`, equal up to rounding, in two passes instead of nine.
+    """The updates of `torch.optim.NAdam`, up to rounding, in two passes over memory, not nine.
 
-    It stays because it is the inner loop: an iteration of a 2048-400-400-100 MLP takes 19.2 ms,
-    with PyTorch's foreach NAdam 25.1 ms (batch 64, one thread; 1.3 times as long). The price: it
-    leans on private functions of torch, `torch.optim.adam.adam` and `torch._foreach_*`, which a new
-    version may change. Once PyTorch has a fused NAdam, this file can go.
+    It is worth the code because it is the inner loop: an iteration of a 2048-400-400-100 MLP takes
+    19.2 ms, with PyTorch's foreach NAdam 25.1 ms (batch 64, one thread; 1.3 times as long). The
+    price: it depends on private functions of torch, `torch.optim.adam.adam` and `torch._foreach_*`,
+    which a new version may change. Once PyTorch has a fused NAdam, this file can go.
 
     A step is θ ← θ - lr (c_g g + c_m m) / (√v̂ + ε) with m = β₁ m' + (1 - β₁) g, where m' is the m
-    of the step before. Both m and the numerator are mixtures of m' and g. So PyTorch's fused Adam
-    is given the numerator's share of m', b, instead of β₁, and a rate that undoes its bias
-    correction; it leaves n = b m' + (1 - b) g, from which m is g + β₁/b (n - g).
+    of the previous step. Both m and the numerator are mixtures of m' and g. So PyTorch's fused Adam
+    gets b, the share of m' in the numerator, in place of β₁, and a rate that cancels its bias
+    correction. It leaves n = b m' + (1 - b) g, and m follows as g + β₁/b (n - g).
 
     **Source**: Dozat (2016), "Incorporating Nesterov momentum into Adam", with its schedule
     μ_t = β₁ (1 - 0.96^(0.004 t) / 2).
@@ -32,24 +32,24 @@ class NAdam(torch.optim.Optimizer):
     Parameters
     ----------
     params : iterable of Parameter
-        Iterable[nn.Parameter] Of a network.
+        The parameters of a network.
     lr : float
         Learning rate.
     weight_decay : float
-        Weight of θ in the gradient.
+        Weight decay: the factor of θ in the gradient.
     """
 
     def __init__(
         self, params: Iterable[nn.Parameter], *, lr: float, weight_decay: float = 0.0
     ) -> None:
-        # "fused" tells a loaded state to bring its counts of steps to the parameters' device
+        # with "fused" a loaded state moves its step counts to the parameters' device
         super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "fused": True})
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]  # closures are not used
         """Take one step of the parameters that have a gradient."""
         for group in self.param_groups:
-            alike = defaultdict(list)  # those that have taken as many steps: one pass for all
+            alike = defaultdict(list)  # by number of steps taken: one pass for each group
             for p in group["params"]:
                 if p.grad is not None:
                     alike[self._of(p)["taken"]].append(p)
@@ -57,7 +57,7 @@ class NAdam(torch.optim.Optimizer):
                 self._pass(params, taken + 1, group["lr"], group["weight_decay"])
 
     def _of(self, p: nn.Parameter) -> dict[str, Any]:
-        """What is remembered of a parameter."""
+        """The optimiser's state of a parameter."""
         state: dict[str, Any] = self.state[p]
         if not state:
             state |= {"taken": 0, "product": 1.0, "step": torch.zeros((), device=p.device)}
@@ -74,7 +74,7 @@ class NAdam(torch.optim.Optimizer):
         for state in states:
             state |= {"taken": t, "product": product}
         grads: list[Tensor] = [p.grad for p in params if p.grad is not None]
-        if decay:  # the fused pass keeps its sum to itself
+        if decay:  # the fused pass does not return the decayed gradient
             torch._foreach_add_(grads, [*params], alpha=decay)
         m, v, steps = ([s[name] for s in states] for name in ("exp_avg", "exp_avg_sq", "step"))
         rate = lr * (c_g + c_m) * (1 - b**t)

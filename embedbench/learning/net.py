@@ -1,4 +1,4 @@
-"""The network of gradient learners, their optimiser, and the settings that they share."""
+"""The network of gradient learners, their optimiser, and their shared settings."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from .learner import Footprint, tensor_bytes
 from .optimisers import OPTIMISERS, optimiser_bytes, optimiser_of
 from .trunk import FLAT, check_trunk, image_trunk, weights_file
 
-PART = 1024  # images that go through a net at once without a gradient
-VIEWS = 1  # of the uses of a seed in a session, the augmentation of images
+PART = 1024  # images per forward pass without gradients
+VIEWS = 1  # number of the random stream for image augmentation
 PLAIN = Views("none", torch.Generator())
 
 
 class Net(nn.Sequential):
-    """A trunk, and a linear head for all classes as the last module."""
+    """A trunk, and as the last module a linear head for all classes."""
 
     def features(self, x: Tensor) -> Tensor:
-        """φ(x), what the head is given, (n, d)."""
+        """φ(x), the input of the head, (n, d)."""
         phi: Tensor = self[:-1](x)
         return phi
 
     @property
     def head(self) -> nn.Linear:
-        """From φ (n, d) to logits (n, C)."""
+        """The layer from φ (n, d) to logits (n, C)."""
         head = self[-1]
         assert isinstance(head, nn.Linear)
         return head
@@ -48,14 +48,13 @@ class Net(nn.Sequential):
 def new_net(
     learner: Any, spec: StreamSpec, seeds: Seeds, device: str
 ) -> tuple[Net, torch.optim.Optimizer]:
-    """A learner's net as a stream begins, by the settings that gradient learners share; its
-    optimiser."""
+    """A learner's net at the start of a stream, and its optimiser, from the shared settings."""
     net = trunk_and_head(learner, spec, seeds.init).to(device)
     return net, optimiser_of(learner, net)
 
 
 def trunk_and_head(learner: Any, spec: StreamSpec, seed: int) -> Net:
-    """A net by a learner's `trunk` and, where that is "mlp", its `units` and `layers`."""
+    """A net with a learner's `trunk` and, if that is "mlp", its `units` and `layers`."""
     if learner.trunk in FLAT:
         layers = learner.layers if learner.trunk == "mlp" else 0
         net = mlp_net(math.prod(spec.input_shape), learner.units, layers, spec.n_classes, seed)
@@ -67,7 +66,7 @@ def trunk_and_head(learner: Any, spec: StreamSpec, seed: int) -> Net:
 
 
 def module_bytes(net: nn.Module) -> Footprint:
-    """Bytes of a net's parameters, and of its buffers (statistics of BatchNorm) if it has any."""
+    """Bytes of a net's parameters and, if it has any, of its buffers (statistics of BatchNorm)."""
     held = Footprint(parameters=tensor_bytes(*net.parameters()))
     if buffers := tensor_bytes(*net.buffers()):
         held["buffers"] = buffers
@@ -75,9 +74,9 @@ def module_bytes(net: nn.Module) -> Footprint:
 
 
 def net_bytes(learner: Any) -> Footprint:
-    """Bytes of a learner's net, and of its optimiser where that is kept between sessions.
+    """Bytes of a learner's net, and of its optimiser if it is kept between sessions.
 
-    An online learner keeps it from its first step (`steps`) on.
+    An online learner keeps its optimiser from the first of its `steps` on.
     """
     held = module_bytes(learner.net)
     online = getattr(learner, "steps", 0) > 0
@@ -101,15 +100,14 @@ def features_of(net: Any, x: Tensor) -> Tensor:
 
 
 def in_parts(f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """f(x), a row a sample; of images part by part, since the activations of many fill memory."""
+    """f(x), one row per sample; images go in parts, because many activations fill the memory."""
     if x.ndim == 2:
         return f(x)
     return torch.cat([f(part) for part in torch.split(x, PART)])
 
 
 def mlp_net(n_inputs: int, units: int, layers: int, n_outputs: int, seed: int) -> Net:
-    """`layers` hidden layers of `units` ReLUs and a linear head; PyTorch's default
-    initialisation."""
+    """An MLP: `layers` hidden layers of `units` ReLUs, a linear head, PyTorch's initialisation."""
     widths = [n_inputs, *[units] * layers]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -120,11 +118,11 @@ def mlp_net(n_inputs: int, units: int, layers: int, n_outputs: int, seed: int) -
 
 
 def check_training(learner: Any) -> None:
-    """Refuse values of the settings that gradient learners share which no training goes on with.
+    """Refuse shared settings with which no training is possible.
 
-    Raises `UserError` for the first of trunk, images, units, layers, batch_size, lr, weight_decay,
-    optimiser and optimiser_state that does not fit; fills in the digest of the trunk's weights. A
-    learner that knows no sessions has no optimiser_state: it keeps its optimiser.
+    Raises `UserError` for the first wrong value of trunk, images, units, layers, batch_size, lr,
+    weight_decay, optimiser and optimiser_state. Also fills in the digest of the trunk's weights. A
+    learner without sessions has no optimiser_state: it always keeps its optimiser.
     """
     name = learner.name
     state = getattr(learner, "optimiser_state", "kept")
@@ -134,18 +132,19 @@ def check_training(learner: Any) -> None:
     ):
         if value not in known:
             raise unknown(f"{name}.{setting}", value, known)
-    check_trunk(f"{name}.trunk", getattr(learner, "trunk", "mlp"))  # not every one has a choice
+    check_trunk(f"{name}.trunk", getattr(learner, "trunk", "mlp"))  # not every learner has it
     settle_images(name, learner)
     ranges = {"units": at_least(1), "layers": at_least(0), "batch_size": at_least(1)}
     ranges |= {"lr": above(0), "weight_decay": at_least(0)}
-    has = {k: r for k, r in ranges.items() if hasattr(learner, k)}  # not every one has layers
+    has = {k: r for k, r in ranges.items() if hasattr(learner, k)}  # not every learner has layers
     require(learner, name, **has)
 
 
 def views_of(learner: Any, counter: int, draw: np.random.Generator | None = None) -> Views:
-    """How a learner sees its images in the `counter`-th session or online step.
+    """The augmentation of a learner's images in the `counter`-th session or online step.
 
-    `draw`, if given, tells the views of one session apart; only where there is something to draw.
+    If `draw` is given, it draws a number that gives each training within a session different views;
+    it is used only if the augmentation is random.
     """
     images = images_of(learner)
     if images.augment == "none":
@@ -155,21 +154,20 @@ def views_of(learner: Any, counter: int, draw: np.random.Generator | None = None
 
 
 def generator(seed: int, *counters: int) -> torch.Generator:
-    """A generator for the use of `seed` that `counters` number, so that a resumed run draws the
-    same."""
+    """A random generator from `seed` and `counters`; a resumed run gets the same one."""
     state = np.random.SeedSequence([seed, *counters]).generate_state(1, dtype=np.uint64)
     return torch.Generator().manual_seed(int(state[0] >> np.uint64(1)))
 
 
 def images_of(learner: Any) -> ImageTraining:
-    """How a learner's trunk is trained; plainly where it has no such setting."""
+    """How a learner's trunk is trained; the defaults if it has no such setting."""
     images = getattr(learner, "images", PLAINLY)
     assert isinstance(images, ImageTraining)
     return images
 
 
 def settle_images(name: str, learner: Any) -> None:
-    """Refuse what does not go with a learner's trunk, and fill in the digest of its weights."""
+    """Refuse image settings that do not fit a learner's trunk; fill in its weights' digest."""
     images = images_of(learner)
     if images == PLAINLY:
         return

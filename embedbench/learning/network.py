@@ -1,4 +1,4 @@
-"""What gradient learners share: a trunk and a head, an optimiser, and the one training loop."""
+"""The shared part of gradient learners: trunk and head, an optimiser, the one training loop."""
 
 from __future__ import annotations
 
@@ -20,35 +20,34 @@ from .stop import Stop
 
 @dataclass
 class NetLearner(Learner):
-    """A learner with a network. A method adds its fields, and a `learn` that calls `train`.
+    """Base of learners with a network. A method adds fields, and a `learn` that calls `train`.
 
-    It is no learner itself: it has no `learn`.
+    It has no `learn`, so it is not a learner itself.
 
     Parameters
     ----------
     trunk : str
-        The network below the head. "mlp"; "linear", none at all; for images also "resnet8",
-        "resnet20", "resnet32" (He et al. 2016) or a model of timm. The first two take the values
-        of an image in a row.
+        The network below the head: "mlp"; "linear" for none at all; for images also "resnet8",
+        "resnet20", "resnet32" (He et al. 2016) or a model of timm. "mlp" and "linear" flatten
+        images.
     units : int
-        Of the trunk "mlp": hidden units per layer.
+        Hidden units per layer, of the trunk "mlp".
     layers : int
-        Of the trunk "mlp": hidden layers.
+        Number of hidden layers, of the trunk "mlp".
     batch_size : int
         Samples per step.
     lr : float
         Learning rate.
     weight_decay : float
-        Of the optimiser.
+        Weight decay of the optimiser.
     optimiser : str
         "nadam", "adam" or "sgd".
     optimiser_state : str
-        "fresh" in every session, or "kept" over all.
+        "fresh": a new optimiser in every session; "kept": one for all sessions.
     stop : Stop
         When training a session ends.
     images : ImageTraining
-        How a trunk for images is trained: from which weights, with how many frozen stages, on
-        which augmentation, in which arithmetic.
+        How a trunk for images is trained: initial weights, frozen stages, augmentation, arithmetic.
     """
 
     trunk: str = "mlp"
@@ -72,7 +71,7 @@ class NetLearner(Learner):
         self.begin(trunk_and_head(self, spec, seeds.init), seeds, device)
 
     def begin(self, net: nn.Module, seeds: Seeds, device: str) -> None:
-        """Start with a network and a fresh optimiser; no session is learned yet."""
+        """Start with a network and a fresh optimiser, before the first session."""
         self.seeds, self.device, self.learned = seeds, device, 0
         self.net = net.to(device)
         self.optimiser_ = optimiser_of(self, self.net)
@@ -83,12 +82,12 @@ class NetLearner(Learner):
         Parameters
         ----------
         session : Session
-            May hold more than the runner gave, such as exemplars.
+            The data to train on; it may hold more than the runner's session, such as exemplars.
         ctx : Context
-            As given to `learn`.
+            The context that `learn` got.
         **hooks : object
-            What the method adds to the loop: `objective`, `regularise`, `stepped`, `validate` and
-            `draws`, as in `fit`.
+            The method's additions to the loop, as in `fit`: `objective`, `regularise`, `stepped`,
+            `validate` and `draws`.
         """
         return train(self, session, ctx, **hooks)
 

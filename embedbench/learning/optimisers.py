@@ -1,4 +1,4 @@
-"""Optimisers by name, and the bytes that they hold."""
+"""Optimisers by name, and the bytes of their states."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def make_optimiser(
 
 
 def trained(net: nn.Module) -> list[nn.Parameter]:
-    """The parameters of a net that are trained, in its order."""
+    """The parameters of a net that are trained, in the order of the net."""
     return [p for p in net.parameters() if p.requires_grad]
 
 
 def optimiser_of(learner: Any, net: nn.Module) -> torch.optim.Optimizer:
-    """A fresh optimiser for a net, by a learner's settings."""
+    """A fresh optimiser for a net, with a learner's settings."""
     return make_optimiser(learner.optimiser, net, lr=learner.lr, weight_decay=learner.weight_decay)
 
 
 def optimiser_bytes(optimiser: torch.optim.Optimizer) -> int:
-    """Bytes of an optimiser's moments, where it is kept from session to session."""
+    """Bytes of an optimiser's moments, for one that is kept between sessions."""
     moments = (v for s in optimiser.state.values() for v in s.values() if isinstance(v, Tensor))
     return tensor_bytes(*moments)

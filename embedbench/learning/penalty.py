@@ -1,4 +1,4 @@
-"""Quadratic penalties that hold weights where they were."""
+"""Quadratic penalties that keep weights near earlier values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .optimisers import trained
 def pull(net: nn.Module, weight: Sequence[Tensor], anchor: Sequence[Tensor], by: float) -> None:
     """Add the gradient of by/2 Σ_i weight_i (θ_i - anchor_i)² to the parameters' gradients.
 
-    `weight` and `anchor` are those of the parameters that are trained.
+    `weight` and `anchor` have one tensor for each trained parameter.
     """
     for p, w, a in zip(trained(net), weight, anchor, strict=True):
         assert p.grad is not None

@@ -1,4 +1,4 @@
-"""Gradients of single samples, for networks of any kind."""
+"""Gradients of single samples, for any network."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-BLOCK = 32  # samples whose gradients are held at once
+BLOCK = 32  # samples whose gradients are in memory at once
 
 
 def is_mlp(net: nn.Module) -> bool:
-    """Whether a net is a chain of linear layers and ReLUs, for which there are shorter ways."""
+    """Whether a net is a chain of linear layers and ReLUs, for which faster formulas exist."""
     return all(
         isinstance(m, nn.Linear | nn.ReLU | nn.Flatten | nn.Sequential) for m in net.modules()
     )
@@ -20,18 +20,18 @@ def is_mlp(net: nn.Module) -> bool:
 def gradients(
     net: nn.Module, value: Callable[..., Tensor], x: Tensor, *beside: Tensor
 ) -> list[Tensor]:
-    """Gradients by each trained parameter of `value` of every sample alone, (b, *shape) each.
+    """Gradients of `value` for each single sample, by every trained parameter: (b, *shape) each.
 
     Parameters
     ----------
     net : nn.Module
-        In evaluation mode.
+        The network, in evaluation mode.
     value : callable
-        Takes the logits (C,) of a sample and what stands beside it, returns a number.
+        Takes a sample's logits (C,) and its row of each `beside`; returns a number.
     x : Tensor
         (b, D) or (b, C, H, W).
     beside : Tensor
-        (b, …) each.
+        (b, …) further inputs of `value`.
     """
     parameters = {name: p.detach() for name, p in net.named_parameters() if p.requires_grad}
     others: dict[str, Tensor] = dict(net.named_buffers())

@@ -1,4 +1,4 @@
-"""A trunk that is trained from scratch on the base session of a stream, for its weights."""
+"""Pretraining: a trunk trained from scratch on the base session of a stream."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ class Pretraining:
     **Source**: Tang et al. (2024), Appendix 5: their ViTs on CIFAR-100 and mini-ImageNet, 300
     epochs, learning rate 5e-4, weight decay .05, timm's augmentation.
 
-    **Departs**: they print neither batch nor warm-up: these are ours. The head is linear, theirs a
-    cosine classifier; no teacher, which is in their scripts; of timm's augmentation what `augment`
-    has. Biases, norms and what a model says of itself (position embeddings) do not decay, as in
-    timm. The last epoch is kept.
+    **Departs**: the paper gives neither batch size nor warm-up: these are ours. The head is linear,
+    the paper's is a cosine classifier. There is no teacher; their scripts have one. Of timm's
+    augmentation only the part in `augment` is used. Weight decay leaves out biases, norms and
+    parameters that the model names (position embeddings), as timm does. The last epoch is kept.
 
     Parameters
     ----------
     trunk : str
-        a network for images, see `mlp`.
+        A network for images, see `NetLearner`.
     lr : float
         The highest learning rate.
     warmup : int
-        Epochs in which it rises from 0, step by step.
+        Number of epochs in which the rate rises from 0, step by step.
     augment : str
         "none", "crop-flip" or "timm".
     seed : int
-        Of the stream, the weights, the batches and the augmentation, as in `run`.
+        Seed of the stream, the weights, the batches and the augmentation, as in `run`.
     """
 
     trunk: str
@@ -107,15 +107,15 @@ def pretrain(
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Train a trunk on session 0 of a stream; return its weights and their metadata.
 
-    A checkpoint is written after an epoch, at most once a minute. The same work, begun again, goes
-    on from it and ends with the same weights. The checkpoint of other work is refused, or dropped
-    with `overwrite`. The one training loop trains an epoch a call.
+    A checkpoint is written after an epoch, at most once a minute. The same pretraining, started
+    again, continues from it and ends with the same weights. The checkpoint of another pretraining
+    is refused; `overwrite` deletes it. One call of the training loop trains one epoch.
 
     Raises
     ------
     UserError
-        The stream shows no images or sets of labels, training diverged, or the checkpoint is that
-        of other work.
+        The stream has no images or has label sets, training diverged, or the checkpoint belongs to
+        another pretraining.
     """
     session, seeds = base_session(stream), Seeds.of(settings.seed)
     net = _new_net(settings, stream, len(session.classes), seeds.init).to(device)
@@ -151,7 +151,7 @@ def pretrain(
 
 
 def base_session(stream: Stream) -> Session:
-    """Session 0, its classes numbered from 0."""
+    """Session 0, with its classes renumbered from 0."""
     session = stream.sessions[0]
     if stream.spec.multilabel:
         raise UserError("pretrain learns one label a sample, and this stream has sets of them")
@@ -175,7 +175,7 @@ def _new_net(settings: Pretraining, stream: Stream, n_classes: int, seed: int) -
 
 
 def _optimiser(net: Net, settings: Pretraining) -> torch.optim.Optimizer:
-    """AdamW, without decay of biases, norms and what the trunk names."""
+    """AdamW, without decay of biases, norms and the parameters that the trunk names."""
     trunk = net[0]
     assert isinstance(trunk, Trunk)
     spared: Any = getattr(trunk.body, "no_weight_decay", set)
@@ -193,7 +193,7 @@ def _optimiser(net: Net, settings: Pretraining) -> torch.optim.Optimizer:
 def _schedule(
     settings: Pretraining, optimiser: torch.optim.Optimizer, step: int, steps_an_epoch: int
 ) -> Callable[[], None]:
-    """What sets the learning rate before each step, from the `step`-th on."""
+    """A function that sets the learning rate before each step, starting at the `step`-th."""
     steps = iter(range(step, step + steps_an_epoch))
 
     def set_rate() -> None:
@@ -205,7 +205,7 @@ def _schedule(
 
 
 def _accuracy(net: Net, session: Session, device: str) -> float:
-    """On the validation data; NaN where there is none."""
+    """Accuracy on the validation data; NaN if there is none."""
     if not len(session.val_x):
         return math.nan
     return -validation_value(net, session, "accuracy", lambda x, y: x, device)
@@ -214,7 +214,7 @@ def _accuracy(net: Net, session: Session, device: str) -> float:
 def _save(
     path: Path, work: dict[str, Any], net: Net, optimiser: torch.optim.Optimizer, history: list[Any]
 ) -> None:
-    """Write the checkpoint, whole or not at all."""
+    """Write the checkpoint completely or not at all."""
     state = {"net": net.state_dict(), "optimiser": optimiser.state_dict()}
     with writing(path) as temporary:
         torch.save({"work": work, "found": history, **state}, temporary)
@@ -234,7 +234,7 @@ def _take_up(
         held = torch.load(path, map_location="cpu", weights_only=True)
         others = ", ".join(name for name in work if held["work"][name] != work[name])
         what = f"the checkpoint of other work (another {others}); repeat that" if others else ""
-    except Exception:  # zip, pickle, a key that is missing: each has its own
+    except Exception:  # a zip, pickle or key error
         what = "damaged; delete it"
     if what and overwrite:
         return []
@@ -249,7 +249,7 @@ def _take_up(
 def _metadata(
     work: dict[str, Any], stream: Stream, session: Session, history: list[dict[str, float]]
 ) -> dict[str, Any]:
-    """What made the weights, and which preprocessing of images they expect; no date."""
+    """Metadata of the weights: how they were made, and how images must be preprocessed; no date."""
     assert stream.spec.scaling is not None
     factor, offset = stream.spec.scaling
     std = [1 / (255 * f) for f in factor]

@@ -1,4 +1,4 @@
-"""A row of length 1 for every class, compared by cosine: what few-shot learners answer with."""
+"""Prototypes: one row of length 1 per class; few-shot learners answer by cosines to them."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from .net import generator
 from .optimisers import make_optimiser
 from .stop import Stop
 
-UNSEEN = -1e30  # score of a class that was not seen yet: finite, below every other
+UNSEEN = -1e30  # score of a class not seen yet: finite, below all others
 BLOCK = 4096  # samples summed at once
 
 
 @dataclass(frozen=True)
 class Classifier:
-    """What the classes of the first session are given as prototypes.
+    """The prototypes of the classes of the first session.
 
     Parameters
     ----------
     base : str
-        "means": their means, brought to length 1; "trained": the weights of a cosine classifier
-        that is trained on the first session, from the means on, with Adam.
+        "means": the class means, scaled to length 1. "trained": the weights of a cosine classifier,
+        trained with Adam on the first session, starting from these means.
     epochs, batch_size : int
-        Of the training.
+        Epochs and batch size of this training.
     lr : float
         Learning rate.
     scale : float
-        What cosines are multiplied by before the softmax of the training.
+        Factor of the cosines before the softmax of the training.
     """
 
     base: str = "means"
@@ -55,20 +55,20 @@ class Classifier:
 
 
 class Prototypes(nn.Module):
-    """P (C, d), rows of length 1; and the running means (C, D) that they come from.
+    """P (C, d), rows of length 1, and the running means (C, D) from which they are computed.
 
     Parameters
     ----------
     width : int
         D, columns of a sample.
     head : int
-        d, the columns [0, d) that P is made from; the others have means only.
+        d: P is made from the columns [0, d); the other columns have only means.
     """
 
     sums: Tensor  # (C, D) float64
     counts: Tensor  # (C,)
     rows: Tensor  # (C, d) P; zeros for a class not seen
-    trained: Tensor  # (C,) bool: the row is a trained weight, and stays
+    trained: Tensor  # (C,) bool: the row is a trained weight, and does not change
 
     def __init__(self, n_classes: int, width: int, head: int, device: str) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Prototypes(nn.Module):
 
     @property
     def seen(self) -> Tensor:
-        """(C,) bool, the classes that have a row."""
+        """(C,) bool, the classes that have a prototype."""
         return self.counts > 0
 
     def means(self) -> Tensor:
@@ -95,14 +95,14 @@ class Prototypes(nn.Module):
         seed: int = 0,
         checkpoint: Checkpoint = NO_CHECKPOINT,
     ) -> None:
-        """Take in a session: new rows for its classes; those of a first one as `settings` say.
+        """Add a session: prototypes for its classes; `settings` says how for the first session.
 
         Parameters
         ----------
         seed : int
-            Of the batches of the training, where there is one.
+            Seed of the batches, if there is a training.
         checkpoint : Checkpoint
-            Of that training.
+            Saves this training.
         """
         first, device = not self.seen.any(), self.device
         y = torch.from_numpy(session.y).to(device)
@@ -112,7 +112,7 @@ class Prototypes(nn.Module):
             self._train(session, settings, seed, checkpoint)
 
     def include(self, x: Tensor, y: Tensor) -> None:
-        """Take in samples x (n, D) of classes y (n,), and move the rows of their classes."""
+        """Add samples x (n, D) of classes y (n,), and update the prototypes of these classes."""
         self.sums.index_add_(0, y, x.double())
         self.counts += torch.bincount(y, minlength=len(self.counts))
         means = normalize(self.means()[:, : self.rows.shape[1]])
@@ -139,7 +139,7 @@ class Prototypes(nn.Module):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes of all tensors."""
         return tensor_bytes(*self.buffers())
 
 

@@ -21,32 +21,34 @@ MONITORS = ("loss", "accuracy", "pw_js")
 class Stop:
     """When training a session ends. The steps taken and the reason are recorded.
 
-    **Source**: none of the papers prints its rule. The default follows from what early stopping
-    does to sessions of forty samples: a rule that counts epochs stops before anything is learned.
-    "patience" looks at the session's own validation data; exemplars of older ones are not in it.
-    "plateau" is that of Abdelsalam et al. (2021, IIRC), Appendix A, with `patience` 10, `min_delta`
+    **Source**: none of the papers prints its rule. The default avoids a failure of early stopping
+    on sessions of forty samples: a rule that counts epochs stops before anything is learned.
+    "patience" uses the session's validation data, which has no exemplars of older sessions.
+    "plateau" is from Abdelsalam et al. (2021, IIRC), Appendix A, with `patience` 10, `min_delta`
     1e-3 and `monitor` "pw_js", as their code has it. `lr_min` and `rewind` are from the code of
     Masana et al. (2020).
 
     Parameters
     ----------
     rule : str
-        "patience": once more than `patience` epochs in a row brought no better validation value;
-        "plateau": after `epochs`; once more than `patience` epochs in a row brought no better
-        validation value, the learning rate falls by `factor`, and the count begins anew; "epochs":
-        after `epochs`; "trained": once an epoch's mean training loss is ≤ `target`.
+        "patience": stops after more than `patience` epochs in a row without a better validation
+        value. "plateau": stops after `epochs`; after more than `patience` epochs in a row without a
+        better validation value, the learning rate is multiplied by `factor`, and the count starts
+        again. "epochs": stops after `epochs`. "trained": stops once an epoch's mean training loss
+        is ≤ `target`.
     epochs : int
-        The cap of every rule.
+        Largest number of epochs, for every rule.
     first_epochs : int or None
-        The cap in the first session; None: `epochs`.
+        Largest number of epochs in the first session; None: `epochs`.
     patience : int
-        Epochs without improvement that are borne; 0 stops at the first.
+        Allowed epochs without improvement; 0 stops at the first.
     min_steps : int
-        Optimiser steps before a rule may stop, decay or remember an epoch.
+        Optimiser steps before a rule may stop, lower the rate, or remember an epoch.
     monitor : str
-        "loss", "accuracy" or, of label sets, "pw_js" on the session's validation data.
+        The watched value on the session's validation data: "loss", "accuracy" or, for label sets,
+        "pw_js".
     min_delta : float
-        Improvement that counts as one.
+        Smallest improvement that counts.
     restore : bool
         Go back to the weights of the best epoch.
     ties : str
@@ -54,11 +56,11 @@ class Stop:
     target : float
         Training loss, nats, of the rule "trained".
     factor : float
-        Of the learning rate on a plateau, in (0, 1).
+        The learning rate is multiplied by it on a plateau; in (0, 1).
     lr_min : float
-        The rule "plateau" ends, too, once the learning rate has fallen below it.
+        The rule "plateau" also stops when the learning rate falls below this value.
     rewind : bool
-        On a plateau go back to the weights of the best epoch so far, and on from there.
+        On a plateau, return to the weights of the best epoch so far and continue from there.
     """
 
     rule: str = "patience"
@@ -99,11 +101,11 @@ class Stop:
         return self.rule in ("patience", "plateau")
 
     def cap(self, *, first: bool) -> int:
-        """Epochs at most, in the `first` session or a later one."""
+        """Largest number of epochs, in the `first` session or in a later one."""
         return self.first_epochs if first and self.first_epochs is not None else self.epochs
 
     def decay(self, optimiser: torch.optim.Optimizer) -> ReduceLROnPlateau | None:
-        """What lowers the learning rate as the rule says; takes each value, lower is better."""
+        """The scheduler of the learning rate, if any; it takes each value, lower is better."""
         if self.rule != "plateau":
             return None
         return ReduceLROnPlateau(
@@ -116,7 +118,7 @@ class Stop:
 
 
 class Best:
-    """The best epoch so far, by a value where lower is better.
+    """The best epoch so far, by a value of which lower is better.
 
     Parameters
     ----------
@@ -126,13 +128,13 @@ class Best:
     Attributes
     ----------
     value, epoch : float, int
-        Of the best epoch; infinite and 0 before there is one.
+        The best value and its epoch; infinite and 0 before there is one.
     mark : float
         What the next epoch must beat by `min_delta` to count as an improvement.
     waited : int
-        Epochs in a row that were no improvement.
+        Number of epochs in a row without improvement.
     weights : dict or None
-        The net's state after the best epoch, where the rule goes back to it.
+        The net's state after the best epoch, if the rule returns to it.
     """
 
     def __init__(self, stop: Stop) -> None:
@@ -142,15 +144,15 @@ class Best:
         self.weights: dict[str, Any] | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint must hold; the rule is a setting."""
+        """The state for a checkpoint; the rule is a setting and not part of it."""
         return {name: value for name, value in vars(self).items() if name != "stop"}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from `state`."""
+        """Continue from `state`."""
         vars(self).update(state)
 
     def see(self, value: float, epoch: int, net: nn.Module) -> None:
-        """Look at the value of an epoch that has ended."""
+        """Use the value of an epoch that has ended."""
         better = value <= self.value if self.stop.ties == "later" else value < self.value
         if better:
             self.value, self.epoch = value, epoch
@@ -162,7 +164,7 @@ class Best:
             self.waited += 1
 
     def lower(self, decay: ReduceLROnPlateau, value: float, net: nn.Module) -> bool:
-        """Lower the learning rate where the rule says so, once `see` was given the value.
+        """Lower the learning rate if the rule says so; call it after `see` with the same value.
 
         Returns
         -------

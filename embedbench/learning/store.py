@@ -1,4 +1,4 @@
-"""Samples that a learner stores: views of resident tables, so that nothing is copied to keep it."""
+"""Samples that a learner stores, as views of resident tables: storing them copies nothing."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from .learner import Footprint
 
 
 class Store:
-    """All samples of the sessions so far with their labels, numbered as they came.
+    """All samples of the sessions so far with their labels, numbered in the order they came.
 
-    A sample that comes again through another permutation of its columns is one more sample, whose
-    values are kept once. Where samples have sets of labels, one that comes again is the same
-    sample, and has the labels of both times.
+    If a sample comes again with its columns permuted differently, it counts as one more sample; its
+    values are kept once. With label sets, a sample that comes again is the same sample, with the
+    labels of both times.
 
     Parameters
     ----------
     width : int
-        Columns of a sample; of images positions, H·W.
+        Number of columns of a sample; for images the number of positions, H·W.
     n_labels : int
-        C, where labels are sets (n, C) bool; 0 where they are classes (n,).
+        C if labels are sets (n, C) bool; 0 if they are classes (n,).
     """
 
     def __init__(self, width: int, n_labels: int = 0) -> None:
         self.width = width
         self.views: list[View] = []
-        self.ids: Ints = np.zeros(0, np.int64)  # only where labels are sets
+        self.ids: Ints = np.zeros(0, np.int64)  # used only with label sets
         self.y: NDArray[Any] = np.zeros(0, np.int32)
         if n_labels:
             self.y = np.zeros((0, n_labels), np.bool_)
@@ -42,9 +42,9 @@ class Store:
         return len(self.y)
 
     def add(self, view: View, y: Labels, ids: Ints | None = None) -> None:
-        """Keep the samples of `view`, (n, D), with labels y, (n,) or (n, C).
+        """Store the samples of `view`, (n, D), with labels y, (n,) or (n, C).
 
-        Where labels are sets, `ids` (n,) say which samples are kept already.
+        With label sets, `ids` (n,) identify samples that are already stored.
         """
         if self.y.ndim == 2:
             assert ids is not None
@@ -60,12 +60,12 @@ class Store:
         self.y = np.concatenate([self.y, y.astype(self.y.dtype)])
 
     def _unite(self, ids: Ints, y: Labels) -> None:
-        """Give samples that are kept already their new labels."""
+        """Add labels to samples that are already stored."""
         order = np.argsort(self.ids, kind="stable")
         self.y[order[np.searchsorted(self.ids, ids, sorter=order)]] |= y
 
     def take(self, index: Ints) -> torch.Tensor:
-        """Copy out the samples `index`, (n,), in that order, (n, *shape) float32 on the CPU."""
+        """A copy of the samples `index`, (n,), in that order: (n, *shape) float32 on the CPU."""
         x = torch.empty(len(index), *(self.views[0].shape if self.views else (self.width,)))
         start = 0
         for view in self.views:
@@ -75,17 +75,17 @@ class Store:
         return x
 
     def batch(self, index: torch.Tensor, device: str = "cpu") -> torch.Tensor:
-        """The samples `index`, (n,) int64 on `device`, as a `View` gives them."""
+        """The samples `index`, (n,) int64 on `device`, as `View.batch` returns them."""
         if len(self.views) == 1:
             return self.views[0].batch(index, device)
         return self.take(index.cpu().numpy()).to(device)
 
     def tensor(self, device: str = "cpu") -> torch.Tensor:
-        """Copy all samples out, (n, *shape) float32 on `device`."""
+        """A copy of all samples, (n, *shape) float32 on `device`."""
         return self.batch(torch.arange(len(self), device=device), device)
 
     def _tables(self) -> list[tuple[Table, Ints]]:
-        """The tables behind the views, each with the rows that are used, ascending."""
+        """The tables behind the views, each with the rows in use, ascending."""
         tables = {id(v.table): v.table for v in self.views}
         return [
             (t, np.unique(np.concatenate([v.rows for v in self.views if v.table is t])))
@@ -93,7 +93,7 @@ class Store:
         ]
 
     def footprint(self) -> Footprint:
-        """Values and labels as "samples"; where they lie and how they are permuted as "index"."""
+        """Values and labels as "samples"; positions and permutations as "index"."""
         values = sum(
             rows.size * t.part(rows[:1], self.width).values.nbytes for t, rows in self._tables()
         )
@@ -102,7 +102,7 @@ class Store:
         return Footprint(samples=values + self.y.nbytes, index=index + columns)
 
     def state_dict(self) -> dict[str, Any]:
-        """The samples themselves, without the rest of their tables."""
+        """The stored samples, without the unused rows of their tables."""
         tables = self._tables()
         number = {id(t): k for k, (t, _) in enumerate(tables)}
         return {
@@ -121,7 +121,7 @@ class Store:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from `state`."""
+        """Continue from `state`."""
         tables = [
             PixelTable(values, *scaling) if scaling else Table(values)
             for values, scaling in zip(state["tables"], state["scaling"], strict=True)

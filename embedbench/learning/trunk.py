@@ -1,4 +1,4 @@
-"""Trunks: the networks below the head, and the small residual networks among them."""
+"""Trunks: the networks below the head, among them small residual networks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from embedbench.networks.weights import hub_weights, load_weights
 if TYPE_CHECKING:
     from .images import ImageTraining
 
-FLAT = ("mlp", "linear")  # take vectors, or the values of an image in a row
+FLAT = ("mlp", "linear")  # take vectors, or flattened images
 
 
 def check_trunk(setting: str, name: str) -> None:
-    """Refuse a trunk that there is not."""
+    """Refuse an unknown trunk."""
     if name in FLAT or name in RESNETS:
         return
     from embedbench.networks.timm_models import timm
@@ -32,7 +32,7 @@ def check_trunk(setting: str, name: str) -> None:
 
 
 def weights_file(name: str, weights: str) -> Path:
-    """The file of a trunk's weights, "hub" or a path; from the hub it is fetched once."""
+    """The file of a trunk's weights, a path or "hub"; hub weights are downloaded once."""
     if weights != "hub":
         return Path(weights)
     if name in RESNETS:
@@ -43,18 +43,18 @@ def weights_file(name: str, weights: str) -> Path:
 def image_trunk(
     name: str, shape: Sequence[int], images: ImageTraining, *, relu: bool = True
 ) -> tuple[nn.Module, int]:
-    """A trunk for images and the width of its features; from scratch by the global random state.
+    """A trunk for images and the width of its features; random weights use the global random state.
 
     Parameters
     ----------
     name : str
-        In `RESNETS`, or a model of timm, with or without "timm:" before it.
+        One of `RESNETS`, or a model of timm, with or without "timm:" before its name.
     shape : sequence of int
-        Sequence[int] (C, H, W).
+        (C, H, W).
     images : ImageTraining
-        How it is trained.
+        How the trunk is trained.
     relu : bool
-        False: without the last ReLU, where the trunk is one of `RESNETS`.
+        False removes the last ReLU of a trunk in `RESNETS`.
     """
     if len(shape) != 3:
         raise UserError(
@@ -78,7 +78,7 @@ def image_trunk(
 
 
 def _config(name: str) -> dict[str, Any]:
-    """What timm says of a model's weights, and the same of `RESNETS`."""
+    """timm's configuration of a model's weights, or its counterpart for `RESNETS`."""
     if name in RESNETS:
         return {"architecture": name, "classifier": "head", "first_conv": "conv"}
     from embedbench.networks.timm_models import timm
@@ -89,7 +89,7 @@ def _config(name: str) -> dict[str, Any]:
 
 
 def _timm(name: str, shape: Sequence[int]) -> tuple[nn.Module, int]:
-    """A model of timm without its classifier, for images of this shape, and its width."""
+    """A timm model without its classifier, for images of this shape, and its feature width."""
     from embedbench.networks.timm_models import timm
 
     channels, *size = shape
@@ -101,7 +101,7 @@ def _timm(name: str, shape: Sequence[int]) -> tuple[nn.Module, int]:
         body = build(name.removeprefix("timm:"), **options)
         with torch.no_grad():
             width = int(body.eval()(torch.zeros(2, *shape)).shape[1])
-    except Exception as error:  # whatever a model asserts
+    except Exception as error:  # models raise errors of any type
         raise UserError(
             f"trunk {name!r} cannot be built for images of shape {tuple(shape)} "
             f"({type(error).__name__}: {error}); choose another, or images of another size"
@@ -110,7 +110,7 @@ def _timm(name: str, shape: Sequence[int]) -> tuple[nn.Module, int]:
 
 
 def freeze(name: str, body: nn.Module, stages: int) -> None:
-    """Let the first stages of a trunk, or with -1 all of it, be as they are."""
+    """Freeze the first `stages` stages of a trunk, or all of it with -1."""
     if stages < 0:
         body.requires_grad_(False)
         return
@@ -127,8 +127,10 @@ def freeze(name: str, body: nn.Module, stages: int) -> None:
 
 
 def stages_of(body: nn.Module) -> list[list[str]]:
-    """Names of the parameters of each stage, from the input on; those of the stem are with the
-    first. None of a model that does not tell."""
+    """Names of the parameters of each stage, from the input on.
+
+    The stem belongs to the first stage. Empty for a model that does not name its stages.
+    """
     if isinstance(body, ResNet):
         n = len(body.blocks) // len(STAGES)
         place = {f"blocks.{i}.": i // n for i in range(len(body.blocks))}
@@ -149,17 +151,17 @@ def stages_of(body: nn.Module) -> list[list[str]]:
 class Trunk(nn.Module):
     """An image network without its classifier: x (n, C, H, W) to features (n, width).
 
-    A batch of one sample, which has no statistics for BatchNorm, goes by the running ones and
-    leaves them alone. Modules of which no parameter is trained are always in evaluation mode.
+    A batch of one sample has no statistics for BatchNorm; it uses the running ones and does not
+    change them. Modules without any trained parameter are always in evaluation mode.
 
     Parameters
     ----------
     body : nn.Module
-        The network; if it is compiled, it is so in training alone.
+        The network; if compiled, the compiled version is used only in training.
     bf16 : bool
-        In training its arithmetic is bfloat16; features are float32.
+        Whether the arithmetic in training is bfloat16; features are float32.
     channels_last : bool
-        So its weights lie in memory, and in training the images.
+        Whether the weights, and in training the images, lie in memory pixel by pixel.
     """
 
     def __init__(self, body: nn.Module, *, bf16: bool = False, channels_last: bool = False) -> None:
@@ -171,7 +173,7 @@ class Trunk(nn.Module):
         self.train(body.training)
 
     def train(self, mode: bool = True) -> Trunk:
-        """Set training mode, but for frozen stages; with False, evaluation mode."""
+        """Set training mode, except for frozen stages; with False, evaluation mode."""
         super().train(mode)
         for module in self.still:
             module.eval()
@@ -193,7 +195,7 @@ class Trunk(nn.Module):
         return phi.to(x.dtype)
 
     def _plainly(self, x: Tensor) -> Tensor:
-        phi: Tensor = self.body.forward(x)  # which is never the compiled one
+        phi: Tensor = self.body.forward(x)  # `forward` is never the compiled version
         return phi
 
     def _stepping(self, x: Tensor) -> Tensor:
@@ -216,7 +218,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _untrained(module: nn.Module) -> tuple[nn.Module, ...]:
-    """The outermost modules that have parameters, none of which is trained."""
+    """The outermost modules that have parameters but no trained one."""
     parameters = list(module.parameters())
     if parameters and not any(p.requires_grad for p in parameters):
         return (module,)

@@ -1,4 +1,4 @@
-"""Samples that a learner holds or puts together from several places, read as a `View` is."""
+"""Samples that a learner stores or joins from several places, readable like a `View`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from embedbench.streams.table import View
 
 
 class Packing:
-    """How stored samples lie in memory: images as bytes, all else as float32.
+    """How stored samples lie in memory: images as bytes, everything else as float32.
 
     Pixels are float32 = byte · factor + offset. The map is exactly invertible, so bytes can be
-    stored and decoded without loss. Samples stay float32 where the stream names no scaling, or one
-    whose 256 levels float32 cannot tell apart.
+    stored and decoded without loss. Samples stay float32 if the stream has no scaling, or a scaling
+    whose 256 levels float32 cannot distinguish.
     """
 
     def __init__(self, spec: StreamSpec, device: str) -> None:
@@ -36,7 +36,7 @@ class Packing:
             self.dtype = torch.float32
 
     def pack(self, x: Tensor) -> Tensor:
-        """The values that are stored of x (b, *shape) float32: as many."""
+        """The stored values of x (b, *shape) float32; the number of values is the same."""
         if self.dtype == torch.float32:
             return x
         return ((x - self._offset) / self._factor).round_().to(torch.uint8)
@@ -50,7 +50,7 @@ class Packing:
 
 @dataclass(frozen=True)
 class Rows:
-    """Samples that a learner holds, (n, *shape): x, float32, or as `packing` packed them."""
+    """Samples that a learner stores, (n, *shape): x, as float32 or as packed by `packing`."""
 
     x: Tensor
     packing: Packing | None = None
@@ -74,7 +74,7 @@ class Joined(View):
         return len(self.rows) + len(self.extra)
 
     def numpy(self) -> np.ndarray[Any, np.dtype[np.float32]]:
-        """Copy the view and the rows out, (n + m, *shape) float32."""
+        """A copy of the view and the extra samples, (n + m, *shape) float32."""
         return self.batch(None).numpy()
 
     def batch(self, index: Tensor | None, device: str = "cpu") -> Tensor:

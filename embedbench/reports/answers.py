@@ -1,4 +1,4 @@
-"""The tables of a report that say what was answered: label sets, or within the session."""
+"""The report's tables of answers: label sets, or answers within the session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from embedbench.scores.stats import Stat, signed
 from .rows import Row
 
 PAIRS = (("accuracy", "within_accuracy"), ("class_accuracy", "within_class_accuracy"))
-# heading, where in a record's label-set results, percent or a plain number
+# heading, key in a record's label-set results, percent or a plain number
 LABELS = (
     ("pw-JS", "pw_js", True),
     ("JS", "js", True),
@@ -22,7 +22,7 @@ LABELS = (
     ("labels given", "labels_predicted", False),
     ("labels true", "labels_true", False),
 )
-# curves drawn beside that of the main score; those that are fractions
+# curves drawn beside that of the main score; the ones that are fractions
 CURVES = (
     ("superclass_pw_js", "Superclasses alone: pw-JS"),
     ("subclass_precision", "Precision among subclasses"),
@@ -35,7 +35,7 @@ def has_labels(record: RunRecord) -> bool:
 
 
 def final(record: RunRecord, name: str) -> float:
-    """A base score or a curve after the last session."""
+    """The value of a base score or a curve after the last session."""
     if name in record.by_score:
         return record.by_score[name].metrics["final_accuracy"]
     curve = (record.curves or {}).get(name)
@@ -48,7 +48,7 @@ def stats(row: Row) -> list[Stat]:
 
 
 def by_answer(rows: Sequence[Row], entries: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """The table beside the main one of an HTML report; `entries` are the rows of the main one."""
+    """The second table of an HTML report; `entries` are the rows of the main table."""
     used = [(r, e) for r, e in zip(rows, entries, strict=True) if r.used]
     table: dict[str, object] = {"labels": [], "within": [], "same_answers": False}
     if has_labels(rows[0].records[0]):
@@ -79,14 +79,14 @@ def _within(row: Row) -> list[Cell]:
 
 
 def _same_answers(rows: Sequence[Row]) -> bool:
-    """Both answers agree in every run: each session has all classes."""
+    """Whether both answers agree in every run, since each session has all classes."""
     pairs = [(final(r, a), final(r, b)) for row in rows for r in row.used for a, b in PAIRS]
     return all(a == b for a, b in pairs)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A number of an HTML table as text: mean, half-width of its interval, value of each run."""
+    """A number of an HTML table as text: mean, half-width of the interval, value of each run."""
 
     mean: str
     half: str = ""
@@ -94,7 +94,7 @@ class Cell:
 
 
 def cell(stat: Stat | None, decimals: int, factor: float, row: Row) -> Cell:
-    """A number over the runs of a row, as a table has it."""
+    """A number over the runs of a row, as text for a table."""
     if stat is None or math.isnan(stat.mean):
         return Cell("–")
     half = "" if math.isnan(stat.half) else f"{factor * stat.half:.{decimals}f}"

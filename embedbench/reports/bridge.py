@@ -1,7 +1,7 @@
-"""From frozen to full: one stream, run on embeddings and on the images behind them.
+"""The frozen-to-full bridge: one stream, run on embeddings and on the images behind them.
 
-`report --bridge` pairs the rows of a report by learner, and in them the runs of the same four
-seeds. All figures of a row, and the gap (images less embeddings), are over these pairs.
+`report --bridge` pairs the rows of a report by learner, and the runs of these rows by their four
+seeds. All numbers of a row are over these pairs; the gap is images minus embeddings.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .rows import Group, Row
 SCHEMA = "embedbench-bridge/1.0"
 MAIN = "final_accuracy"
 METRICS = ("omega_all", MAIN, "average_accuracy", "average_forgetting")
-CURVES = ("raa", "raf", "gacc")  # of these the mean over the sessions where they are defined
+CURVES = ("raa", "raf", "gacc")  # shown as means over the sessions where they are defined
 SIDES = {False: "embeddings", True: "images"}
 
-# Digests that two runs of one stream share, be it embeddings or images: how the stream is made,
-# which samples are taught when, and which are tested.
+# Digests that two runs of one stream share, on embeddings or on images: how the stream is made,
+# which samples are trained on in each session, and which are tested.
 SHARED = {"recipe": "protocol or its parameters", "train": "training data", "eval": "test data"}
 PERMUTED = (
     ". Columns of embeddings are not permuted as pixels are: on a permutation stream the embedding "
@@ -40,7 +40,7 @@ PERMUTED = (
 
 @dataclass(frozen=True)
 class Sides(Typed):
-    """A number over pairs of runs: on embeddings, on images, and the difference."""
+    """A number over pairs of runs: on embeddings, on images, and their difference."""
 
     frozen: Stat
     full: Stat
@@ -48,29 +48,29 @@ class Sides(Typed):
 
     @classmethod
     def of(cls, values: Sequence[tuple[float, float]]) -> Sides:
-        """From the two numbers of each pair."""
+        """From the two numbers (embeddings, images) of each pair."""
         frozen, full = zip(*values, strict=True)
         return cls(Stat.of(frozen), Stat.of(full), Stat.of(b - a for a, b in values))
 
 
 @dataclass(frozen=True)
 class BridgedLearner(Typed):
-    """One learner on both sides.
+    """One learner, on embeddings and on images.
 
     Parameters
     ----------
     learner : str
-        Its label, or both labels where they differ.
+        The learner's label, or both labels where they differ.
     trunk : str or None
-        What it trains on images.
+        The trunk that it trains on images.
     n, unpaired : int
-        Pairs of runs with the same four seeds, and runs without a partner.
+        Number of pairs of runs with the same four seeds, and number of runs without a partner.
     metrics : dict
-        Dict of str to Sides Scores.
+        Scores, by metric.
     bytes, learn_seconds, learn_joules : Sides
-        Costs; joules are NaN on a side that has none.
+        Costs; joules are NaN on a side without a measurement.
     gap_per_hour : float
-        Gap of the final score over the hours of learning on images.
+        Gap of the final score divided by the hours of learning on images.
     """
 
     learner: str
@@ -86,7 +86,7 @@ class BridgedLearner(Typed):
 
 @dataclass(frozen=True)
 class Ideals(Typed):
-    """α_ideal of both sides: one, or one a session; empty where it was not measured."""
+    """α_ideal on both sides: one, or one per session; empty where it was not measured."""
 
     frozen: tuple[float, ...]
     full: tuple[float, ...]
@@ -94,7 +94,7 @@ class Ideals(Typed):
 
 @dataclass(frozen=True)
 class Devices(Typed):
-    """The devices that the runs of both sides were made on."""
+    """The devices that the runs of each side used."""
 
     frozen: tuple[str, ...]
     full: tuple[str, ...]
@@ -102,18 +102,18 @@ class Devices(Typed):
 
 @dataclass(frozen=True)
 class BridgedStream(Typed):
-    """One stream and its learners on both sides.
+    """One stream with its learners, on embeddings and on images.
 
     Parameters
     ----------
     title, score : str
-        Protocol and files, and the score of every metric.
+        Protocol and files, and the score that every metric is computed from.
     ideal : Ideals
-        α_ideal.
+        α_ideal on both sides.
     devices : Devices
-        Where the runs were made.
+        The devices of the runs.
     learners : tuple of BridgedLearner
-        Those with a partner.
+        The learners that ran on both sides.
     """
 
     title: str
@@ -124,13 +124,13 @@ class BridgedStream(Typed):
 
     @property
     def has_joules(self) -> bool:
-        """Whether both sides of some learner have them."""
+        """Whether some learner has joules on both sides."""
         return any(not math.isnan(e.learn_joules.gap.mean) for e in self.learners)
 
 
 @dataclass(frozen=True)
 class Alone(Typed):
-    """A row without a partner: its label, its table, what it is on, and why it has none."""
+    """A row without a partner: its label, its table, embeddings or images, and the reason."""
 
     learner: str
     title: str
@@ -148,12 +148,12 @@ class Bridge(Typed):
 
 
 def check_one_stream(frozen: Digests, full: Digests) -> None:
-    """Refuse two runs, by their streams' digests, unless they are of one stream.
+    """Refuse two runs, by the digests of their streams, unless they are of one stream.
 
     Raises
     ------
     UserError
-        Recipe, training data or test data differ, or the features do not.
+        Recipe, training data or test data differ, or the features are the same.
     """
     differ = [what for key, what in SHARED.items() if getattr(frozen, key) != getattr(full, key)]
     if differ:
@@ -169,17 +169,17 @@ def check_one_stream(frozen: Digests, full: Digests) -> None:
 
 
 def bridge(roots: Sequence[Path]) -> Bridge:
-    """Pair the learners of some directories of runs; fractions, bytes, seconds, joules.
+    """Pair the learners in some directories of runs; fractions, bytes, seconds, joules.
 
     Raises
     ------
     UserError
-        There are no finished runs, or no two of them make a pair; it says why.
+        There are no finished runs, or no two of them make a pair; the message says why.
     """
     rows = [row for root in roots for row in collect(root) if row.learns]
     sides = {on: [row for row in rows if _on_images(row) == on] for on in SIDES}
     tables: dict[tuple[int, int], tuple[Group, Group, list[BridgedLearner]]] = {}
-    why: dict[int, str] = {}  # by a row's id: why it has no partner
+    why: dict[int, str] = {}  # id of a row → the reason why it has no partner
     paired: set[int] = set()
     for frozen, full in itertools.product(*sides.values()):
         if frozen.learner != full.learner:
@@ -210,7 +210,7 @@ def bridge(roots: Sequence[Path]) -> Bridge:
 
 
 def _on_images(row: Row) -> bool:
-    """Whether a row's runs are on images; records before there were pixel files do not say."""
+    """Whether a row's runs are on images; early records do not say, and are on embeddings."""
     return any(f.kind == PIXELS for f in row.group.first.files)
 
 
@@ -221,7 +221,7 @@ def _alone(row: Row, on: bool, why: str | None) -> Alone:
 
 
 def _stream(frozen: Group, full: Group, entries: Sequence[BridgedLearner]) -> BridgedStream:
-    """One table; metrics that no learner has are left out."""
+    """The table of one stream; metrics that no learner has are left out."""
     defined = [
         name
         for name in (*METRICS, *CURVES)
@@ -242,7 +242,7 @@ def _devices(group: Group) -> tuple[str, ...]:
 
 
 def _pairs(frozen: Row, full: Row) -> list[tuple[RunRecord, RunRecord]]:
-    """Runs of the same four seeds, each two checked."""
+    """Pairs of runs with the same four seeds; each pair is checked."""
     presets = [row.group.first.reference.preset for row in (frozen, full)]
     if presets[0] != presets[1]:
         raise UserError(f"Ω of the two runs is normalised differently: {' and '.join(presets)}")
@@ -259,7 +259,7 @@ def _pairs(frozen: Row, full: Row) -> list[tuple[RunRecord, RunRecord]]:
 
 
 def _entry(frozen: Row, full: Row) -> BridgedLearner:
-    """One learner: scores and costs of its paired runs on both sides."""
+    """One learner: scores and costs of its paired runs, on embeddings and on images."""
     pairs = _pairs(frozen, full)
     metrics = {
         name: Sides.of([(_value(a, name), _value(b, name)) for a, b in pairs])
@@ -281,12 +281,12 @@ def _entry(frozen: Row, full: Row) -> BridgedLearner:
 
 
 def _joules(record: RunRecord) -> float:
-    """Joules of learning; NaN where nothing tells them."""
+    """Joules of learning; NaN where they were not measured."""
     return record.joules.learn if record.joules else math.nan
 
 
 def _value(record: RunRecord, name: str) -> float:
-    """A metric of a run, or the mean of a curve; NaN where a run has none."""
+    """A metric of a run, or the mean of a curve; NaN if the run has neither."""
     if name in METRICS:
         return record.metrics.get(name, math.nan)
     curve = np.array((record.curves or {}).get(name, ()), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""The frozen-to-full bridge in words: its table, facts and remarks."""
+"""The frozen-to-full bridge as text: its table, facts and remarks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HEADINGS = {
 
 
 def bridge_table(stream: BridgedStream) -> tuple[list[str], list[list[str]]]:
-    """Headings and cells of one stream: a learner a line, both sides in a cell."""
+    """Headings and cells of one stream: one line per learner, both sides in one cell."""
     names = list(stream.learners[0].metrics)
     costs = ["MB", "learn s", *(["learn J"] if stream.has_joules else [])]
     heads = ["learner", "trunk", "n", *(HEADINGS[name] for name in names), *costs]
@@ -51,7 +51,7 @@ def _both(sides: Sides, metric: str) -> str:
 
 
 def bridge_facts(stream: BridgedStream) -> list[str]:
-    """What the two sides of one stream are measured by, and where they ran."""
+    """How the two sides of one stream were measured, and on which devices."""
     facts = [SCORE_NAMES.get(stream.score, stream.score)]
     sides = stream.ideal.frozen, stream.ideal.full
     if all(sides):
@@ -73,7 +73,7 @@ BRIDGE_REMARKS = (
 
 
 def bridge_text(bridge: Bridge) -> str:
-    """All streams of a bridge, and what has no partner, as text."""
+    """All streams of a bridge, and the rows without a partner, as text."""
     parts = []
     for stream in bridge.streams:
         heads, lines = bridge_table(stream)

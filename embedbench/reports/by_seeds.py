@@ -1,13 +1,14 @@
 """Which kind of seed decides a result: `report --by seeds`.
 
 Runs that agree in three of their four seeds differ by the fourth alone, so the variance among them
-is that seed's. `run --vary` makes such runs: one seed at a time, the others those of the first run.
+comes from that seed. `run --vary` makes such runs: it changes one seed at a time and keeps the
+other seeds of the first run.
 
-What this can say: main effects at one setting of the other seeds. What it cannot: interactions (an
-initialisation that is bad for one class order only). They show as the difference between the sum
-of the variances and the variance where all four seeds differ, where there are such runs too.
+This shows main effects at one setting of the other seeds. It does not show interactions, such as an
+initialisation that is bad for one class order only. Where there are also runs that differ in all
+four seeds, interactions show as the difference between their variance and the sum of the variances.
 
-**Source**: Bouthillier et al. (2021) randomise one source of variance with all others held at their
+**Source**: Bouthillier et al. (2021) randomise one source of variance and hold all others at their
 first values. **Departs**: the shares and the intervals are ours.
 """
 
@@ -34,18 +35,19 @@ COMMAND = "embedbench run … --vary order,init,batches,memory --seeds 0-4"
 
 @dataclass(frozen=True)
 class Spread(Typed):
-    """A standard deviation with its 95 % interval; NaN where there are no two runs for it.
+    """A standard deviation with its 95 % interval; NaN where no two runs can be compared.
 
     Parameters
     ----------
     sd : float
-        Pooled over groups of runs, each about the mean of its group.
+        Pooled over groups of runs; deviations are from the mean of each group.
     low, high : float
         Chi-square interval, which assumes normally distributed values.
     n : int
-        Runs behind it.
+        Number of runs.
     share : float or None
-        Part of the summed variances of the kinds of seeds that were varied; None of all four.
+        Part of the summed variances of the kinds of seed that were varied; None for all four at
+        once.
     """
 
     sd: float
@@ -56,12 +58,12 @@ class Spread(Typed):
 
     @classmethod
     def of(cls, groups: Sequence[Sequence[float]]) -> Spread:
-        """From the values of each group; groups of one run do not count.
+        """From the values of each group; groups with one run do not count.
 
         With f = Σ (n_g - 1) degrees of freedom, sd² = Σ_g Σ (x - mean_g)² / f and the interval is
         sd √(f / χ²(0.975, f)) to sd √(f / χ²(0.025, f)).
         """
-        from scipy.special import chdtri  # χ² with f degrees of freedom above which lies p
+        from scipy.special import chdtri  # inverse of the upper tail of χ²
 
         several = [values for values in groups if len(values) > 1]
         free = sum(len(values) - 1 for values in several)
@@ -81,11 +83,11 @@ class LearnerBySeeds(Typed):
     learner : str
         Its label.
     seeds : dict
-        Dict of str to Spread Kind of seed → spread over the runs that differ in that seed alone.
+        Kind of seed → spread over the runs that differ in that seed alone.
     sum : float
-        Root of the summed variances: the spread without interactions.
+        Square root of the summed variances: the spread if there were no interactions.
     all : Spread
-        Over the runs that share no seed.
+        Spread over the runs that share no seed.
     """
 
     learner: str
@@ -96,7 +98,7 @@ class LearnerBySeeds(Typed):
 
 @dataclass(frozen=True)
 class SeedSpread(Typed):
-    """The spreads of a table's learners: its title, the metric, and the learners."""
+    """The spreads of a table's learners, with the title of the table and the metric."""
 
     title: str
     metric: str
@@ -104,10 +106,11 @@ class SeedSpread(Typed):
 
 
 def by_seeds(root: Path, metric: str = "final_accuracy") -> list[SeedSpread]:
-    """For each table and learner the spread due to each kind of seed.
+    """For each table and learner, the spread due to each kind of seed.
 
-    A share is a kind's part of the summed variances of the kinds that were varied; NaN where all
-    are 0. `sum` is the root of that sum: the spread without interactions, of these kinds together.
+    A share is a kind's part of the summed variances of the kinds that were varied; NaN if all
+    variances are 0. `sum` is the square root of that sum: the spread of these kinds together if
+    there were no interactions.
 
     Raises
     ------
@@ -149,7 +152,7 @@ def _learner(row: Row, metric: str) -> LearnerBySeeds:
 
 
 def _alike(runs: Sequence[RunRecord], kind: str, metric: str) -> list[list[float]]:
-    """Values of the runs that agree in all seeds but one kind, group by group."""
+    """Values of the runs that agree in all seeds but one kind, one list per group."""
     alike: dict[tuple[int, ...], list[float]] = {}
     for r in runs:
         others = tuple(getattr(r.seeds, k) for k in KINDS if k != kind)
@@ -158,5 +161,5 @@ def _alike(runs: Sequence[RunRecord], kind: str, metric: str) -> list[list[float
 
 
 def _independent(runs: Sequence[RunRecord], metric: str) -> list[float]:
-    """Values of the runs whose four seeds are all drawn from their one seed: they share none."""
+    """Values of the runs whose four seeds are all drawn from one `seed`: no two share any."""
     return [r.metrics[metric] for r in runs if r.seeds == Seeds.of(r.seed)]

@@ -1,9 +1,9 @@
 """Reports: finished runs are averaged into rows, and rows are collected into tables.
 
-The runs in one learner's directory are one row, and the rows in one stream's directory are one
-table. The digests of the streams say whether that is allowed; where it is not, the report is
-refused. A run that repeats another one with single seeds set otherwise is not independent of it and
-stays out of the means.
+The runs in one learner's directory become one row, and the rows in one stream's directory become
+one table. The digests of the streams decide whether this is allowed; if it is not, the report is
+refused. Some runs repeat another run with single seeds set differently. They are not independent of
+it and are left out of the means.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def collect(root: Path, places: Sequence[Path] | None = None) -> list[Row]:
     Parameters
     ----------
     root : Path
-        Directory of run records, or a part of it.
+        The directory of run records, or a directory inside it.
     places : sequence of Path, or None
-        Directories of the cells to report instead of all under `root`.
+        Directories of the cells to report; None reports all under `root`.
 
     Raises
     ------
     UserError
-        There is no finished run, or runs that lie together may not be averaged or compared.
+        There is no finished run, or runs in one directory may not be averaged or compared.
     """
     cells = find(root) if places is None else list(places)
     if not cells and places is None:
@@ -49,7 +49,7 @@ def collect(root: Path, places: Sequence[Path] | None = None) -> list[Row]:
     tables: dict[Path, dict[Path, list[RunRecord]]] = {}
     for cell in cells:
         place = cell.resolve()
-        # each reference learner has its own table: those beside it are of other streams
+        # each reference learner gets a table; its neighbours learned other streams
         together = place.parent if place.parents[1].name == "references" else place.parents[1]
         tables.setdefault(together, {}).setdefault(place.parent, []).append(load(cell))
     rows = []
@@ -63,7 +63,7 @@ def _name(place: Path, root: Path) -> str:
 
 
 def _table(place: str, learners: list[list[RunRecord]]) -> list[Row]:
-    """The rows of one stream's directory, best final accuracy first, chance last."""
+    """The rows of one stream's directory: best final accuracy first, chance last."""
     for runs in learners:
         check_average(runs, place)
     check_comparable([r for runs in learners for r in runs], place)
@@ -96,7 +96,7 @@ def variations(runs: Sequence[RunRecord]) -> tuple[list[RunRecord], list[RunReco
 
 
 def _overridden(record: RunRecord) -> int:
-    """How many of the four seeds are not what the one seed draws."""
+    """The number of the four seeds that differ from those that `seed` draws."""
     drawn = dataclasses.asdict(Seeds.of(record.seed))
     used = dataclasses.asdict(record.seeds)
     return sum(value != used[kind] for kind, value in drawn.items())
@@ -108,7 +108,7 @@ def _rank(row: Row) -> tuple[bool, bool, float]:
 
 
 def labels(learners: list[list[RunRecord]]) -> list[str]:
-    """The learner's name for each list of runs, with the settings in which namesakes differ."""
+    """A label for each list of runs: the learner's name; for namesakes, what differs, too."""
     each = [(runs[0].learner, _flat(runs[0].learner_params)) for runs in learners]
     result = []
     for name, settings in each:
@@ -123,7 +123,7 @@ def _value(value: Any) -> str:
 
 
 def _flat(params: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings under dotted names."""
+    """Nested settings as one dictionary with dotted names."""
     flat: dict[str, Any] = {}
     for key, value in params.items():
         if isinstance(value, dict):
@@ -134,7 +134,7 @@ def _flat(params: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def check_average(records: Sequence[RunRecord], place: str = "") -> None:
-    """Refuse to average runs of different streams, learners or scores, or one run twice.
+    """Refuse to average runs of different streams, learners or scores, or the same run twice.
 
     Seeds may differ, and with them `train` and `eval`; `recipe` and `features` must agree.
     """
@@ -161,10 +161,10 @@ def check_average(records: Sequence[RunRecord], place: str = "") -> None:
 
 
 def check_comparable(records: Sequence[RunRecord], place: str = "") -> None:
-    """Refuse to set learners side by side that did not have the same data.
+    """Refuse to compare learners that did not have the same data.
 
     Runs with the same order seed must agree in `train`, `eval` and `features`. Runs with different
-    ones are compared by their means, so they must agree in `recipe` and `features`.
+    order seeds are compared by their means, so they must agree in `recipe` and `features`.
     """
     doing = f"cannot set these runs side by side{_at(place)}"
     by_order: dict[int, list[RunRecord]] = {}
@@ -197,14 +197,14 @@ def _at(place: str) -> str:
 
 
 def _short(value: str) -> str:
-    """A digest as its first twelve digits, anything else up to 80 characters."""
+    """A digest as its first twelve digits; any other text cut to 80 characters."""
     if len(value) == 64 and value.isalnum():
         return value[:12]
     return value if len(value) <= 80 else value[:79] + "…"
 
 
 def to_json(rows: Sequence[Row]) -> dict[str, Any]:
-    """Tables and their rows as plain JSON data; fractions, seconds, bytes; NaN is null."""
+    """Tables and their rows as plain JSON data: fractions, seconds, bytes; NaN is null."""
     tables = [
         {
             "place": group.place,

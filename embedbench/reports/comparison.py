@@ -1,4 +1,4 @@
-"""What `report --compare` and `report --by` print: rankings of learners, spreads over orders."""
+"""Results of `report --compare` and `report --by`: rankings of learners, spreads over orders."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class RankedLearner(Typed):
     learner : str
         Its label.
     n : int
-        Runs.
+        Number of runs.
     mean : float
-        Over orders of the mean over seeds.
+        Mean over orders of the mean over seeds.
     rank : int
-        1, and one more for every learner that is better beyond doubt.
+        1, plus 1 for every learner that is significantly better.
     average_rank : float
-        Over the runs on one order with one set of seeds.
+        Mean rank over the blocks; a block is one order with one set of seeds.
     groups : tuple of int
-        Numbers of its tie groups.
+        Indices of its tie groups.
     """
 
     learner: str
@@ -50,7 +50,7 @@ class RankedLearner(Typed):
 
 @dataclass(frozen=True)
 class Pair(Typed):
-    """Two learners: the mean difference of `a` less `b` over `n` units, and how sure it is.
+    """Two learners: the mean of `a` minus `b` over `n` units, and its significance.
 
     Parameters
     ----------
@@ -59,9 +59,9 @@ class Pair(Typed):
     difference, half : float
         The mean difference, and the half-width of its 95 % t-interval.
     n : int
-        Units that both have.
+        Number of units that both have.
     p, holm : float
-        p-value of the paired t-test, as it is and corrected for the number of pairs.
+        p-value of the paired t-test, and the same corrected for the number of pairs.
     """
 
     a: str
@@ -84,13 +84,13 @@ class Ranking(Typed):
     orders : tuple of str
         Class orders.
     units : str
-        What an interval counts: `orders`, or `seeds` where there is one order.
+        What an interval is computed over: `orders`, or `seeds` if there is one order.
     learners : tuple of RankedLearner
-        Best mean first.
+        The learners, best mean first.
     groups : tuple of tuple of str
-        Tuple of tuple of str Neighbours of which no two can be told apart at 5 %.
+        Groups of neighbours that cannot be told apart at 5 %.
     pairs : tuple of Pair
-        Every two learners.
+        All pairs of learners.
     """
 
     title: str
@@ -111,11 +111,11 @@ class LearnerByOrder(Typed):
     learner : str
         Its label.
     mean, least, most : float
-        Of the means of the orders.
+        Mean, smallest and largest of the means of the orders.
     by_order, ranks : dict
-        Dict of str to float Order → mean, and order → rank.
+        Order → mean, and order → rank.
     sd_orders, sd_seeds : float
-        Standard deviation of the means of the orders, and within orders, pooled.
+        Standard deviation of the means of the orders; pooled standard deviation within orders.
     """
 
     learner: str
@@ -139,13 +139,13 @@ class OrderSpread(Typed):
     orders : tuple of str
         Class orders.
     learners : tuple of LearnerByOrder
-        Best mean first.
+        The learners, best mean first.
     tau : dict
-        Dict of str to float Two orders → Kendall's τ_b of their rankings.
+        Two orders → Kendall's τ_b of their rankings.
     tau_mean : float
-        Mean of these.
+        Mean of `tau`.
     tau_least : str or None
-        The two orders that agree least.
+        The two orders whose rankings agree least.
     """
 
     title: str
@@ -166,7 +166,7 @@ class Comparison(Typed):
 
     @classmethod
     def of(cls, studies: Sequence[Ranking | OrderSpread | SeedSpread]) -> Self:
-        """Studies under the schema of this version."""
+        """A comparison with the schema of this version."""
         return cls(SCHEMA, tuple(studies))
 
 
@@ -212,7 +212,7 @@ def compare(study: Study) -> Ranking:
 def by_order(study: Study) -> OrderSpread:
     """Each learner's spread over class orders, and how its rank changes.
 
-    Kendall's τ is that of the learners' means on two orders, over the learners run on both.
+    Kendall's τ compares the rankings on two orders, over the learners that were run on both.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The HTML report: one file that loads nothing, opens offline, and prints."""
+"""The HTML report: one file that loads nothing, opens offline, and can be printed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RESCALED = (("raa", "RAA: against guessing"), ("raf", "RAF: forgetting against g
 
 
 def write_html(root: Path, out: Path, *more: Path, bridge: Bridge | None = None) -> None:
-    """Write the report of all runs under `root`, and under `more`, to `out`, over what is there.
+    """Write the report of all runs under `root` and `more` to `out`, replacing an earlier file.
 
     A bridge comes first.
 
@@ -49,7 +49,7 @@ def render(rows: Sequence[Row], name: str, bridge: Bridge | None = None) -> str:
     """The page as text; `name` is its heading."""
     from .plots import colour_scale
 
-    # one colour and marker a label, through all tables; the chance level has none
+    # each label has the same colour and marker in all tables; the chance level has none
     labels = sorted({r.label for r in rows if r.learns})
     styles = {label: i for i, label in enumerate(labels)}
     return page(
@@ -69,7 +69,7 @@ def render(rows: Sequence[Row], name: str, bridge: Bridge | None = None) -> str:
 
 
 def _bridge(bridge: Bridge) -> dict[str, object]:
-    """What the template shows of a bridge."""
+    """The values of a bridge for the template."""
     from . import bridge_text as texts
 
     tables = []
@@ -81,7 +81,7 @@ def _bridge(bridge: Bridge) -> dict[str, object]:
 
 
 def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> dict[str, object]:
-    """Everything that the template shows of one table."""
+    """The values of one table for the template."""
     entries = [_entry(r, styles) for r in rows]
     return {
         "id": f"stream-{i}",
@@ -140,19 +140,19 @@ def _legend(rows: Sequence[Row]) -> list[tuple[str, str]]:
 
 
 def _stack(row: Row, key: str) -> Floats:
-    """Arrays of the main score over the runs used, (n, …)."""
+    """Arrays of the main score over the runs used, stacked: (n, …)."""
     return np.array([getattr(r, key) for r in row.used], dtype=np.float64)
 
 
 def _figures(group: Group, rows: Sequence[Row], styles: dict[str, int]) -> list[tuple[str, str]]:
-    """Title and SVG of the accuracy curves; those of Ω_base and Ω_new where R is square."""
+    """Titles and SVGs of the accuracy curves; those of Ω_base and Ω_new where R is square."""
     from .plots import Curve, curve_plot
 
     drawn = [r for r in rows if r.used]
     if group.sessions < 2 or not drawn:
         return []
     base_ideal, *others = group.ideals or [math.nan]
-    ideal = math.nan if others else base_ideal  # that of all sessions together
+    ideal = math.nan if others else base_ideal  # the α_ideal of all sessions together
     pooled = [(_stack(r, "pooled"), styles.get(r.label)) for r in drawn]
     plots = [("All sessions so far", pooled, ideal, 0)]
     matrices = [(_stack(r, "R"), styles.get(r.label)) for r in drawn]
@@ -185,7 +185,7 @@ def _maps(rows: Sequence[Row], entries: Sequence[dict[str, object]]) -> list[dic
 
 
 def _session_table(row: Row) -> dict[str, object]:
-    """Costs and the learner's log of every session; numbers are means over the runs."""
+    """Costs and the learner's log for every session; numbers are means over the runs."""
     logs = [[s.log for s in r.sessions] for r in row.used]
     plain = (str, int, float, bool)
     names = dict.fromkeys(k for run in logs for log in run for k, v in log.items() if _is(v, plain))
@@ -207,8 +207,8 @@ def _is(value: Any, kinds: tuple[type, ...]) -> bool:
 
 
 def _summary(values: Sequence[Any]) -> str:
-    """One text for the values of several runs: the range of integers, the mean of numbers, words
-    joined."""
+    """The values of several runs as one text: range of integers, mean of numbers, or joined
+    words."""
     present = [v for v in values if v is not None]
     if not present:
         return "–"
@@ -247,13 +247,13 @@ def _digests(group: Group) -> list[tuple[str, str]]:
 
 
 def _environments(group: Group) -> list[str]:
-    """Where the runs were made, each kind once."""
+    """The environments of the runs, each different one once."""
     texts = (", ".join(f"{k} {v}" for k, v in r.environment.items()) for r in group.records)
     return list(dict.fromkeys(texts))
 
 
 def _formula(name: str, metric: Any) -> dict[str, object]:
-    """A metric's docstring as summary and paragraphs of HTML."""
+    """The docstring of a metric as a summary and paragraphs of HTML."""
     from markupsafe import Markup, escape
 
     summary, _, rest = (inspect.getdoc(metric) or name).partition("\n")

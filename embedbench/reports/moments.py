@@ -1,4 +1,4 @@
-"""The figure of runs that were evaluated between the ends of sessions too: accuracy by samples."""
+"""The figure of accuracy by samples, for runs that were also evaluated within sessions."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .rows import Row
 
 
 def by_samples(rows: Sequence[Row], styles: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Title and SVG of the score on all sessions so far against training samples seen.
+    """Title and SVG of the score on all sessions so far, against training samples seen.
 
-    There is none unless some run has moments between the ends of sessions. Rows of older records,
-    which keep no moments, are not drawn.
+    There is no figure unless some run was evaluated within sessions. Rows of older records, which
+    have no moments, are not drawn.
 
     Parameters
     ----------
     rows : sequence of Row
-        Of one table.
+        Rows of one table.
     styles : mapping
-        Mapping of str to int Label → number of its colour and marker.
+        Label → index of its colour and marker.
     """
     from .plots import Curve, curve_plot
 
@@ -39,20 +39,20 @@ def by_samples(rows: Sequence[Row], styles: Mapping[str, int]) -> list[tuple[str
 
 
 def _is_often(record: RunRecord) -> bool:
-    """Whether a run was evaluated between the ends of sessions."""
+    """Whether a run was evaluated within sessions."""
     return record.moments is not None and len(record.moments.pooled) > len(record.pooled)
 
 
 def _samples(moments: Sequence[Moments]) -> Floats:
-    """(M,) training samples seen at the moments of the first run."""
+    """(M,) training samples seen at each moment of the first run."""
     return np.array(moments[0].samples_seen, dtype=np.float64)
 
 
 def _aligned(moments: Sequence[Moments]) -> Floats:
-    """(n, M) scores of the runs at the moments of the first one.
+    """(n, M) scores of the runs at the moments of the first run.
 
-    With another class order, sessions have other sizes and end at other moments. So the score is
-    interpolated between two of a run's moments; before its first one it is NaN.
+    With another class order, sessions have other sizes and end at other moments. So a run's score
+    is interpolated between its moments; before its first moment it is NaN.
     """
     at = _samples(moments)
     scores = [(m.samples_seen, np.array(m.pooled, dtype=np.float64)) for m in moments]

@@ -8,9 +8,9 @@ from embedbench.version import __version__
 
 
 def page(template: str, **values: object) -> str:
-    """Fill in a template among the assets; values are escaped.
+    """Fill in a template from the assets; values are escaped.
 
-    Every template also has `version`, `css`, `colours` and `dark_colours`.
+    Every template also gets `version`, `css`, `colours` and `dark_colours`.
     """
     from jinja2 import Environment, StrictUndefined
 

@@ -1,7 +1,7 @@
-"""Figures of the HTML pages as inline SVG; `save_map` alone writes a file of its own.
+"""Figures of the HTML pages as inline SVG; only `save_map` writes a file.
 
-matplotlib is imported here and in `_svg` only, without pyplot: a figure is drawn, turned to text,
-forgotten.
+matplotlib is imported only here and in `svg`, without pyplot: a figure is drawn, turned into text,
+and dropped.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from embedbench.scores.stats import t_quantile
 from .svg import BLANK, HUES, INK, LINE, SOFT, STYLE, colour, svg
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "p", "h")
-GLYPHS = ("●", "■", "▲", "◆", "▼", "✚", "✖", "★", "⬟", "⬢")  # the same in text
-COLOUR_MAP = "viridis"  # even to the eye, and to colour-blind ones
-NUMBERED = 11  # a matrix of up to so many sessions has its numbers written in the cells
+GLYPHS = ("●", "■", "▲", "◆", "▼", "✚", "✖", "★", "⬟", "⬢")  # the markers as text
+COLOUR_MAP = "viridis"  # perceptually uniform, also for colour-blind readers
+NUMBERED = 11  # up to this number of sessions the cells of a matrix show their values
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Curve:
     Parameters
     ----------
     values : array of float
-        (n, T) fractions, one line a run; NaN where undefined.
+        (n, T) fractions, one row per run; NaN where undefined.
     style : int or None
-        Number of its colour and marker; None for the chance level (dotted).
+        Index of its colour and marker; None for the chance level (dotted).
     samples : array of float or None
         (T,) training samples seen at each column; None where columns are sessions.
     """
@@ -49,7 +49,7 @@ class Curve:
 
 
 def hue(style: int) -> int:
-    """Number of the CSS colour of a style; after ten learners they begin again."""
+    """Index of the CSS colour of a style; colours repeat after ten learners."""
     return style % HUES
 
 
@@ -75,21 +75,21 @@ def curve_plot(
     Parameters
     ----------
     ideal : float
-        Fraction; NaN draws none.
+        α_ideal as a fraction; NaN draws no line.
     first : int
-        Session of the first column of the values.
+        The session of the first column of values.
     label : str
-        What the figure shows, for those who cannot see it.
+        A description of the figure for screen readers.
     axis : str
-        What is counted along the figure.
+        The label of the x axis.
     tight : bool
-        The scale ends where the values do instead of at 100 %.
+        Whether the scale ends at the largest value instead of at 100 %.
     unit : str
-        "%"; of any other the values are no fractions, and drawn as they are.
+        "%"; with another unit the values are not fractions and are drawn unchanged.
     deviations : bool
-        Bands of the standard deviation over runs instead.
+        Draw bands of the standard deviation over runs instead.
     places : sequence of str
-        Names of the columns, where they are no sessions.
+        Names of the columns, if these are not sessions.
     """
     scale = 100.0 if unit == "%" else 1.0
     curves = [replace(c, values=scale * c.values) for c in curves]
@@ -112,14 +112,14 @@ def curve_plot(
         axes.grid(axis="y")
         by_session = all(c.samples is None for c in curves)
         axes.set_xlabel(axis if by_session else "training samples seen")
-        axes.set_ylabel(unit, rotation=0, loc="top", va="top")  # "bottom" is cut by the edge
+        axes.set_ylabel(unit, rotation=0, loc="top", va="top")  # "bottom" would be cut off
         axes.spines["left"].set_visible(False)
         axes.set_axisbelow(True)
         return svg(figure, label)
 
 
 def _across(curve: Curve, first: int) -> Floats:
-    """(T,) where the columns of a curve stand."""
+    """(T,) positions of a curve's columns along the x axis."""
     if curve.samples is not None:
         return curve.samples
     return np.arange(first, first + curve.values.shape[1], dtype=np.float64)
@@ -155,7 +155,7 @@ def _draw_curve(axes: Axes, curve: Curve, first: int, top: float, deviations: bo
 def class_bars(
     values: Sequence[float], styles: Sequence[int], cuts: Sequence[int], label: str
 ) -> str:
-    """A bar a class, fractions in the colours of `styles`; dashed lines before the bars `cuts`."""
+    """One bar per class, fractions in the colours of `styles`; dashed lines before bars `cuts`."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(8.8, 2.4), layout="constrained")
         axes = figure.add_subplot()
@@ -180,8 +180,8 @@ def heat_map(
 ) -> str:
     """R[i, j] from 0 to 100 %: rows after session i, columns eval set j; NaN grey.
 
-    Small matrices have their numbers written in the cells, unless `numbers` forbids it. Other
-    matrices with values from 0 to 1 have other `axes_names`: of rows and columns.
+    Small matrices show the numbers in the cells, unless `numbers` is False. For other matrices with
+    values from 0 to 1, `axes_names` names rows and columns.
     """
     rows, columns = matrix.shape
     with matplotlib.rc_context({**STYLE, "axes.spines.left": False, "axes.spines.bottom": False}):
@@ -212,7 +212,7 @@ def named_map(matrix: Floats, names: Sequence[str], label: str, axes_names: tupl
 
 
 def _show(axes: Axes, matrix: Floats, axes_names: tuple[str, str]) -> None:
-    """A matrix of values from 0 to 1 as colours, NaN grey; `axes_names` of rows and columns."""
+    """Draw values from 0 to 1 as colours, NaN grey; `axes_names` names rows and columns."""
     axes.set_facecolor(BLANK)
     colours = matplotlib.colormaps[COLOUR_MAP]
     axes.imshow(np.ma.masked_invalid(matrix), cmap=colours, vmin=0, vmax=1, interpolation="none")
@@ -229,14 +229,14 @@ def rank_plot(
     Parameters
     ----------
     groups : sequence of sequence of int
-        Positions of the learners of each group.
+        Positions of the learners in each group.
     label : str
-        What the figure shows, for those who cannot see it.
+        A description of the figure for screen readers.
     """
     by_rank = sorted(range(len(names)), key=lambda i: ranks[i])
     left = by_rank[: (len(names) + 1) // 2]
     bars = [g for g in groups if len(g) > 1]
-    first = 0.5 * len(bars) + 0.7  # height of the first name, under axis and bars
+    first = 0.5 * len(bars) + 0.7  # y position of the first name, below axis and bars
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(6.4, 0.7 + 0.24 * (2 * first + len(left))))
         axes = figure.add_axes((0.22, 0.03, 0.56, 0.85))
@@ -271,7 +271,7 @@ def save_map(matrix: Floats, path: Path, axis: str, value: str) -> None:
     Parameters
     ----------
     axis, value : str
-        What rows and columns are, and what the values are.
+        The label of both axes, and the label of the colour scale.
     """
     figure = Figure(figsize=(7, 6), layout="constrained")
     axes = figure.add_subplot()

@@ -14,13 +14,13 @@ import numpy as np
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat
 
-LEFT_OUT = ("nan", "diverged")  # flags of runs that no mean includes
+LEFT_OUT = ("nan", "diverged")  # runs with these flags are left out of all means
 OUTLIER_METRIC = "final_accuracy"
 OUTLIER_MADS = 5.0
 OUTLIER_RUNS = 4
-OUTLIER_LEAST = 0.02  # seeds that all but agree have a MAD near nothing
+OUTLIER_LEAST = 0.02  # seeds that almost agree have a MAD near 0
 
-# flag → mark in a table, what it means
+# flag → mark in a table, meaning
 FLAGS = {
     "nan": ("N", "scores were NaN; left out of every mean"),
     "diverged": ("D", "the training loss was not finite; left out of every mean"),
@@ -30,7 +30,7 @@ FLAGS = {
     ),
     "chance-level": ("C", "the final score is under 1.5 times chance"),
     "test-validation": ("T", "test data could stop training"),
-    "session-id": ("S", "was told which session every test sample is from"),
+    "session-id": ("S", "the learner knew which session every test sample is from"),
     "outlier": (
         "O",
         "final score more than 5 scaled MADs and two points from the median over seeds",
@@ -40,16 +40,16 @@ FLAGS = {
 
 @dataclass(frozen=True)
 class Group:
-    """What the rows of one table share.
+    """The properties that all rows of one table share.
 
     Parameters
     ----------
     place : str
-        Directory of the stream, as the root sees it.
+        Directory of the stream, relative to the root.
     records : tuple of RunRecord
-        All runs of the table, variations left out.
+        All runs of the table, without variations.
     varied : int
-        Number of variations: runs that repeat another one with single seeds set otherwise.
+        Number of variations: runs that repeat another run with single seeds set differently.
     """
 
     place: str
@@ -67,7 +67,7 @@ class Group:
 
     @property
     def file_names(self) -> list[str]:
-        """Names of the files that the runs are on."""
+        """Names of the embedding files of the runs."""
         return [f.name for f in self.first.files]
 
     @property
@@ -76,7 +76,7 @@ class Group:
 
     @property
     def notes(self) -> list[str]:
-        """Notes of the runs, and what the reader of this table must know; each once."""
+        """Notes of the runs, and remarks on this table; each once."""
         notes = dict.fromkeys(n for r in self.records for n in r.notes)
         if self.varied:
             runs = (
@@ -106,9 +106,9 @@ class Group:
 
     @cached_property
     def ideals(self) -> list[float]:
-        """α_ideal, or that of each session; empty where it was not measured.
+        """α_ideal, or one per session; empty where it was not measured.
 
-        A mean over the class orders of the table, where α_ideal depends on the order.
+        If α_ideal depends on the class order, it is the mean over the orders of the table.
         """
         different = dict.fromkeys(r.ideals for r in self.records if r.ideals)
         return [float(np.mean(values)) for values in zip(*different, strict=True)]
@@ -145,18 +145,18 @@ def _range(values: Sequence[int]) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """One learner with one setting on one stream: the mean over its runs.
+    """One learner with one setting on one stream: means over its runs.
 
     Parameters
     ----------
     group : Group
-        The table.
+        The table that the row belongs to.
     label : str
-        The learner's name, with the settings by which it differs from its namesakes in the table.
+        The learner's name, with the settings that tell it from namesakes in the table.
     used, left_out : tuple of RunRecord
-        Runs that the means include, and those flagged `nan` or `diverged`.
+        Runs that the means include, and runs flagged `nan` or `diverged`.
     varied : tuple of RunRecord
-        Runs that repeat one of these with single seeds set otherwise; in no mean.
+        Runs that repeat one of these with single seeds set differently; no mean includes them.
     """
 
     group: Group
@@ -184,7 +184,7 @@ class Row:
 
     @property
     def n(self) -> str:
-        """Number of runs, "2 of 3" where some were left out."""
+        """Number of runs; "2 of 3" if some were left out."""
         total = len(self.records)
         return str(total) if not self.left_out else f"{len(self.used)} of {total}"
 
@@ -196,7 +196,7 @@ class Row:
 
     @cached_property
     def flags(self) -> dict[str, list[str]]:
-        """Flag → the runs that have it, outliers among the runs used included."""
+        """Flag → the runs that have it; outliers among the runs used are included."""
         flags: dict[str, list[str]] = {}
         for r in self.records:
             for name in r.flags:
@@ -222,7 +222,7 @@ class Row:
 
     @property
     def commands(self) -> list[str]:
-        """Command lines that make the row's runs; those that differ by the seed are joined."""
+        """Commands that make the row's runs; those that differ only by the seed are joined."""
         seeds: dict[str, list[int]] = {}
         others: dict[str, None] = {}
         for r in self.records:

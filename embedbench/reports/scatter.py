@@ -1,4 +1,4 @@
-"""Points in the plane as inline SVG, several panels with one legend."""
+"""Points in the plane as inline SVG: several panels with one legend."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from embedbench.arrays import Ints
 from .plots import MARKERS
 from .svg import STYLE, colour, svg
 
-SIDE = 1.9  # inches of a panel
+SIDE = 1.9  # width and height of a panel, inches
 PALE = 0.4
 
 
@@ -27,20 +27,20 @@ def scatter_panels(
     pale: int,
     across: int,
 ) -> str:
-    """The same samples in every panel, a colour and a marker a class.
+    """The same samples in every panel; each class has one colour and marker.
 
     Parameters
     ----------
     panels : mapping
-        Title → points, (n, 2).
+        Title → coordinates of the points, (n, 2).
     classes : mapping
-        Name → positions of its points.
+        Class name → positions of its points.
     label : str
-        What the figure shows, for those who cannot see it.
+        A description of the figure for screen readers.
     pale : int
-        The first so many classes are drawn pale.
+        The first `pale` classes are drawn pale.
     across : int
-        Panels in a row.
+        Number of panels in a row.
     """
     down = -(-len(panels) // across)
     frame: Any = {"axes.spines.top": True, "axes.spines.right": True, "axes.titlesize": 9}
@@ -52,7 +52,7 @@ def scatter_panels(
             axes.set_xticks([])
             axes.set_yticks([])
             for number, (name, rows) in enumerate(classes.items()):
-                style = (number - pale) % len(classes)  # the others have the first colours
+                style = (number - pale) % len(classes)  # bright classes come first
                 axes.plot(
                     *points[rows].T,
                     linestyle="none",

@@ -1,13 +1,15 @@
 """Learners against each other over seeds and class orders: `report --compare`, `report --by order`.
 
-A study is all the runs that differ in learner, class order and seed only. Learners are paired on
-blocks, one class order and one set of seeds. Where there are several orders, the units of every
-interval are the orders (mean over the seeds of each), since runs on one order are no independent
-evidence about others; with one order they are the seeds, and the result is about that order.
+A study is a set of runs that differ only in learner, class order and seed. Learners are paired on
+blocks; a block is one class order with one set of seeds. If there are several orders, every
+interval is over orders (each order counts with its mean over seeds), because runs on one order are
+not independent evidence about other orders. If there is one order, intervals are over seeds, and
+the result holds for that order only.
 
 **Source**: the diagram of average ranks is Demšar's (2006). **Departs**: ties come from paired
-t-tests with Holm's correction instead of Nemenyi's test, whose outcome for two learners depends on
-which others were run (Benavoli et al. 2016) and which can separate nothing with a few runs.
+t-tests with Holm's correction instead of Nemenyi's test. The outcome of Nemenyi's test for two
+learners depends on which others were run (Benavoli et al. 2016), and with a few runs it can
+separate nothing.
 """
 
 from __future__ import annotations
@@ -29,21 +31,20 @@ from embedbench.scores.run_record import ClassOrder, RunRecord
 
 from .collect import collect, labels
 
-LOWER = ("average_forgetting",)  # of these metrics less is better
+LOWER = ("average_forgetting",)  # metrics where less is better
 Block = tuple[str, str]  # order, seeds
 
 
 @dataclass(frozen=True)
 class Study:
-    """Scores of learners on blocks, best learner first.
+    """Scores of learners on blocks; the best learner comes first.
 
     Parameters
     ----------
     title, metric : str
         Protocol and files, and the name of the metric.
     scores : dict
-        Dict of str to dict Learner's label → block → value, a fraction; larger is better but for
-        `LOWER`.
+        Learner's label → block → score, a fraction; larger is better except for metrics in `LOWER`.
     """
 
     title: str
@@ -64,7 +65,7 @@ class Study:
         return -1 if self.metric in LOWER else 1
 
     def by_order(self, label: str) -> dict[str, list[float]]:
-        """Order → the learner's scores on it, one a set of seeds."""
+        """Order → the learner's scores on it, one per set of seeds."""
         result: dict[str, list[float]] = {}
         for (order, _), value in self.scores[label].items():
             result.setdefault(order, []).append(value)
@@ -75,7 +76,7 @@ class Study:
         return float(np.mean([np.mean(v) for v in self.by_order(label).values()]))
 
     def paired(self, a: str, b: str) -> Paired:
-        """Score of `a` less that of `b`, over the blocks that both have."""
+        """Score of `a` minus score of `b`, over the blocks that both have."""
         apart: dict[str, list[float]] = {}
         for block, value in self.scores[a].items():
             if block in self.scores[b]:
@@ -86,14 +87,14 @@ class Study:
 
     @cached_property
     def pairs(self) -> dict[tuple[str, str], tuple[Paired, float]]:
-        """For each two learners, the better placed first: the difference and Holm's p."""
+        """For each pair of learners, the better one first: the difference and Holm's p-value."""
         apart = {pair: self.paired(*pair) for pair in itertools.combinations(self.learners, 2)}
         adjusted = holm([d.p for d in apart.values()])
         return {pair: (d, p) for (pair, d), p in zip(apart.items(), adjusted, strict=True)}
 
     @cached_property
     def separated(self) -> Bools:
-        """(k, k) whether two learners differ beyond doubt."""
+        """(k, k) whether two learners differ significantly."""
         k = len(self.learners)
         apart = np.zeros((k, k), dtype=np.bool_)
         places = itertools.combinations(range(k), 2)
@@ -103,7 +104,7 @@ class Study:
 
     @property
     def ranks(self) -> list[int]:
-        """1, and one more for every learner that is better beyond doubt."""
+        """1, plus 1 for every learner that is significantly better."""
         means = [self.sign * self.mean(label) for label in self.learners]
         return [
             1 + sum(apart and other > mean for apart, other in zip(row, means, strict=True))
@@ -112,7 +113,7 @@ class Study:
 
     @property
     def average_ranks(self) -> Floats:
-        """(k,) over the blocks that all learners have; NaN without such."""
+        """(k,) mean rank over the blocks that all learners have; NaN if there are none."""
         scores = list(self.scores.values())
         shared = [block for block in scores[0] if all(block in values for values in scores)]
         if not shared:
@@ -122,12 +123,12 @@ class Study:
 
 
 def studies(root: Path, metric: str = "final_accuracy") -> list[Study]:
-    """Every study under a directory of runs; references and left-out runs do not take part.
+    """Every study under a directory of runs; references and left-out runs are not included.
 
     Raises
     ------
     UserError
-        Nothing to compare: no runs, an unknown metric, or no two learners on the same stream.
+        There is nothing to compare: no runs, an unknown metric, or no two learners on one stream.
     """
     rows = [row for row in collect(root) if row.learns]
     names = {name for row in rows for name in row.metrics}
@@ -141,7 +142,7 @@ def studies(root: Path, metric: str = "final_accuracy") -> list[Study]:
 
 
 def _key(run: RunRecord) -> str:
-    """What all runs of a study share."""
+    """The properties that all runs of a study share."""
     params = {k: v for k, v in run.protocol_params.items() if k != "order"}
     files = [f.digests for f in run.files]
     key = [run.protocol, params, files, run.digests.features, run.score]
@@ -149,7 +150,7 @@ def _key(run: RunRecord) -> str:
 
 
 def order_name(run: RunRecord) -> str:
-    """What to call the class order of a run; two runs on one stream have one order."""
+    """The name of a run's class order; two runs on one stream have the same order."""
     order = run.order or ClassOrder(run.protocol_params.get("order", "drawn"))
     kind, name = str(order.kind), order.name
     if name is None:

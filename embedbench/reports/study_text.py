@@ -18,7 +18,7 @@ from .text import rendered
 
 
 def score_text(value: float, metric: str) -> str:
-    """A score in percent, Ω as it is."""
+    """A score in percent; Ω unchanged."""
     if math.isnan(value):
         return "–"
     return signed(value, 3) if metric.startswith("omega") else signed(100 * value, 1)
@@ -45,7 +45,7 @@ def plain_table(heads: Sequence[str]) -> Table:
 
 
 def comparison_text(result: Ranking) -> str:
-    """A ranking as text: one learner a line, its difference to the first."""
+    """A ranking as text: one line per learner, with its difference from the best."""
     metric = result.metric
     table = plain_table(
         [*("learner", "n", metric, "rank", "ties", "mean rank"), "to the best", "p"]
@@ -86,7 +86,7 @@ def _p(value: float) -> str:
 
 
 def by_order_text(result: OrderSpread) -> str:
-    """A spread over orders as text: a learner a line, an order a column, ranks in brackets."""
+    """A spread over orders as text: learners are lines, orders columns, ranks in brackets."""
     metric, orders = result.metric, result.orders
     table = plain_table(["learner", "mean", "least", "most", "sd orders", "sd seeds", *orders])
     for entry in result.learners:
@@ -115,7 +115,7 @@ def by_order_text(result: OrderSpread) -> str:
 
 
 def by_seeds_text(result: SeedSpread) -> str:
-    """The spreads of one table as text: a learner a line, a kind of seed a column."""
+    """The spreads of one table as text: one line per learner, one column per kind of seed."""
     metric = result.metric
     kinds = [k for k in KINDS if any(e.seeds[k].n for e in result.learners)]
     table = plain_table(["learner", *kinds, "sum", "all four"])
@@ -135,7 +135,7 @@ def by_seeds_text(result: SeedSpread) -> str:
 
 
 def _points(value: float, metric: str) -> str:
-    """A standard deviation in points, of Ω as it is; a decimal more than a score has."""
+    """A standard deviation in points, with one decimal more than a score; Ω is not in points."""
     if math.isnan(value):
         return "–"
     return f"{value:.4f}" if metric.startswith("omega") else f"{100 * value:.2f}"

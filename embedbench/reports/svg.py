@@ -1,4 +1,4 @@
-"""Figures as inline SVG: colours are CSS variables of the page, nothing is loaded."""
+"""Figures as inline SVG: colours are CSS variables of the page, and nothing is loaded."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-# One hue a learner on a light and on a dark page, told apart by colour-blind readers too (after
-# Okabe and Ito, and Tol); markers say the same once more.
+# One hue per learner, for a light and for a dark page. Colour-blind readers can tell them apart,
+# too (after Okabe and Ito, and Tol); in addition each learner has a marker.
 # fmt: off
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#b07d00",
            "#4aa3df", "#882255", "#7a8b1f", "#4b3fa7", "#c4566a")
@@ -21,12 +21,12 @@ DARK_COLOURS = ("#4ea8de", "#ff8a4c", "#2fc79a", "#d884c8", "#f2b632",
 # fmt: on
 HUES = len(COLOURS)
 
-# Colours that no figure has by chance; each becomes a CSS variable, so that dark mode works.
+# Colours that no figure uses by chance; each becomes a CSS variable, so that dark mode works.
 INK, SOFT, LINE, BLANK = "#010203", "#010204", "#010205", "#010206"
 _VARIABLES = {INK: "--ink", SOFT: "--soft", LINE: "--line", BLANK: "--blank"}
 _VARIABLES |= {f"#0a0b{i:02x}": f"--c{i}" for i in range(HUES)}
 
-STYLE: Any = {  # a plain dict; its keys are typed differently in every matplotlib
+STYLE: Any = {  # Any: each version of matplotlib types the keys differently
     "svg.fonttype": "none",
     "svg.hashsalt": "embedbench",
     "font.size": 10.5,
@@ -49,7 +49,7 @@ STYLE: Any = {  # a plain dict; its keys are typed differently in every matplotl
 
 
 def colour(style: int) -> str:
-    """The hue of a style, for a figure that `svg` turns to text; after ten they begin again."""
+    """The hue of a style, for a figure that `svg` turns into text; hues repeat after ten."""
     return f"#0a0b{style % HUES:02x}"
 
 
@@ -70,7 +70,7 @@ def svg(figure: Figure, label: str) -> str:
         text = text.replace(stand_in, f"var({variable})")
     text = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text)  # matplotlib before 3.11
     text = re.sub(r"font-family: [^;\"]*;? ?", "", text)
-    # several figures on one page need ids of their own
+    # ids must differ between the figures of one page
     prefix = f"f{zlib.crc32((label + text).encode()):08x}-"
     text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}", text)
     name = html.escape(label)
@@ -78,7 +78,7 @@ def svg(figure: Figure, label: str) -> str:
 
 
 def standalone(svg: str) -> str:
-    """A figure as a file of its own, with the colours that a page would give it."""
+    """A figure as a separate file, with the colours of a page."""
     light = "--ink: #1a1a1a; --soft: #555; --line: #999; font-family: sans-serif"
     dark = "--ink: #f0f0f0; --soft: #bbb; --line: #777"
     style = f"svg {{ {light} }} @media (prefers-color-scheme: dark) {{ svg {{ {dark} }} }}"

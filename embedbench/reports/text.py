@@ -1,4 +1,4 @@
-"""Tables of a report for the terminal; without colours, and one line a row, when piped."""
+"""Tables of a report for the terminal; when piped, without colours and with one line per row."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ COLUMNS = (
     ("average_accuracy", "AA %", 1, 100.0),
     ("average_forgetting", "AF %", 1, 100.0),
 )
-NATURAL = 1000  # columns, more than any table needs
+NATURAL = 1000  # columns; no table needs as many
 
 
 def print_tables(rows: Sequence[Row]) -> None:
-    """Print the tables to stdout: as wide as the terminal, or as they come where it is none."""
+    """Print the tables to stdout: as wide as the terminal, or one line per row without one."""
     if sys.stdout.isatty():
         width = Console().width
         print(table_text(rows, width=width, colour=True))
@@ -47,11 +47,11 @@ def table_text(rows: Sequence[Row], *, width: int | None = None, colour: bool = 
     Parameters
     ----------
     rows : sequence of Row
-        Of all tables.
+        The rows of all tables.
     width : int or None
-        Columns to fit into; None: one line a row, however long.
+        Width to fit into; None: one line per row, however long.
     colour : bool
-        With terminal colours.
+        Whether to use terminal colours.
     """
     parts: list[Text | Table] = []
     for i, group in enumerate(groups(rows)):
@@ -65,16 +65,16 @@ def table_text(rows: Sequence[Row], *, width: int | None = None, colour: bool = 
 def rendered(
     parts: Sequence[Text | Table], *, width: int | None = None, colour: bool = False
 ) -> str:
-    """Lines and tables as text, without blanks at the ends of lines.
+    """Lines and tables as text, without spaces at the ends of lines.
 
     Parameters
     ----------
     parts : sequence of rich.text.Text or rich.table.Table
-        One below the other.
+        Printed one below the other.
     width : int or None
-        Columns to fit into; None: one line a row, however long.
+        Width to fit into; None: one line per row, however long.
     colour : bool
-        With terminal colours.
+        Whether to use terminal colours.
     """
     console = Console(
         file=io.StringIO(),
@@ -104,7 +104,7 @@ def _group_parts(group: Group, rows: Sequence[Row], width: int) -> list[Text | T
 
 
 def _table(rows: Sequence[Row], *, stacked: bool) -> Table:
-    """One table; `stacked` puts intervals under the means, which takes half the width."""
+    """One table; `stacked` puts intervals under the means, which halves the width."""
     gap = 1 if stacked else 2
     table = Table(box=None, header_style="bold", padding=(0, gap, 0, 0), pad_edge=False)
     table.add_column("learner", overflow="fold", min_width=8)
@@ -153,7 +153,7 @@ def megabytes(size: float | None) -> str:
 
 
 def amount(value: float) -> str:
-    """Seconds or MB: coarser where they are many, a bound where they are next to nothing."""
+    """Seconds or MB: fewer digits for large values, an upper bound for very small ones."""
     if math.isnan(value):
         return "–"
     for least, decimals in ((100, 0), (1, 1), (0.095, 2), (0.0005, 3)):
@@ -163,12 +163,12 @@ def amount(value: float) -> str:
 
 
 def mark(flag: str) -> str:
-    """One letter for a flag; an unknown flag is its own mark."""
+    """The mark of a flag; an unknown flag is its own mark."""
     return FLAGS[flag][0] if flag in FLAGS else flag
 
 
 def legend(rows: Sequence[Row]) -> list[str]:
-    """One line for each flag that occurs: the mark, its meaning, who has it."""
+    """One line for each flag that occurs: its mark, its meaning, the rows that have it."""
     lines = []
     for flag in dict.fromkeys([*FLAGS, *(f for r in rows for f in r.flags)]):
         who = [_who(row, row.flags[flag]) for row in rows if flag in row.flags]
@@ -198,9 +198,9 @@ def print_report(
     places: Sequence[Path] | None = None,
     extra: dict[str, Any] | None = None,
 ) -> None:
-    """Print the tables of the runs under `root`, or of the cells at `places` only, to stdout.
+    """Print the tables of the runs under `root`, or only of the cells at `places`, to stdout.
 
-    `extra` joins the JSON.
+    `extra` is added to the JSON.
     """
     rows = collect(root, places)
     if as_json:

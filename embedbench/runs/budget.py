@@ -22,16 +22,16 @@ from .cell import Cell
 from .work import Workshop
 
 MEMORY = "memory"  # the field of learners that keep exemplars
-PROBE = 4  # training samples of a class in the probe; the same ones again where it has fewer
+PROBE = 4  # training samples per class in the probe; a smaller class repeats its samples
 
 
 def exemplars_within(cell: Cell, megabytes: float, workshop: Workshop | None = None) -> int | None:
     """The largest `memory.total` with which a learner's footprint stays within the budget.
 
-    What it holds besides exemplars (parameters, importance vectors, kept optimiser states, heads
-    that grow) and the bytes of one exemplar are measured: it learns the cell's whole stream twice,
-    with a few samples a class and one epoch a session, once with one exemplar a class and once with
-    two. What lives only while a session is learned (a teacher copy) is not held and not counted.
+    The stream is learned twice with a few samples per class and one epoch per session: once with
+    one exemplar per class, once with two. The two footprints give the bytes of one exemplar and of
+    everything else (parameters, importance vectors, kept optimiser states, heads that grow). What
+    exists only during a session, such as a teacher copy, is not counted.
 
     Parameters
     ----------
@@ -40,17 +40,18 @@ def exemplars_within(cell: Cell, megabytes: float, workshop: Workshop | None = N
     megabytes : float
         The budget, 10⁶ bytes.
     workshop : Workshop or None
-        What an earlier step has opened.
+        Files and streams that an earlier step opened; None opens them again.
 
     Returns
     -------
     int or None
-        None where the learner keeps no exemplars: its footprint is what it is; see `over_budget`.
+        The number of exemplars. None where the learner keeps no exemplars, so that nothing can be
+        chosen; see `over_budget`.
 
     Raises
     ------
     UserError
-        Without a single exemplar of each class the learner is over the budget already.
+        Even with one exemplar per class the learner is over the budget.
     """
     memory = getattr(cell.learner.settings, MEMORY, None)
     if not isinstance(memory, Memory):
@@ -76,9 +77,9 @@ def exemplars_within(cell: Cell, megabytes: float, workshop: Workshop | None = N
 
 
 def few(stream: Stream) -> Stream:
-    """The stream with four training and one validation sample of a class a session.
+    """The stream with four training samples and one validation sample per class and session.
 
-    A class of fewer training samples has them more than once, so that every one fills its share.
+    A class with fewer training samples repeats them, so that every class fills its share.
     """
 
     def cut(view: View, y: Ints, size: int) -> tuple[View, Ints, Ints]:
@@ -100,7 +101,7 @@ def few(stream: Stream) -> Stream:
 
 
 def _held(cell: Cell, stream: Stream, total: int) -> Footprint:
-    """The footprint after the whole stream with so many exemplars."""
+    """The footprint after the whole stream with `total` exemplars."""
     from .runner import run_stream
 
     start = cell.learner.settings

@@ -1,4 +1,4 @@
-"""Cells: one learner, one stream, one seed. A cell is what decides a run, and nothing is opened.
+"""Cells: one learner, one stream, one seed. A cell names what decides a run; it opens no file.
 
 `work` makes the objects of a cell, `execute` runs it.
 """
@@ -29,10 +29,9 @@ class Spec(Generic[T]):
     Parameters
     ----------
     name : str
-        As the command line has it.
+        As written on the command line.
     settings : Learner or Protocol
-        The object that was made from the settings. It is never started; `fresh`
-        copies it.
+        The learner or protocol made from the settings. It is never started; `fresh` copies it.
     """
 
     name: str
@@ -49,7 +48,7 @@ class Spec(Generic[T]):
         return json.dumps(identity(self.settings), sort_keys=True)
 
     def fresh(self) -> T:
-        """A copy of the settings, to be started."""
+        """A copy of the learner or protocol, which may be started."""
         return copy.deepcopy(self.settings)
 
     def __eq__(self, other: object) -> bool:
@@ -73,13 +72,13 @@ class Cell:
     files : tuple of str
         Paths of the embedding files.
     protocol : Spec
-        How they become a stream.
+        Turns the files into a stream.
     learner : Spec
-        Who learns it.
+        Learns the stream.
     seed : int
-        The seed from which four are drawn.
+        The seed from which the four seeds are drawn.
     fixed : tuple of tuple
-        Tuple of (str, int) Single ones of the four, which are set instead of drawn.
+        Pairs (kind of seed, value): the seeds among the four that are set instead of drawn.
     offline, chance : Spec
         The learners behind α_ideal and behind the chance level.
     references : int
@@ -91,11 +90,11 @@ class Cell:
     command : str
         The command that runs this cell alone.
     part : int
-        Of an offline run, which of the stream's references it learns.
+        For an offline run: the index of the stream's reference that it learns.
     tuning : dict or None
-        The log of the search that chose settings, see `tune`. It decides nothing.
+        The log of the search that chose the settings, see `tune`. It does not affect the result.
     checkpoint : float
-        Seconds between two checkpoints, at least. It decides nothing.
+        Least number of seconds between two checkpoints. It does not affect the result.
     """
 
     files: tuple[str, ...]
@@ -120,11 +119,11 @@ class Cell:
 
     @property
     def is_offline(self) -> bool:
-        """Whether the learner is given a reference of the stream instead of its sessions."""
+        """Whether the learner gets a reference of the stream instead of its sessions."""
         return self.learner.settings.tags.offline
 
     def offline_runs(self, parts: int) -> list[list[Cell]]:
-        """The runs behind α_ideal: one list a reference of the stream, one run a seed."""
+        """The runs behind α_ideal: one list per reference of the stream, one run per seed."""
         order = (("order", self.seeds.order),)
         return [
             [

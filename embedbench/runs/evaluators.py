@@ -17,22 +17,12 @@ from embedbench.scores.predictions import Answers, Predictions
 from embedbench.streams.stream import Stream
 from embedbench.streams.table import View
 
-EVAL_BATCH = 1024  # samples; larger ones fall out of a processor's caches
+EVAL_BATCH = 1024  # samples per batch; larger batches do not fit a processor's caches
 
 
 @dataclass(frozen=True)
 class Moment:
-    """When a learner is asked.
-
-    Parameters
-    ----------
-    session : int
-        The number of the session at work.
-    samples : int
-        Samples of the stream so far.
-    seen : array of bool
-        Classes seen so far, (C,).
-    """
+    """When a learner is evaluated: the current session, samples so far, and classes seen, (C,)."""
 
     session: int
     samples: int
@@ -40,16 +30,16 @@ class Moment:
 
 
 def evaluator_of(stream: Stream, device: str) -> ClassEvaluator | LabelEvaluator:
-    """The evaluator of a stream: of one class a sample, or of label sets."""
+    """The evaluator of a stream: `LabelEvaluator` for label sets, else `ClassEvaluator`."""
     if stream.spec.multilabel:
         return LabelEvaluator(stream, device)
     return ClassEvaluator(stream, device)
 
 
 class _Evaluator:
-    """Asks a learner at moments, and keeps these."""
+    """Asks a learner at evaluation moments, and keeps the moments and the answers."""
 
-    asked: ClassVar[tuple[str, ...]]  # lists of one entry a moment
+    asked: ClassVar[tuple[str, ...]]  # names of the lists with one entry per moment
 
     def __init__(self, stream: Stream, device: str) -> None:
         self.stream, self.device = stream, device
@@ -61,12 +51,12 @@ class _Evaluator:
         return {name: list(getattr(self, name)) for name in self.asked}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from `state`."""
+        """Continue from `state`."""
         for name in self.asked:
             setattr(self, name, list(state[name]))
 
-    def _columns(self) -> dict[str, Any]:
-        """What predictions of both kinds say of the moments."""
+    def _moment_columns(self) -> dict[str, Any]:
+        """The columns of the moments, which both kinds of predictions have."""
         return {
             "session": np.array([m.session for m in self.moments]),
             "samples_seen": np.array([m.samples for m in self.moments]),
@@ -86,7 +76,7 @@ class _Evaluator:
 
 
 class LabelEvaluator(_Evaluator):
-    """The classes seen whose score is above 0; no label where a score is NaN."""
+    """Answers with the seen classes whose score is above 0; with none where a score is NaN."""
 
     asked = ("moments", "answer", "undecided")
 
@@ -96,7 +86,7 @@ class LabelEvaluator(_Evaluator):
         self.undecided: list[int] = []
 
     def ask(self, learner: Learner, moment: Moment) -> None:
-        """Answer every sample of all sets, and remember it."""
+        """Store the answers to every sample of all sets."""
         seen = torch.from_numpy(moment.seen).to(self.device)
         packed, undecided = [], 0
         for part in self.sets:
@@ -125,14 +115,14 @@ class LabelEvaluator(_Evaluator):
             parents=none if stream.parents is None else stream.parents,
             answer=np.stack(self.answer),
             undecided=np.array(self.undecided),
-            **self._columns(),
+            **self._moment_columns(),
         )
 
 
 class ClassEvaluator(_Evaluator):
-    """One class a sample: the best score among the classes seen, and within its own session.
+    """One class per sample: the best among the classes seen, and the best within its session.
 
-    Samples go in large batches; sets that share a view are read together.
+    Samples go in large batches; eval sets that share a view are evaluated together.
     """
 
     asked = ("moments", "answer", "within")
@@ -140,7 +130,7 @@ class ClassEvaluator(_Evaluator):
     def __init__(self, stream: Stream, device: str) -> None:
         super().__init__(stream, device)
         masks = np.stack([e.classes for e in self.sets])
-        self.own_classes = torch.from_numpy(masks).to(device)  # (E, C)
+        self.set_classes = torch.from_numpy(masks).to(device)  # (E, C)
         self.answer: list[Answers] = []
         self.within: list[Answers] = []
         self.groups: list[list[int]] = []
@@ -151,12 +141,12 @@ class ClassEvaluator(_Evaluator):
                 self.groups.append([e])
 
     def ask(self, learner: Learner, moment: Moment) -> None:
-        """Answer every sample of all sets, and remember it."""
+        """Store the answers to every sample of all sets."""
         seen, reveals = moment.seen, self.stream.spec.reveals_session_id
         allowed = np.stack(
             [seen if e.candidates is None else seen & e.candidates for e in self.sets]
         )
-        allowed[~allowed.any(axis=1)] = seen  # nothing of the set's candidates was seen yet
+        allowed[~allowed.any(axis=1)] = seen  # none of the set's candidates was seen yet
         candidates = torch.from_numpy(allowed).to(self.device)
         answer, within = [], []
         for group in self.groups:
@@ -169,7 +159,7 @@ class ClassEvaluator(_Evaluator):
                 x, session = view.batch(index, self.device), which[index]
                 scores = self._scores(learner, x, session if reveals else None)
                 answer.append(_argmax(scores, candidates[session]))
-                within.append(_argmax(scores, self.own_classes[session]))
+                within.append(_argmax(scores, self.set_classes[session]))
         self.moments.append(moment)
         self.answer.append(_join(answer))
         self.within.append(_join(within))
@@ -184,7 +174,7 @@ class ClassEvaluator(_Evaluator):
             set_classes=np.stack([e.classes for e in self.sets]),
             answer=np.stack(self.answer),
             within=np.stack(self.within),
-            **self._columns(),
+            **self._moment_columns(),
         )
 
 
@@ -194,7 +184,7 @@ def _same_view(a: View, b: View) -> bool:
 
 def _argmax(scores: Tensor, candidates: Tensor) -> Tensor:
     """(n,) best candidate class; -1 where a score is NaN."""
-    lowest = torch.finfo(scores.dtype).min  # a candidate at -inf stays above what is masked
+    lowest = torch.finfo(scores.dtype).min  # keeps a candidate with score -inf above masked classes
     best = scores.clamp(min=lowest).masked_fill(~candidates, -torch.inf).argmax(dim=1).int()
     return best.masked_fill_(scores.isnan().any(dim=1), -1)
 

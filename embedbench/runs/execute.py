@@ -1,4 +1,4 @@
-"""Carrying a cell out: teach its stream, from its checkpoint if it was cut off, and keep it."""
+"""Running a cell: its learner learns the stream, and the run is saved."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ def run_cell(
     tell: Callable[[str], None] | None = None,
     workshop: Workshop | None = None,
 ) -> Path:
-    """Run one cell and keep it in its place under `root`; see `execute`."""
+    """Run one cell and save it in its place under `root`; see `execute`."""
     return execute((workshop or Workshop()).prepare(cell, root), threads, tell)
 
 
 def execute(work: Work, threads: int, tell: Callable[[str], None] | None = None) -> Path:
-    """Run a cell and keep it in its place, over whatever lies there.
+    """Run a cell and save it in its place; an earlier run there is replaced.
 
-    A cell that was cut off goes on from its checkpoint, with the threads that it was begun with.
+    A cell that was interrupted continues from its checkpoint, with the number of threads it began
+    with.
 
     Parameters
     ----------
@@ -45,9 +46,8 @@ def execute(work: Work, threads: int, tell: Callable[[str], None] | None = None)
         The cell and its objects.
     threads : int
         Threads of torch.
-    tell : function of a str, or None
-        Is called with a sentence on a checkpoint that is used, or cannot
-        be.
+    tell : callable or None
+        `tell(message)` is called when a checkpoint is used, and when one cannot be used.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def execute(work: Work, threads: int, tell: Callable[[str], None] | None = None)
     checkpoint = checkpoint_of(work, threads, tell or (lambda _: None))
     predictions, sessions = taught(work, checkpoint)
     if work.place.exists():
-        shutil.rmtree(work.place)  # what an interrupted run left
+        shutil.rmtree(work.place)  # left by an interrupted run
     work.place.mkdir(parents=True)
     predictions.save(work.place / "predictions.h5")
     run = {**_describe(work), **_cost(sessions, checkpoint.resumed)}
@@ -80,11 +80,11 @@ def checkpoint_of(work: Work, threads: int, tell: Callable[[str], None]) -> Chec
 
 
 def decided(work: Work) -> dict[str, Any]:
-    """What must be the same for a run to go on from its checkpoint, by name."""
+    """Everything that must be unchanged for a run to continue from its checkpoint, by name."""
     cell = work.cell
     try:
         code = Path(inspect.getfile(type(cell.learner.settings))).read_bytes()
-    except (OSError, TypeError):  # a class that lies in no file
+    except (OSError, TypeError):  # the class is defined in no file
         code = b""
     return {
         "version of embedbench": __version__,
@@ -99,7 +99,7 @@ def decided(work: Work) -> dict[str, Any]:
 
 
 def taught(work: Work, checkpoint: CheckpointDirectory) -> tuple[AnyPredictions, list[SessionLog]]:
-    """Teach the cell's stream, from where it was cut off if it was."""
+    """Let the learner learn the cell's stream, from the checkpoint if there is one."""
     cell, threads = work.cell, checkpoint.threads
 
     def teach() -> tuple[AnyPredictions, list[SessionLog]]:
@@ -162,7 +162,7 @@ def _describe(work: Work) -> dict[str, Any]:
 
 
 def _cost(sessions: Sequence[SessionLog], resumed: int) -> dict[str, Any]:
-    """The part of a record that says what each session cost, and all of them."""
+    """The part of a record that says what each session cost, and all sessions together."""
     held = sessions[-1].footprint
     return {
         "sessions": [dataclasses.asdict(s) for s in sessions],

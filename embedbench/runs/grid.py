@@ -1,4 +1,4 @@
-"""Grids of cells: run over the cores with the references they need, kept as they finish."""
+"""Grids of cells: run in several processes with the references they need, saved as they finish."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ Run = Callable[[Cell], Any]
 
 @dataclass
 class Outcome:
-    """The outcome of a grid.
+    """The result of running a grid.
 
     Parameters
     ----------
     places : list of Path
-        Directories of the cells asked for that are finished now.
+        Directories of the requested cells that are finished now.
     skipped : int
-        How many cells, references among them, were finished before.
+        Number of cells, references included, that were finished before.
     failed : list of tuple
-        List of (Cell, str) Cells that failed, with the reason.
+        Pairs (cell, reason), one for each cell that failed.
     bad_input : bool
-        Whether every failure was the input's fault.
+        Whether every failure came from wrong input.
     """
 
     places: list[Path] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Outcome:
     bad_input: bool = True
 
     def fail(self, cell: Cell, error: Exception) -> None:
-        """Keep a failure; other cells go on."""
+        """Note a failure; the other cells continue."""
         if isinstance(error, UserError):
             self.failed.append((cell, str(error)))
         else:
@@ -54,7 +54,7 @@ class Outcome:
 
 
 def with_references(cells: list[Cell], workshop: Workshop) -> list[Cell]:
-    """The cells and, before them, the reference runs that their metrics need; each once."""
+    """The cells, preceded by the reference runs that their metrics need; each once."""
     needed: dict[Cell, None] = {}
     shared = set()  # streams whose offline reference does not depend on the order of the sessions
     for cell in cells:
@@ -79,10 +79,10 @@ def run_grid(
     tell: Callable[[str], None] | None = None,
     workshop: Workshop | None = None,
 ) -> Outcome:
-    """Run cells and their references over processes; each is kept as soon as it finishes.
+    """Run cells and their references in several processes; each is saved as soon as it finishes.
 
-    A cell that fails does not stop the others, and one that was cut off goes on from its
-    checkpoint. Metrics that had to wait for a reference are filled in at the end.
+    A cell that fails does not stop the others. A cell that was interrupted continues from its
+    checkpoint. Metrics that need a reference which is not finished are filled in at the end.
 
     Parameters
     ----------
@@ -93,25 +93,25 @@ def run_grid(
     jobs : int
         The number of processes.
     overwrite : bool
-        Run finished cells again, and those that were cut off from the beginning, but not their
-        references.
+        Run finished cells again, and start interrupted ones from the beginning. References are not
+        repeated.
     progress : callable
-        Function of a str and two int Is called with the cell at work, how many are done, and how
-        many there are.
-    tell : function of a str, or None
-        `tell(message)` is called in the worker process, so it must be
-        picklable (a module-level function).
+        `progress(label, done, total)` is called with the current cell, the number of finished cells
+        and the number of all cells.
+    tell : callable or None
+        `tell(message)` is called in the worker process, so it must be picklable (a module-level
+        function).
     workshop : Workshop or None
-        What an earlier step has opened.
+        Files and streams that an earlier step opened; None opens them again.
 
     Returns
     -------
     Outcome
-        What was run, kept and failed.
+        Which cells finished, were skipped, or failed.
     """
     if root.exists() and not root.is_dir():
         raise UserError(f"{root} is a file; --out takes a directory for the run records")
-    root.mkdir(parents=True, exist_ok=True)  # refused here rather than after hours of training
+    root.mkdir(parents=True, exist_ok=True)  # fails here rather than after hours of training
     workshop, outcome = workshop or Workshop(), Outcome()
     cells = [part for cell in cells for part in workshop.parts(cell)]
     places: dict[Path, Cell] = {}
@@ -140,7 +140,7 @@ def run_grid(
 
 
 def _refer(reference: dict[str, Any], place: Path, root: Path) -> None:
-    """Score a kept cell again if it lacks its references, or was run with other ones."""
+    """Score a saved cell again if its references are missing or were others."""
     kept = record.load(place).to_json()
     same = all(kept["reference"][k] == v for k, v in reference.items())
     if not same or kept["reference"]["source"] == "missing":

@@ -1,4 +1,4 @@
-"""What work on a device has cost: seconds, and the joules of a GPU where it tells."""
+"""The cost of work on a device: seconds, and joules where the GPU reports them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 
 
 class Meter:
-    """Seconds and joules spent on a device; the difference of two readings is what lay between.
+    """Reads seconds and joules of a device; a cost is the difference of two readings.
 
-    Joules are read from the counter of the card, through NVML, if `pynvml` (of the package
-    nvidia-ml-py) is installed: cards since NVIDIA's Volta have one, which moves every tenth of a
-    second or so. It counts the whole card, with idling and whatever else runs there: runs whose
-    joules are compared must have had the card to themselves. NaN where nothing tells, as on a CPU.
+    Joules come from the card's counter through NVML, if `pynvml` (of the package nvidia-ml-py) is
+    installed. NVIDIA cards have this counter since Volta; it moves about every tenth of a second.
+    It counts the whole card, with idling and whatever else runs there: runs whose joules are
+    compared must have had the card to themselves. NaN where there is no counter, as on a CPU.
     """
 
     def __init__(self, device: str) -> None:
         self._joules = _counter(device)
 
     def read(self) -> NDArray[np.float64]:
-        """Seconds and joules since some moment in the past, (2,)."""
+        """Seconds and joules since a fixed moment in the past, (2,)."""
         return np.array([time.perf_counter(), self._joules()])
 
 
@@ -48,30 +48,30 @@ class Account:
         self.add(*(self._meter.read() - self._began).tolist())
 
     def add(self, seconds: float, joules: float) -> None:
-        """Add what was spent elsewhere."""
+        """Add a cost that was measured elsewhere."""
         self.seconds += seconds
         self.joules += joules
 
     def clear(self) -> None:
-        """Begin at zero."""
+        """Set both sums to zero."""
         self.seconds = self.joules = 0.0
 
 
 class Clock:
-    """What learning and evaluating have cost on a device, each on an account of its own."""
+    """The costs of learning and of evaluating on a device, in two accounts."""
 
     def __init__(self, device: str) -> None:
         meter = Meter(device)
         self.learning, self.evaluating = Account(meter), Account(meter)
 
     def clear(self) -> None:
-        """Begin both accounts at zero."""
+        """Set both accounts to zero."""
         self.learning.clear()
         self.evaluating.clear()
 
 
 def _counter(device: str) -> Callable[[], float]:
-    """A function that reads the joules that the card has drawn since its driver was loaded."""
+    """A function that reads the joules that the card has used since its driver was loaded."""
     if not device.startswith("cuda"):
         return _unknown
     try:
@@ -79,17 +79,17 @@ def _counter(device: str) -> Callable[[], float]:
 
         nvml = importlib.import_module("pynvml")
         nvml.nvmlInit()
-        # not by number: NVML counts all cards, torch those that CUDA_VISIBLE_DEVICES leaves
+        # not by index: NVML numbers all cards, torch only those in CUDA_VISIBLE_DEVICES
         uuid = torch.cuda.get_device_properties(device).uuid
         card = nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
         nvml.nvmlDeviceGetTotalEnergyConsumption(card)  # older cards refuse
-    except Exception:  # whatever a driver or a library has against it: the run goes on
+    except Exception:  # any error of driver or library: the run continues without joules
         return _unknown
 
     def joules() -> float:
         try:
             return float(nvml.nvmlDeviceGetTotalEnergyConsumption(card)) / 1000  # from millijoules
-        except Exception:  # the driver may fall silent in the middle of a run
+        except Exception:  # the driver may stop answering during a run
             return math.nan
 
     return joules

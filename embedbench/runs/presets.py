@@ -1,4 +1,4 @@
-"""Named sets of settings: what a paper did, stated beforehand."""
+"""Named sets of settings: what a paper used, fixed before a run."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 from embedbench.errors import unknown
 
-# Abdelsalam et al. (2021, IIRC), Appendix A and their code. Epochs at most 140 and 100, twice as
-# many in the first session, of the joint reference 200 and 90. On ImageNet, at 224 pixels, theirs
-# are cut from larger images; here timm's augmentation stands for that.
+# Abdelsalam et al. (2021, IIRC), Appendix A and their code. At most 140 and 100 epochs, twice as
+# many in the first session; for the joint reference 200 and 90. On ImageNet, at 224 pixels, they
+# crop larger images; timm's augmentation replaces that here.
 _IIRC_STOP: dict[str, Any] = {
     "rule": "plateau",
     "monitor": "pw_js",
@@ -17,12 +17,12 @@ _IIRC_STOP: dict[str, Any] = {
     "min_steps": 0,
 }
 _LAST = {"restore": False}  # the last epoch's weights stay
-_KEPT = {"weights": "kept"}  # their code goes on with the network it has
+_KEPT = {"weights": "kept"}  # their code continues with the network it has
 _RANDOM = {"memory": {"total": None, "per_class": 20, "select": "random"}}
 
 
 def iirc(every: dict[str, Any], epochs: int, joint_epochs: int) -> dict[str, Any]:
-    """IIRC's learners and the offline reference, by what a data set has of its own."""
+    """The preset of IIRC's learners and of the offline reference, for one data set."""
     stop = {**_IIRC_STOP, "epochs": epochs, "first_epochs": 2 * epochs}
     base = {"batch_size": 128, "weight_decay": 1e-5, "optimiser": "sgd", **every, "stop": stop}
     last = {"stop": {**stop, **_LAST}}
@@ -41,14 +41,15 @@ def iirc(every: dict[str, Any], epochs: int, joint_epochs: int) -> dict[str, Any
 
 
 def with_rate(preset: dict[str, Any], learners: tuple[str, ...], lr: float) -> dict[str, Any]:
-    """The preset with a learning rate of these learners' own."""
-    own = {name: {**preset["learners"][name], "lr": lr} for name in learners}
-    return {**preset, "learners": {**preset["learners"], **own}}
+    """The preset with another learning rate for these learners."""
+    changed = {name: {**preset["learners"][name], "lr": lr} for name in learners}
+    return {**preset, "learners": {**preset["learners"], **changed}}
 
 
-# Masana et al. (2020), and for what the paper leaves open their code: a third of the learning rate
-# at the tenth epoch in a row without a gain, and on from the best one; a loss equal to the best is
-# no gain; crops and flips. λ and temperatures are tuned there: --tune lwf.lam=1,2,5,10.
+# Masana et al. (2020); details that the paper leaves open are from their code. The learning rate
+# falls to a third at the tenth epoch in a row without improvement, and training continues from the
+# best weights. An equal loss is no improvement. Augmentation: crops and flips. λ and temperatures
+# are tuned there: --tune lwf.lam=1,2,5,10.
 _ORDERINGS: dict[str, Any] = {
     "trunk": "resnet32",
     "images": {"augment": "crop-flip"},
@@ -71,9 +72,9 @@ _ORDERINGS: dict[str, Any] = {
 }
 _HERDED = {"memory": {"total": None, "per_class": 20, "select": "herding"}}
 
-# Michel et al. (2023) print neither network nor optimiser: these are of their later code, whose
-# residual network has 18 layers and no pooling before them. Every image is seen once, ten a step.
-# Its crops, flips, changes of colour and of scale are crops and flips here.
+# Michel et al. (2023) give neither network nor optimiser; these are from their later code, whose
+# residual network has 18 layers and no pooling before them. Every image is seen once, ten per step.
+# Their code augments by crops, flips, changes of colour and of scale; here by crops and flips.
 _ONCE: dict[str, Any] = {
     "trunk": "resnet18_small_images",
     "images": {"augment": "crop-flip"},
@@ -124,10 +125,10 @@ IMAGES: dict[str, dict[str, Any]] = {
     },
 }
 
-# Early stopping on test accuracy is what Kemker et al. (2018) name in their text. Patience 0: the
-# first epoch that is no better ends the session, and the best epoch's weights stay. At least 20
-# steps, which changes nothing on MNIST (about 21 steps an epoch) and lets sessions of forty samples
-# learn at all.
+# In their text, Kemker et al. (2018) name early stopping on test accuracy. Patience 0: the first
+# epoch that is no better ends the session, and the best epoch's weights are kept. At least 20
+# steps: on MNIST (about 21 steps per epoch) this changes nothing; without it, sessions of forty
+# samples would learn nothing.
 _KEMKER_STOP = {
     "rule": "patience",
     "monitor": "accuracy",
@@ -139,8 +140,8 @@ _KEMKER_STOP = {
     "epochs": 200,
 }
 
-# One budget of training for all: the same network, optimiser and number of epochs, so that what
-# differs is what a learner does against forgetting. Strengths (λ) are to be tuned, see `--tune`.
+# The same training for all: network, optimiser and number of epochs, so that learners differ only
+# in how they prevent forgetting. Strengths (λ) should be tuned, see `--tune`.
 _LEAGUE = {
     "batch_size": 64,
     "lr": 1e-3,
@@ -151,19 +152,20 @@ _LEAGUE_LEARNERS = (
     "mlp", "finetune", "joint", "ewc", "si", "mas", "lwf", "icarl", "bic", "lucir", "il2m",
 )  # fmt: skip
 
-# Abdelsalam et al. (2021, IIRC), Appendix A and their code. The learning rate, 1 on CIFAR, is for
-# a residual network trained from scratch; on embeddings it is to be chosen: --tune
-# lr=0.03,0.1,0.3,1. Learners that the paper does not have keep settings of their own.
+# Abdelsalam et al. (2021, IIRC), Appendix A and their code. The learning rate, 1 on CIFAR, is for a
+# residual network trained from scratch; on embeddings it should be tuned: --tune lr=0.03,0.1,0.3,1.
+# Learners that are not in the paper keep their own settings.
 _IIRC = iirc({"lr": 1.0}, 140, 200)
 _IIRC_LEARNERS = (
     "mlp", "finetune", "joint", "incremental-joint", "er", "er-infinite", "agem", "icarl",
     "icarl-cnn", "icarl-norm", "bic", "lucir",
 )  # fmt: skip
 
-# Tang et al. (2024): FR's defaults are the paper's for CIFAR-100; these are its weights for
-# mini-ImageNet, and what the authors' scripts set instead.
+# Tang et al. (2024): FR's defaults are the paper's values for CIFAR-100. These are its weights for
+# mini-ImageNet, and the values that the authors' scripts set instead.
 _FR_CODE: dict[str, Any] = {"hidden": 512, "ensemble": "cosine", "w_novel": 2.0}
-# Ours, for two cores: Adam, small batches and some 150 steps a session in place of 4,000 with SGD.
+# Ours, for two cores: Adam, small batches and about 150 steps per session in place of 4,000 with
+# SGD.
 _FR_SHORT: dict[str, Any] = {
     "optimiser": "adam",
     "lr": 1e-3,
@@ -202,7 +204,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "learners": {
             "mlp": {"stop": _KEMKER_STOP},
             "offline": {"mlp": {"stop": _KEMKER_STOP}},
-            # No λ is printed, and a search needs validation data of its own. 15 is ours, after
+            # The paper gives no λ, and a search would need validation data. 15 is our choice, after
             # public code of that time on permuted MNIST (as remembered, not checked).
             "ewc": {"stop": _KEMKER_STOP, "lam": 15.0},
             "fel": {"stop": _KEMKER_STOP},
@@ -212,7 +214,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def preset(name: str | None) -> dict[str, Any]:
-    """The settings called `name`; the empty preset for None."""
+    """The settings of the preset `name`; none for None."""
     if name is None:
         return {}
     if name not in PRESETS:

@@ -1,6 +1,6 @@
-"""Names to classes: learners, protocols, and what is given as package.module:Class.
+"""Names to classes: learners, protocols, and classes given as package.module:Class.
 
-The rooms are listed by their file names; a module is imported when it is asked for.
+Names are the file names in `models` and `protocols`; a module is imported only when it is needed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from embedbench.learning.learner import Learner
 from embedbench.streams.protocol import Protocol
 
 ENTRY_POINTS = "embedbench.learners"
-# Other names that the literature gives to learners of ours: the same class, and settings of it that
-# go with the name; a preset's lie below them, those of the command line above.
+# Other names in the literature for learners that we have: the same class, with these settings. They
+# override a preset; the command line overrides them.
 ALIASES = {
     "finetune": "mlp",
     "incremental-joint": "joint",
@@ -35,7 +35,7 @@ _WITH: dict[str, dict[str, Any]] = {
 
 
 def _names(room: str) -> list[str]:
-    """Command-line names of the public modules of a room, by file name alone."""
+    """Command-line names of the public modules of a room, from the file names alone."""
     folder = Path(__file__).parents[1] / room
     stems = sorted(p.stem for p in folder.glob("*.py") if not p.stem.startswith("_"))
     return [stem.replace("_", "-") for stem in stems]
@@ -50,7 +50,7 @@ def _module(room: str, name: str) -> str | None:
 
 
 def learner_names() -> list[str]:
-    """Names of the learners that ship, aliases too, and of those that installed packages offer."""
+    """Names of the learners in `models`, their aliases, and learners of installed packages."""
     offered = importlib.metadata.entry_points(group=ENTRY_POINTS)
     return sorted({*_names("models"), *ALIASES, *(e.name for e in offered)})
 
@@ -61,7 +61,7 @@ def protocol_names() -> list[str]:
 
 
 def learner_class(name: str) -> type[Learner]:
-    """The learner called `name`, or `package.module:Class` from outside."""
+    """The learner called `name`, or an external class given as `package.module:Class`."""
     if ":" in name:
         return cast(type[Learner], _outside(name, Learner))
     plain = name.replace("_", "-")
@@ -75,7 +75,7 @@ def learner_class(name: str) -> type[Learner]:
 
 
 def alias_settings(name: str) -> dict[str, Any]:
-    """The settings that go with a name in `ALIASES`; none with other names.
+    """The settings that belong to a name in `ALIASES`; none for other names.
 
     >>> alias_settings("er-infinite"), alias_settings("finetune"), alias_settings("er")
     ({'memory.select': 'all'}, {}, {})
@@ -105,7 +105,7 @@ def _only_subclass(module_name: str, base: type) -> type:
 
 
 def _outside(name: str, base: type) -> type:
-    """Import `package.module:Class`; the working directory counts as a place to look."""
+    """Import `package.module:Class`; the working directory is searched too."""
     module_name, _, class_name = name.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())

@@ -1,6 +1,6 @@
-"""The runner: one learner through one stream, asked for answers at every evaluation moment.
+"""The runner: one learner learns one stream and is evaluated at every evaluation moment.
 
-The cutting of online batches and timing are here; what counts as an answer is in `evaluators`.
+It cuts online batches and measures time; `evaluators` turns scores into answers.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ from .meter import Clock
 if TYPE_CHECKING:
     from .checkpoint import CheckpointDirectory
 
-GATHERED = 1024  # samples of an online stream that are gathered at once
+GATHERED = 1024  # samples of an online stream that are read at once
 
 
 @dataclass
 class SessionLog:
-    """What one session cost, and what the learner says of it.
+    """The cost of one session, and the learner's log of it.
 
     Parameters
     ----------
     learn_seconds, evaluate_seconds : float
         Time spent.
     footprint : dict
-        Dict of int Bytes that the learner holds, by kind.
+        Bytes that the learner holds, by kind.
     log : dict
         What `learn` returned.
     learn_joules, evaluate_joules : float
-        Energy spent; NaN where the device does not tell it.
+        Energy used; NaN where the device does not report it.
     """
 
     learn_seconds: float
@@ -74,15 +74,15 @@ def run_stream(
     progress: Callable[[str], None] = lambda _: None,
     checkpoint: CheckpointDirectory | NoCheckpoint = NO_CHECKPOINT,
 ) -> tuple[AnyPredictions, list[SessionLog]]:
-    """Teach `learner` the sessions in order; evaluate on every test sample after each.
+    """Let `learner` learn the sessions in order; evaluate on every test sample after each.
 
-    A learner tagged `offline` is given `stream.merged()` and evaluated once. One tagged
-    `needs_session_id` is given the session ids where the protocol allows it; no other learner is.
+    A learner tagged `offline` gets `stream.merged()` and is evaluated once. One tagged
+    `needs_session_id` gets the session ids where the protocol allows it; no other learner does.
     Only one tagged `needs_layers` sees intermediate layers.
 
-    `checkpoint` saves the run at the ends of sessions, and within them by `fit`; a run that was cut
-    off goes on from the last save. Batches of online learners have none of their own.
-    On a card the arithmetic is `repeatable`.
+    `checkpoint` saves the run after sessions, and `fit` saves within them. An interrupted run
+    continues from the last save. Within a session of online batches nothing is saved. On a GPU the
+    arithmetic is `repeatable`.
     """
     stream = _as_seen(stream, learner)
     _check(stream, learner)
@@ -95,13 +95,13 @@ def run_stream(
 def _through(
     stream: Stream, teacher: _Teacher, checkpoint: CheckpointDirectory | NoCheckpoint
 ) -> tuple[AnyPredictions, list[SessionLog]]:
-    """Teach and evaluate session by session, from the last checkpoint on."""
+    """Learn and evaluate session by session, starting after the last checkpoint."""
     learner, device = teacher.learner, teacher.device
     evaluator, clock = evaluator_of(stream, device), Clock(device)
     logs: list[SessionLog] = checkpoint.restore(learner, evaluator)
-    kept = len(logs)  # sessions learned before the run was cut off
+    kept = len(logs)  # sessions learned before the run was interrupted
     seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)
-    before = 0  # samples of the sessions before
+    before = 0  # training samples of the earlier sessions
     for i, session in enumerate(stream.sessions):
         seen = seen.copy()
         seen[session.classes] = True
@@ -116,7 +116,7 @@ def _through(
                     _synchronise(device)
                 with clock.evaluating:
                     evaluator.ask(learner, Moment(i, before + n, seen))
-            if checkpoint.carried:  # nobody knows the joules of what was cut off
+            if checkpoint.carried:  # the joules before the interruption are unknown
                 clock.learning.add(checkpoint.carried, math.nan)
             logs.append(_log(clock, learner, log))
             checkpoint.end(learner, evaluator, logs)
@@ -126,7 +126,7 @@ def _through(
 
 
 def _as_seen(stream: Stream, learner: Learner) -> Stream:
-    """The stream as the learner sees it, after its tags."""
+    """The stream as the learner sees it, according to its tags."""
     if learner.tags.offline:
         stream = stream.merged()
     if not learner.tags.needs_layers:
@@ -152,8 +152,8 @@ def _check(stream: Stream, learner: Learner) -> None:
     name = type(learner).__name__
     if learner.tags.needs_session_id and not stream.spec.reveals_session_id:
         raise UserError(
-            f"{name} has to be told at test which session a sample is from, and this stream hides "
-            "that: where a session is a class or a few, it would be the answer. "
+            f"{name} must know at test which session a sample is from, and this stream hides it: "
+            "where sessions have few classes, the session would give the answer away. "
             "Run it where sessions share their classes, as in permutation"
         )
     if learner.tags.needs_layers and not stream.spec.layers:
@@ -189,7 +189,7 @@ def _check(stream: Stream, learner: Learner) -> None:
 
 
 def _check_samples(x: View, y: Labels, spec: StreamSpec, where: str) -> None:
-    """Refuse widths and labels that the spec does not announce, so that learners need not."""
+    """Refuse shapes and labels that differ from the spec, so that learners need not check them."""
     n, n_classes = len(x), spec.n_classes
     if x.shape != spec.input_shape:
         got = f"width {x.shape[0]}" if len(x.shape) == 1 else f"shape {x.shape}"
@@ -197,8 +197,8 @@ def _check_samples(x: View, y: Labels, spec: StreamSpec, where: str) -> None:
         raise UserError(f"{where} has samples of {got}, the stream's spec says {said}")
     if spec.scaling not in (None, x.table.scaling):
         raise UserError(
-            f"{where} shows images by another scaling, {x.table.scaling}, than the stream's spec "
-            f"says, {spec.scaling}"
+            f"{where} shows images by another scaling than the stream's spec: expected "
+            f"{spec.scaling}, got {x.table.scaling}"
         )
     if y.shape != ((n, n_classes) if spec.multilabel else (n,)):
         raise UserError(f"{where} has {n} samples, but labels of shape {y.shape}")
@@ -213,7 +213,7 @@ def _check_samples(x: View, y: Labels, spec: StreamSpec, where: str) -> None:
 
 @dataclass(frozen=True)
 class _Teacher:
-    """Teaches the sessions of a stream, in lessons; after each the learner is evaluated."""
+    """Splits sessions into lessons; the learner is evaluated after each lesson."""
 
     stream: Stream
     learner: Learner
@@ -225,11 +225,12 @@ class _Teacher:
     def lessons(
         self, number: int, seen: Bools, before: int
     ) -> Iterator[tuple[int, Callable[[], dict[str, Any]]]]:
-        """The lessons of a session: its samples up to the end of each; and the lesson, a function
-        that teaches and returns the learner's log.
+        """The lessons of a session, as pairs (samples, lesson).
 
-        The end of the session is the last one's. Online learners have one after every
-        `stream.evaluate_every` samples of the stream too, counted from `before`.
+        `samples` counts the session's samples up to the end of the lesson. `lesson()` trains the
+        learner and returns its log. The last lesson ends with the session. Online learners also
+        have a lesson after every `stream.evaluate_every` samples, counted over the whole stream
+        from `before`.
         """
         session, size = self.stream.sessions[number], self.stream.observe_batch
         n = len(session.x)
@@ -264,7 +265,7 @@ class _Teacher:
 def _batches(
     session: Session, rng: np.random.Generator, size: int, device: str
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Shuffled batches of `size` samples; gathered many at a time, which is cheaper."""
+    """Shuffled batches of `size` samples; many are read at once, which is faster."""
     order = torch.from_numpy(rng.permutation(len(session.x))).to(device)
     labels = torch.from_numpy(session.y).to(device)
     for block in torch.split(order, size * max(1, GATHERED // size)):
@@ -275,8 +276,10 @@ def _batches(
 def _validation_score(
     scores: Callable[[Tensor], Tensor], session: Session, seen: Bools, device: str
 ) -> float:
-    """Validation accuracy, or pw-JS of label sets, over the classes seen that the loss may see; NaN
-    without such data."""
+    """Validation accuracy, or pw-JS for label sets, over the seen classes that the loss uses.
+
+    NaN without validation data.
+    """
     if len(session.val_x) == 0:
         return float("nan")
     out = torch.as_tensor(scores(session.val_x.tensor(device)))
@@ -288,6 +291,6 @@ def _validation_score(
 
 
 def _synchronise(device: str) -> None:
-    """Wait for what a GPU has still to do."""
+    """Wait until a GPU has finished its work."""
     if device.startswith("cuda"):
         torch.cuda.synchronize(device)

@@ -1,4 +1,4 @@
-"""Choosing settings on validation data of a stream's first sessions; test data is out of reach."""
+"""Choosing settings on validation data of a stream's first sessions; test data is never used."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def parse_grid(items: Sequence[str], learners: Sequence[str]) -> dict[str, dict[
     Parameters
     ----------
     items : sequence of str
-        Such as "mlp.lr=0.1,0.01"; without a learner for every one that has the setting.
+        Such as "mlp.lr=0.1,0.01"; without a learner's name, for every learner that has the setting.
     learners : sequence of str
         The learners of the run.
 
@@ -60,7 +60,7 @@ def parse_grid(items: Sequence[str], learners: Sequence[str]) -> dict[str, dict[
 
 
 def trial_stream(stream: Stream, sessions: int) -> Stream:
-    """The first sessions of a stream, evaluated on their validation data; it holds no test data.
+    """The first sessions of a stream, evaluated on their validation data; it has no test data.
 
     A multi-label stream is evaluated on its post-task validation data, as in the IIRC paper.
 
@@ -137,17 +137,17 @@ def tune(
     progress: StageProgress = lambda *_: None,
     workshop: Workshop | None = None,
 ) -> dict[str, Any]:
-    """Try every combination of a grid on a cell's stream; the best one on validation data.
+    """Try every combination of a grid on a cell's stream, and choose the best on validation data.
 
-    The log is kept under `root/tuning`, and a search that was finished there is not repeated.
-    Equal values: the combination that comes first in the grid.
+    The log is saved under `root/tuning`; a search that has finished there is not repeated. If
+    several combinations are equally good, the first in the grid is chosen.
 
     Parameters
     ----------
     cell : Cell
         Learner, stream and seed.
     grid : Grid
-        Mapping of str to sequence of str The values of each setting.
+        The values to try, by setting.
     root : Path
         The directory of all runs.
     sessions : int
@@ -155,16 +155,16 @@ def tune(
     jobs : int
         The number of processes.
     progress : callable
-        Function of a str and two int Is called with a label, how many trials are done, and how many
-        there are.
+        `progress(label, done, total)` is called with a label, the number of finished trials and the
+        number of all trials.
     workshop : Workshop or None
-        What an earlier step has opened.
+        Files and streams that an earlier step opened; None opens them again.
 
     Returns
     -------
     dict
-        "learner", "grid", "sessions", "seed", "tried" (settings and average incremental accuracy
-        of each) and "chosen" (settings).
+        "learner", "grid", "sessions", "seed", "tried" (the settings and the average incremental
+        accuracy of each trial) and "chosen" (settings).
     """
     candidates = [dict(zip(grid, v, strict=True)) for v in itertools.product(*grid.values())]
     cells = [_with(cell, settings) for settings in candidates]
@@ -209,18 +209,18 @@ def search(
     progress: StageProgress = lambda *_: None,
     workshop: Workshop | None = None,
 ) -> list[dict[str, Any]]:
-    """What `tune` chose for each learner of a run, on its first seed; one log a learner.
+    """Run `tune` for each learner, on its first seed; return one log per learner.
 
     Parameters
     ----------
     cells : sequence of Cell
-        All cells of the run, the first seed's before the others'.
+        All cells of the run, those of the first seed first.
     items : sequence of str
-        What `--tune` was given.
+        The `--tune` items.
     root : Path
         The directory of all runs.
     sessions, jobs, progress, workshop : int, int, callable, Workshop or None
-        As in `tune`.
+        The same as in `tune`.
     """
     first = {cell.learner.name: cell for cell in reversed(cells)}
     grids = parse_grid(items, list(reversed(first)))
@@ -229,18 +229,18 @@ def search(
 
 
 def chosen_items(log: Mapping[str, Any]) -> list[str]:
-    """What was chosen as `--set` items."""
+    """The chosen settings as `--set` items."""
     return [f"{log['learner']}.{name}={value}" for name, value in log["chosen"].items()]
 
 
 def with_log(cell: Cell, logs: Sequence[Mapping[str, Any]]) -> Cell:
-    """The cell with the log of its learner's search, which its record will hold."""
+    """The cell with the log of its learner's search, to be stored in the record."""
     mine = [dict(log) for log in logs if log["learner"] == cell.learner.name]
     return dataclasses.replace(cell, tuning=mine[0]) if mine else cell
 
 
 def _with(cell: Cell, settings: Mapping[str, str]) -> Cell:
-    """The cell with other settings of its learner; a wrong name or value is refused here."""
+    """The cell with other settings of its learner; a wrong name or value raises an error here."""
     learner, start = cell.learner, cell.learner.settings
     made = make(type(start), dict(settings), name=learner.name, start=start)
     return dataclasses.replace(cell, learner=Spec(learner.name, made))

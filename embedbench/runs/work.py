@@ -1,4 +1,4 @@
-"""Works: the objects of a cell, made once; and what cells that share files and streams share."""
+"""The objects of a cell, and a workshop that shares files and streams among cells."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from .cell import Cell, Spec
 
 @dataclass(frozen=True)
 class Work:
-    """What it takes to run a cell.
+    """The objects that a cell needs to run.
 
     Parameters
     ----------
     cell : Cell
-        What is run.
+        The cell that is run.
     root : Path
         The directory of all runs.
     place : Path
-        Where this one is kept.
+        The directory where this cell is saved.
     files : tuple of EmbeddingFile
         The files behind `stream`.
     stream : Stream
-        What the learner is given: the cell's stream, or one of its references.
+        The stream that the learner gets: the cell's stream, or one of its references.
     reference : dict
-        Where the runs lie that the metrics refer to, and how Ω is computed.
+        Directories of the runs that the metrics refer to, and how Ω is computed.
     """
 
     cell: Cell
@@ -50,21 +50,21 @@ class Work:
 
 @dataclass(frozen=True)
 class _Facts:
-    """What planning needs of a stream, after the stream itself is gone."""
+    """Facts of a stream for planning; they are kept when the stream itself is not."""
 
     references: int
     normalise_new: bool
     fitted: str
 
 
-_Key = tuple[tuple[str, ...], Spec[Protocol], int]  # what decides a stream
+_Key = tuple[tuple[str, ...], Spec[Protocol], int]  # identifies a stream
 
 
 class Workshop:
-    """Makes the objects of cells: a file is opened once, a stream built once for its cells.
+    """Makes the objects of cells: a file is opened once, a stream is built once for all its cells.
 
-    It lives as long as the call that goes through the cells. Only the last stream is kept, since
-    it holds its features.
+    A workshop lasts as long as the call that runs the cells. Only the last stream is kept, because
+    a stream holds its features.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Workshop:
         """The stream of a cell."""
         key = _key(cell)
         if self._last is None or self._last[0] != key:
-            self._last = None  # the old one goes before the new one comes
+            self._last = None  # frees the old stream before the new one is built
             files = [self.file(f) for f in cell.files]
             stream = cell.protocol.settings.build(files, seed=cell.seeds.order)
             self._last = (key, stream)
@@ -92,7 +92,7 @@ class Workshop:
         return self._last[1]
 
     def taught(self, cell: Cell) -> Stream:
-        """What the learner is given: the stream, or one of its references if it is offline."""
+        """The stream that the learner gets: a reference of the stream if the learner is offline."""
         stream = self.stream(cell)
         return stream.references[cell.part] if cell.is_offline else stream
 
@@ -101,16 +101,16 @@ class Workshop:
         return bool(self._facts_of(cell).fitted)
 
     def parts(self, cell: Cell) -> list[Cell]:
-        """The cell itself; of an offline learner one a reference of the stream."""
+        """The cell itself; for an offline learner, one cell per reference of the stream."""
         n = self._facts_of(cell).references if cell.is_offline else 1
         return [dataclasses.replace(cell, part=k) for k in range(n)]
 
     def offline_runs(self, cell: Cell) -> list[list[Cell]]:
-        """The runs behind α_ideal on the cell's stream: one list a reference, one run a seed."""
+        """The runs behind α_ideal on a cell's stream: one list per reference, one run per seed."""
         return cell.offline_runs(self._facts_of(cell).references)
 
     def place(self, cell: Cell, root: Path) -> Path:
-        """Where a cell is kept; the same cell, the same place."""
+        """The directory of a cell; equal cells have the same one."""
         name = cell.learner.name.replace(":", ".").replace("/", ".")
         learner = f"{name}-{digest(cell.learner.identity)[:8]}"
         if cell.is_offline:
@@ -123,7 +123,7 @@ class Workshop:
         return root / f"{cell.protocol}-{stream[:8]}" / learner / seed
 
     def reference(self, cell: Cell, root: Path) -> dict[str, Any]:
-        """Where the runs lie that the cell's metrics refer to, and how Ω is computed."""
+        """Directories of the runs that the cell's metrics refer to, and how Ω is computed."""
         offline: list[list[str]] = [[]]
         chance = None
         if not cell.is_offline:
@@ -138,7 +138,7 @@ class Workshop:
         }
 
     def prepare(self, cell: Cell, root: Path) -> Work:
-        """The objects of a cell whose run is kept under `root`."""
+        """The objects of a cell whose run is saved under `root`."""
         alone = cell.is_offline and bool(self.stream(cell).alone)
         paths = (cell.files[cell.part],) if alone else cell.files
         return Work(
@@ -167,12 +167,12 @@ class Workshop:
 
 
 def prepare(cell: Cell, root: Path) -> Work:
-    """The objects of one cell alone, whose run is kept under `root`."""
+    """The objects of one cell alone, whose run is saved under `root`."""
     return Workshop().prepare(cell, root)
 
 
 def reference_key(stream: Stream) -> str:
-    """Digest of a reference stream: data by content, without the order of the sessions."""
+    """Digest of a reference stream: its content, regardless of the order of the sessions."""
     d = stream.digests
     return digest(d["train"], d["eval"], d["features"], stream.fitted)
 

@@ -1,4 +1,4 @@
-"""Worker processes: each has one workshop, and all end when the work is stopped."""
+"""Worker processes: each has one workshop, and all of them end when the work is stopped."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from embedbench.machine import keep_freed_memory
 
 from .work import Workshop
 
-_WORKSHOP = Workshop()  # a worker's; whoever starts workers has one that is passed along
+_WORKSHOP = Workshop()  # of this worker; the main process passes its workshop as an argument
 
 
 @contextmanager
 def worker_pool(jobs: int) -> Iterator[Executor]:
-    """A pool of processes; Ctrl-C ends those that are at work.
+    """A pool of processes; Ctrl-C stops them.
 
     Parameters
     ----------

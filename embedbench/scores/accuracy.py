@@ -1,4 +1,4 @@
-"""Accuracies of answers that are one class each, as score matrices."""
+"""Accuracies of runs with one label per sample, as score matrices."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ SCORES = ("class_accuracy", "accuracy", "within_class_accuracy", "within_accurac
 def score_matrix(p: Predictions, name: str = "class_accuracy") -> ScoreMatrix:
     """Compute one base score from predictions.
 
-    `accuracy` is the share of right answers; `class_accuracy` the mean of the per-class recalls
-    (Kemker et al. 2018, "mean-per-class accuracy"). Both take the answer over the classes seen so
-    far; `within_…` take the answer within the sample's own session (task-incremental).
-    An eval set is scored once all its classes were seen, for `within_…` always.
+    `accuracy` is the share of right answers. `class_accuracy` is the mean of the per-class recalls
+    (Kemker et al. 2018, "mean-per-class accuracy"). Both use the answer over the classes seen so
+    far; `within_…` use the answer within the sample's own session (task-incremental). An eval set
+    is scored as soon as all its classes were seen; for `within_…` it is scored at every moment.
     """
     within = name.startswith("within_")
     right = np.asarray(np.equal(p.within if within else p.answer, p.y), dtype=np.bool_)  # (M, n)
@@ -57,7 +57,7 @@ def _evaluated(p: Predictions) -> Bools:
 
 
 def _accuracy(right: Bools, y: Ints) -> Floats:
-    """(M, n) → (M,) share of right answers."""
+    """(M, n) → (M,) share of right answers at each moment."""
     if len(y) == 0:
         return np.full(len(right), np.nan)
     share: Floats = right.mean(axis=1, dtype=np.float64)

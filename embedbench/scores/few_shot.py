@@ -1,13 +1,13 @@
-"""Accuracies of few-shot streams: a large base session, then small ones of few samples a class.
+"""Accuracies of few-shot streams: a large base session, then sessions of a few samples a class.
 
-The base session's classes are most of all classes, so that plain accuracy hardly shows what happens
-to the novel ones. gAcc(α) scales the base session's weight from nothing (α = 0) to its number of
-classes (α = 1); the area under it is one number for the whole range.
+Most classes belong to the base session, so plain accuracy hardly shows what happens to the novel
+classes. gAcc(α) scales the weight of the base session from nothing (α = 0) to its number of classes
+(α = 1). The area under it is one number for the whole range.
 
-**Source**: Tang et al. (2024), "Rethinking Few-shot Class-incremental Learning", §3 and A6.
-Sessions are counted from 1 in the formulas, as in the paper: i = 1 … T, A_i^j = R[i, j] on session
-j's classes after session i, |Y_j| their number. `accuracies` is (T, T); only j ≤ i is read. Every
-function returns (T,), a value a session; NaN where undefined.
+**Source**: Tang et al. (2024), "Rethinking Few-shot Class-incremental Learning", §3 and A6. The
+formulas count sessions from 1, as the paper does: i = 1 … T. A_i^j = R[i, j] is the accuracy on the
+classes of session j after session i; |Y_j| is the number of these classes. `accuracies` is (T, T);
+only j ≤ i is read. Every function returns (T,), one value per session; NaN where undefined.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from embedbench.errors import unknown
 from .matrix import ScoreMatrix
 
 MODES = ("official", "exact")
-BASE = 0.85  # accuracy of the corner cases on the base session
+BASE = 0.85  # base-session accuracy of the corner cases
 
 
 def aacc(accuracies: Floats, n_classes: Sequence[int] | Ints) -> Floats:
-    """aAcc_i: accuracy over all classes so far, every class alike; its mean over i is aAcc.
+    """aAcc_i: accuracy over all classes so far, classes weighted equally; its mean over i is aAcc.
 
-    aAcc_i = Σ_{j≤i} |Y_j| A_i^j / Σ_{j≤i} |Y_j|. lAcc is the last one. **Source**: Tang et al.
-    (2024), Eq. 1 and 3. **Departs**: Eq. 1 pools test samples, Eq. 3 weighs by classes; they are
-    one number where classes have equally many test samples. We take Eq. 3, of which gAcc is the
-    generalisation; `pooled` in the record is Eq. 1.
+    aAcc_i = Σ_{j≤i} |Y_j| A_i^j / Σ_{j≤i} |Y_j|. lAcc is the last value. **Source**: Tang et al.
+    (2024), Eq. 1 and 3. **Departs**: Eq. 1 pools test samples, Eq. 3 weights classes. They are
+    equal where all classes have the same number of test samples. We use Eq. 3, which gAcc
+    generalises; `pooled` in the record is Eq. 1.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def aacc(accuracies: Floats, n_classes: Sequence[int] | Ints) -> Floats:
 
 
 def tacc(accuracies: Floats) -> Floats:
-    """tAcc_i: accuracy over all sessions so far, every session alike; its mean over i is tAcc.
+    """tAcc_i: accuracy over all sessions so far, equal weight per session; its mean over i is tAcc.
 
     tAcc_i = 1/i Σ_{j≤i} A_i^j, which is AA_i. **Source**: Tang et al. (2024), Eq. 2.
     """
@@ -65,7 +65,7 @@ def gacc(accuracies: Floats, ratio: float, alpha: ArrayLike) -> Floats:
     Parameters
     ----------
     ratio : float
-        R, see `class_ratio`.
+        r, see `class_ratio`.
     alpha : ArrayLike
         α, one or several, (…); the result is (…, T).
     """
@@ -81,17 +81,17 @@ def gacc_area(accuracies: Floats, ratio: float, mode: str = "official") -> Float
 
     "official": the trapezoid rule on α = a/r, a = 0 … r, with gAcc_1(0) counted as 0, so that a
     base session of accuracy A scores A (1 - 1/(2r)); NaN unless r is an integer. "exact": the
-    integral, for any r: A_i^1 + (Σ_{2≤j≤i} A_i^j - k A_i^1)/r · ln((r + k)/k), k = i - 1; A_1^1 for
-    the base session. The first is what the paper prints; at r = 12 they differ by some tenths of a
-    point after the base session.
+    integral, for any r: A_i^1 + (Σ_{2≤j≤i} A_i^j - k A_i^1)/r · ln((r + k)/k), k = i - 1; for the
+    base session it is A_1^1. The paper prints "official"; at r = 12 the two differ by some tenths
+    of a point after the base session.
 
-    **Source**: Tang et al. (2024), Eq. 5 and 6; the grid is their code's. **Departs**: their code
-    rounds A_i^j to three decimals first, ours does not.
+    **Source**: Tang et al. (2024), Eq. 5 and 6; the grid is from their code. **Departs**: their
+    code first rounds A_i^j to three decimals; ours does not.
 
     Parameters
     ----------
     ratio : float
-        R, see `class_ratio`.
+        r, see `class_ratio`.
     """
     if mode not in MODES:
         raise unknown("mode of gAcc's area", mode, MODES)
@@ -109,7 +109,7 @@ def gacc_area(accuracies: Floats, ratio: float, mode: str = "official") -> Float
 
 
 def novel_accuracy(accuracies: Floats) -> Floats:
-    """Accuracy on the novel classes: the mean over the sessions after the base one, gAcc_i(0).
+    """Accuracy on the novel classes: the mean over all sessions after the base session; gAcc_i(0).
 
     A_i^novel = 1/(i-1) Σ_{2≤j≤i} A_i^j; NaN at the base session. **Source**: Tang et al. (2024),
     A6 and Tables A6 and A7.
@@ -124,7 +124,7 @@ def hacc(accuracies: Floats) -> Floats:
     """hAcc_i: harmonic mean of the accuracies on base and on novel classes.
 
     hAcc_i = 2 A_i^1 A_i^novel / (A_i^1 + A_i^novel); NaN at the base session, and where both are 0.
-    **Source**: Peng et al. (2022), ALICE, as Tang et al. (2024) have it in Eq. A2.
+    **Source**: Peng et al. (2022), ALICE, in the form of Tang et al. (2024), Eq. A2.
     """
     base, novel = accuracies[:, 0], novel_accuracy(accuracies)
     with np.errstate(invalid="ignore"):
@@ -133,55 +133,55 @@ def hacc(accuracies: Floats) -> Floats:
 
 
 def pd(accuracies: Floats) -> Floats:
-    """PD_i, performance drop: change on the old sessions since each was learned.
+    """PD_i, performance drop: mean change on each old session since it was learned.
 
     1/(i-1) Σ_{j<i} (A_i^j - A_j^j), so that a drop is negative; NaN at the base session. After the
     last session it is BWT.
 
-    **Source**: Tang et al. (2024), §3.3 and A6, one number for each j. **Departs**: ours is the
-    mean over j. It is not the PD of Zhang et al. (2021, CEC), aAcc_1 - aAcc_T.
+    **Source**: Tang et al. (2024), §3.3 and A6, with one number for each j. **Departs**: ours is
+    the mean over j. The PD of Zhang et al. (2021, CEC), aAcc_1 - aAcc_T, is a different number.
     """
     drops = accuracies - np.diagonal(accuracies)
     return np.array([_mean(row[:i]) for i, row in enumerate(drops)])
 
 
 def kr(accuracies: Floats) -> Floats:
-    """KR_i, knowledge rate: what is left on the old sessions, as a share of what each once had.
+    """KR_i, knowledge rate: the share of each old session's first accuracy that is left.
 
     Mean over j < i of A_i^j / A_j^j; NaN at the base session. **Source**: Tang et al. (2024), §3.3,
-    one number for each j. **Departs**: ours is the mean over j. Sessions that were never learned
-    (A_j^j = 0) have no share and are left out: a learner that never learns anew and keeps the base
-    session has KR 1, as the paper says.
+    with one number for each j. **Departs**: ours is the mean over j. A session that was never
+    learned (A_j^j = 0) has no such share and is left out: so a learner that keeps the base session
+    and learns nothing else has KR 1, as the paper says.
     """
     return _kept(accuracies)
 
 
 def rpd(accuracies: Floats) -> Floats:
-    """RPD_i, relative performance drop: PD as a share of what each old session once had.
+    """RPD_i, relative performance drop: PD relative to the first accuracy of each old session.
 
     Mean over j < i of (A_i^j - A_j^j) / A_j^j, which is KR_i - 1; drops are negative. **Source**:
-    Tan et al. (2022), as Tang et al. (2024) have it in A6. **Departs**: as KR.
+    Tan et al. (2022), in the form of Tang et al. (2024), A6. **Departs**: the same as KR.
     """
     return _kept(accuracies) - 1
 
 
 def max_forgetting(accuracies: Floats) -> Floats:
-    """F_i: range of the accuracies that each old session has had, the mean over old sessions.
+    """F_i: range of an old session's accuracies since it was learned, mean over old sessions.
 
     Mean over j < i of max_{j≤l≤i} A_l^j - min_{j≤l≤i} A_l^j; NaN at the base session. A rise counts
-    like a drop. **Source**: Tang et al. (2024), A6, one number for each j; they give it to
-    Chaudhry et al. (2018), whose forgetting is another (`average_forgetting`). **Departs**: ours is
-    the mean over j.
+    like a drop. **Source**: Tang et al. (2024), A6, with one number for each j. They cite Chaudhry
+    et al. (2018), whose forgetting is a different measure (`average_forgetting`). **Departs**: ours
+    is the mean over j.
     """
     ranges = [[np.ptp(accuracies[j : i + 1, j]) for j in range(i)] for i in range(len(accuracies))]
     return np.array([_mean(np.array(row)) for row in ranges])
 
 
-# --- of a run ---
+# --- curves and summary of a run ---
 
 
 def class_ratio(n_classes: Sequence[int] | Ints) -> float:
-    """r = |Y_1|/|Y_novel|; NaN without later sessions, or where these differ in size.
+    """r = |Y_1|/|Y_novel|; NaN without later sessions, or if later sessions differ in size.
 
     >>> class_ratio([60, 5, 5, 5])
     12.0
@@ -191,12 +191,12 @@ def class_ratio(n_classes: Sequence[int] | Ints) -> float:
 
 
 def curves(scores: ScoreMatrix) -> dict[str, Floats]:
-    """Every curve of a few-shot run by name, (T,) each."""
+    """Every curve of a few-shot run, by name; (T,) each."""
     return curves_of(scores.R, scores.n_classes)
 
 
 def curves_of(accuracies: Floats, n_classes: Sequence[int] | Ints) -> dict[str, Floats]:
-    """The same of accuracies alone.
+    """The same as `curves`, from the accuracies of a run.
 
     Parameters
     ----------
@@ -214,11 +214,11 @@ def curves_of(accuracies: Floats, n_classes: Sequence[int] | Ints) -> dict[str, 
 
 
 def summary(result: dict[str, Floats]) -> dict[str, float]:
-    """The number that each curve is quoted by.
+    """One number for each curve, the one that papers quote.
 
-    aAcc, tAcc and gAcc are means over all sessions, novel accuracy and hAcc over those after the
-    base one; PD, KR, RPD and the largest forgetting are those after the last session, as is lAcc,
-    the last aAcc_i.
+    aAcc, tAcc and gAcc are means over all sessions; novel accuracy and hAcc are means over the
+    sessions after the base session. PD, KR, RPD and the largest forgetting are the values after the
+    last session, and so is lAcc, the last aAcc_i.
     """
     means = {n: _mean(result[n]) for n in ("aacc", "tacc", "gacc", "gacc_exact")}
     novel = {n: _mean(result[n][1:]) for n in ("novel_accuracy", "hacc")}
@@ -246,7 +246,7 @@ def greedy(sessions: int, base: float = BASE) -> Floats:
 
 
 def greedy_nf(sessions: int, base: float = BASE) -> Floats:
-    """Greedy-NF: perfect on all novel classes for ever, forgets the base session.
+    """Greedy-NF: perfect on all novel classes from when they are learned, forgets the base session.
 
     **Source**: Tang et al. (2024), §3.3 and Table A3.
     """
@@ -286,5 +286,5 @@ def _kept(accuracies: Floats) -> Floats:
 
 
 def _mean(values: Floats) -> float:
-    """Mean; NaN of nothing or where any value is undefined."""
+    """Mean; NaN if there are no values or any value is undefined."""
     return float(np.mean(values)) if len(values) else float("nan")

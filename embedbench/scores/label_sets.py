@@ -1,7 +1,7 @@
-"""Predictions of multi-label runs: the set of labels given to every sample at every moment.
+"""Predictions of multi-label runs: the labels given to every sample at every moment.
 
-Eight labels a byte, so that 1,083 classes × 50,000 samples × 35 sessions stay under 250 MB. The
-layout of the file is described in docs/predictions.md.
+One byte holds eight labels, so that 1,083 classes × 50,000 samples × 35 sessions take less than 250
+MB. docs/predictions.md describes the layout of the file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Bytes = NDArray[np.uint8]
 
 
 def pack(labels: Bools) -> Bytes:
-    """Label sets (…, C) bool, eight to a byte: (…, B), B = ⌈C/8⌉, highest bit first."""
+    """Label sets (…, C) bool, packed eight to a byte: (…, B), B = ⌈C/8⌉, highest bit first."""
     return np.packbits(labels, axis=-1)
 
 
@@ -43,7 +43,7 @@ class LabelSets(Kept):
     Parameters
     ----------
     ids : array of int
-        (n,) opaque sample ids, each once within a split.
+        (n,) opaque sample ids, unique within a split.
     split : array of int
         (n,) 0 test, 1 post-task validation.
     y : Bytes
@@ -57,11 +57,11 @@ class LabelSets(Kept):
     samples_seen : array of int
         (M,) training samples so far.
     seen : array of bool
-        (M, C) classes seen so far, the only ones that are answered.
+        (M, C) classes seen so far; only these are answered.
     answer : Bytes
         (M, n, B) packed answers.
     undecided : array of int
-        (M,) samples with a NaN among their scores, which were given no label.
+        (M,) samples that got no label because a score was NaN.
     """
 
     ids: Ints
@@ -80,7 +80,7 @@ class LabelSets(Kept):
 
     @property
     def n_classes(self) -> int:
-        """C."""
+        """The number of classes, C."""
         return int(self.introduces.shape[1])
 
     def true(self) -> Bools:
@@ -99,6 +99,6 @@ AnyPredictions = Predictions | LabelSets
 
 
 def load_any(path: Path) -> AnyPredictions:
-    """Read a `predictions.h5` of either kind."""
+    """Read a `predictions.h5` with one label per sample or with label sets."""
     kind = LabelSets if format_of(path)[0] == LabelSets.FORMAT else Predictions
     return kind.load(path)

@@ -22,9 +22,9 @@ class ScoreMatrix:
     pooled : array of float
         (M,) score over the test samples of all sessions learned so far, together.
     session, samples_seen, classes_seen : array of int
-        (M,) as in `Predictions`.
+        (M,) the same as in `Predictions`.
     n_samples, n_classes, learned : array of int
-        (E,) size, classes, and the session that teaches each eval set.
+        (E,) size, number of classes, and the session that introduces the classes of each eval set.
     """
 
     name: str
@@ -48,9 +48,9 @@ class ScoreMatrix:
         return self.values[self.ends]
 
     def until(self, session: int) -> ScoreMatrix:
-        """What was known after `session`: its moments and the eval sets taught so far.
+        """The scores known after `session`: its moments, and the eval sets introduced so far.
 
-        Any metric of it is that metric after `session` instead of after the last one.
+        A metric of this matrix is the metric after `session` instead of after the last one.
         """
         m, e = self.session <= session, self.learned <= session
         return ScoreMatrix(

@@ -1,8 +1,8 @@
 """Metrics: one public function each, from a score matrix (and references) to one number.
 
-All take `(scores, reference)` and return a fraction; undefined is NaN, never a silent 0. T sessions
-counted from 0, R = scores.R, α_i = scores.pooled after session i. `--help`, `embedbench list
-metrics` and the reports read the first line and the Source of each docstring.
+All take `(scores, reference)` and return a fraction; an undefined value is NaN, never a silent 0. T
+sessions are counted from 0; R = scores.R; α_i = scores.pooled after session i. `--help`,
+`embedbench list metrics` and the reports read the first line and the Source of each docstring.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ from .matrix import ScoreMatrix
 
 @dataclass(frozen=True)
 class Reference:
-    """What metrics compare with; measured by reference runs of the same data.
+    """The scores of reference runs on the same data, which metrics compare with.
 
     Parameters
     ----------
     ideal : float or array of float
-        α_ideal, score of the offline learner trained on all data at once (NaN if not measured); or
-        (E,) one for each eval set, of the offline learner trained on its session's data alone.
+        α_ideal, the score of the offline learner trained on all data at once (NaN if not measured).
+        Or (E,): for each eval set, the score of an offline learner trained on that session's data
+        alone.
     chance : array of float or None
-        (E,) b_j, score of the chance learner on eval set j just before session j; or None.
+        (E,) b_j, the score of the chance learner on eval set j just before session j; or None.
     normalise_new : bool
-        The protocol's Ω_new is divided by α_ideal in the `kemker_table` preset.
+        Whether the protocol's Ω_new is divided by α_ideal in the `kemker_table` preset.
     preset : str
-        "kemker_table" (what the paper's tables imply) or "kemker_eq" (Eq. 2-4 to the letter).
+        "kemker_table" (what the tables of the paper imply) or "kemker_eq" (Eq. 2-4 as printed).
     """
 
     ideal: float | Floats = float("nan")
@@ -48,8 +49,8 @@ Metric = Callable[[ScoreMatrix, Reference], float]
 def omega_base(scores: ScoreMatrix, reference: Reference) -> float:
     """Ω_base: mean over later sessions of the score on session 0, as a share of α_ideal.
 
-    Ω_base = 1/(T-1) Σ_{i=1..T-1} R[i, 0] / α_ideal; where every session has an α_ideal of its own,
-    session 0's. Never clipped: above 1 where the base set alone is easier than all the data.
+    Ω_base = 1/(T-1) Σ_{i=1..T-1} R[i, 0] / α_ideal. If every session has its own α_ideal, session
+    0's is used. Never clipped: it is above 1 where the base set alone is easier than all the data.
 
     **Source**: Kemker et al. (2018), Eq. 2.
     """
@@ -73,12 +74,12 @@ def omega_new(scores: ScoreMatrix, reference: Reference) -> float:
 def omega_all(scores: ScoreMatrix, reference: Reference) -> float:
     """Ω_all: mean over later sessions of the score on all sessions so far, as a share of α_ideal.
 
-    Ω_all = 1/(T-1) Σ_{i=1..T-1} α_i / α_ideal, α_i pooled over the test data of sessions 0…i. Where
-    every session has an α_ideal of its own (multi-modal streams), the share after session i is
-    1/(i+1) Σ_{j≤i} R[i, j] / α_ideal,j. It rewards not learning: read it beside Ω_new.
+    Ω_all = 1/(T-1) Σ_{i=1..T-1} α_i / α_ideal, α_i pooled over the test data of sessions 0…i. If
+    every session has its own α_ideal (multi-modal streams), the share after session i is 1/(i+1)
+    Σ_{j≤i} R[i, j] / α_ideal,j. It rewards not learning: read it beside Ω_new.
 
     **Source**: Kemker et al. (2018), Eq. 4. **Departs**: Eq. 4 has one α_ideal; the multi-modal
-    columns of Table 2 are the mean of two shares, each of its modality's own.
+    columns of Table 2 are the mean of two shares, one per modality.
     """
     ideals = _ideals(scores, reference)
     if np.ndim(reference.ideal) == 0:
@@ -90,7 +91,7 @@ def omega_all(scores: ScoreMatrix, reference: Reference) -> float:
 def final_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
     """Score over the test data of all sessions, after the last one.
 
-    α_{T-1}. **Source**: usual; e.g. Masana et al. (2020), "accuracy after the last task".
+    α_{T-1}. **Source**: in common use; e.g. Masana et al. (2020), "accuracy after the last task".
     """
     return float(scores.pooled[-1])
 
@@ -106,16 +107,16 @@ def average_incremental_accuracy(scores: ScoreMatrix, reference: Reference) -> f
 def average_anytime_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
     """Mean over the training samples of the score on all test data seen so far, at any moment.
 
-    Σ_m (n_m - n_{m-1}) α_m / n_M over all evaluation moments m = 1..M, α_m pooled over the test
-    data of the sessions so far, n_m the training samples seen, n_0 = 0: the area under accuracy
-    against samples, each stretch taking the score at its end. Where all stretches are equal it is
-    the mean over moments; where moments are the ends of equal sessions,
-    `average_incremental_accuracy`.
+    Σ_m (n_m - n_{m-1}) α_m / n_M over all evaluation moments m = 1..M. α_m is pooled over the test
+    data of the sessions so far, n_m is the number of training samples seen, n_0 = 0. It is the area
+    under accuracy against samples, where each stretch between two moments has the score at its end.
+    If all stretches are equally long, it is the mean over moments. If the moments are the ends of
+    equally long sessions, it is `average_incremental_accuracy`.
 
-    **Source**: Koh et al. (2022), CLIB, A_AUC = Σ_i f(i Δn) Δn. **Departs**: divided by n_M, as
-    their code does by taking the mean; moments need not be evenly spaced, since the end of a
-    session is one too, which theirs leaves out; a session's classes are tested from its start, not
-    from the first sample of each.
+    **Source**: Koh et al. (2022), CLIB, A_AUC = Σ_i f(i Δn) Δn. **Departs**: divided by n_M, as in
+    their code, which takes the mean. Moments need not be evenly spaced, because the end of a
+    session is a moment too; they leave it out. A session's classes are tested from its start, not
+    from the first sample of each class.
     """
     stretches = np.diff(scores.samples_seen, prepend=0)
     return float(np.average(scores.pooled, weights=stretches)) if stretches.any() else float("nan")
@@ -132,8 +133,8 @@ def average_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
 def average_forgetting(scores: ScoreMatrix, reference: Reference) -> float:
     """AF: mean over old sessions of the drop from the best earlier score to the last one.
 
-    AF_K = 1/(K-1) Σ_{j<K} (max_{j≤l<K} R[l, j] - R[K, j]); l starts when j is learned and excludes
-    the last session, so AF may be negative. **Source**: Michel et al. (2023), §3; Chaudhry et al.
+    AF_K = 1/(K-1) Σ_{j<K} (max_{j≤l<K} R[l, j] - R[K, j]). The maximum does not include the
+    last session, so AF may be negative. **Source**: Michel et al. (2023), §3; Chaudhry et al.
     (2018), whose maximum may start before j is learned.
     """
     R = scores.R
@@ -151,7 +152,7 @@ def learning_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
 
 
 def bwt(scores: ScoreMatrix, reference: Reference) -> float:
-    """BWT: mean over old sessions of the final score less the score right after learning.
+    """BWT: mean over old sessions of the final score minus the score right after learning.
 
     1/(T-1) Σ_{j<T-1} (R[T-1, j] - R[j, j]). **Source**: Lopez-Paz and Ranzato (2017), GEM, Eq. 3.
     """
@@ -159,12 +160,12 @@ def bwt(scores: ScoreMatrix, reference: Reference) -> float:
 
 
 def fwt(scores: ScoreMatrix, reference: Reference) -> float:
-    """FWT: mean over later sessions of the score just before learning, less chance.
+    """FWT: mean over later sessions of the score just before learning minus chance.
 
     1/(T-1) Σ_{j≥1} (R[j-1, j] - b_j); NaN where answers of future classes are masked
     (class-incremental streams). **Source**: Lopez-Paz and Ranzato (2017), GEM, Eq. 4. **Departs**:
-    b_j is the score of the chance learner at the same moment, not of a network at random
-    initialisation.
+    b_j is the score of the chance learner at the same moment; in the paper it is that of a network
+    at random initialisation.
     """
     if reference.chance is None:
         return float("nan")
@@ -198,5 +199,5 @@ def _ideals(scores: ScoreMatrix, reference: Reference) -> Floats:
 
 
 def _mean(values: Floats) -> float:
-    """Mean; NaN of nothing or where any value is undefined."""
+    """Mean; NaN if there are no values or any value is undefined."""
     return float(np.mean(values)) if len(values) else float("nan")

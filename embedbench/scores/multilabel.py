@@ -1,10 +1,10 @@
 """Scores of multi-label runs: from label sets to score matrices, curves and confusions.
 
-Y is the set of a sample's true labels and Ŷ the set given, both among the classes seen at the
-moment, so that a label counts as soon as its class was introduced, on old samples too. Label sets
-stay packed, eight to a byte, and one moment is looked at a time.
+Y is the set of a sample's true labels and Ŷ the set of labels given. Both are restricted to the
+classes seen at the moment, so a label counts as soon as its class was introduced, also on old
+samples. Label sets stay packed, eight to a byte, and are read one moment at a time.
 
-All take `split`: 0 the test samples, 1 the post-task validation.
+All functions take `split`: 0 for the test samples, 1 for the post-task validation.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Counts = tuple[Ints, Ints, Ints]  # |Y ∩ Ŷ|, |Y|, |Ŷ| of each sample
 def score_matrix(p: LabelSets, name: str = "pw_js", split: int = 0) -> ScoreMatrix:
     """Compute one base score: a number for each sample, and its means over samples.
 
-    `js` is |Y ∩ Ŷ| / |Y ∪ Ŷ|, `pw_js` that times the precision |Y ∩ Ŷ| / |Ŷ|, `exact_match` 1 where
-    Ŷ = Y. Eval set k of `values` has every sample with a label among session k's classes, so sets
-    overlap, and is scored once these classes were seen; `pooled` has every sample with a seen label
-    once. Means over samples, not over classes.
+    `js` is |Y ∩ Ŷ| / |Y ∪ Ŷ|. `pw_js` is `js` times the precision |Y ∩ Ŷ| / |Ŷ|. `exact_match` is 1
+    where Ŷ = Y. Eval set k of `values` has every sample with a label among session k's classes, so
+    eval sets overlap; it is scored once these classes were seen. `pooled` has every sample with a
+    seen label once. All means are over samples, not over classes.
 
     **Source**: Abdelsalam et al. (2021, IIRC), §4.2, Eq. 1 (`values`, R_jk) and Eq. 2 (`pooled`,
     R_j). **Departs**: where nothing is predicted Eq. 1 divides by 0; the score is then 0, as the
-    authors' code has it.
+    authors' code does.
     """
     rows = _rows(p, split)
     y = p.y[rows]
@@ -67,7 +67,7 @@ def matrices(p: LabelSets) -> dict[str, ScoreMatrix]:
 
 
 def curves(p: LabelSets) -> dict[str, Floats]:
-    """Every curve of the test samples by name, (T,) each: its values at the ends of sessions."""
+    """Every curve of the test samples, by name; (T,) each, the values after each session."""
     result = {f.__name__: f(p) for f in CURVES}
     for depth in range(int(depths(p.parents).max(initial=-1)) + 1):
         result[f"depth_{depth}_pw_js"] = depth_pw_js(p, depth)
@@ -79,11 +79,11 @@ def curves(p: LabelSets) -> dict[str, Floats]:
 
 
 def superclass_pw_js(p: LabelSets, split: int = 0) -> Floats:
-    """pw-JS if only superclasses were labels: what is kept of the coarse labels.
+    """pw-JS if only superclasses were labels: how well coarse labels are kept.
 
     A superclass is a class with classes below it in the stream, at any depth. In the orders of
-    IIRC-ImageNet-lite 9 to 15 of the paper's superclasses have none there; they count as
-    subclasses without a superclass here, since label sets do not tell them from those.
+    IIRC-ImageNet-lite, 9 to 15 of the paper's superclasses have no class below them. They count as
+    subclasses without a superclass here, since label sets cannot tell the two apart.
 
     **Source**: Abdelsalam et al. (2021, IIRC), D.2. **Departs**: no code of it is published. Y and
     Ŷ are restricted to superclasses seen; samples without one in Y are left out.
@@ -92,30 +92,30 @@ def superclass_pw_js(p: LabelSets, split: int = 0) -> Floats:
 
 
 def depth_pw_js(p: LabelSets, depth: int, split: int = 0) -> Floats:
-    """pw-JS if only classes of one depth were labels; 0 is the top, classes above all others.
+    """pw-JS if only classes of one depth were labels; depth 0 is the top.
 
-    **Source**: ours, as `superclass_pw_js` for hierarchies of any depth. A class without a
-    superclass lies at the top too, with classes below it or not.
+    **Source**: ours, like `superclass_pw_js` for hierarchies of any depth. A class without a
+    superclass has depth 0, whether or not it has classes below it.
     """
     return _restricted_pw_js(p, depths(p.parents) == depth, split)
 
 
 def subclass_precision(p: LabelSets, split: int = 0) -> Floats:
-    """Share of right ones among the labels given that are subclasses under a superclass.
+    """Share of right labels among the given labels that are subclasses under a superclass.
 
     Σ |Y ∩ Ŷ| / Σ |Ŷ| over the samples with a seen label, Ŷ restricted to those classes. A subclass
     is a class without classes below it, at any depth.
 
-    **Source**: Abdelsalam et al. (2021, IIRC), D.3. **Departs**: no code of it is published; the
-    sums are over all samples together, and NaN where no such label is given.
+    **Source**: Abdelsalam et al. (2021, IIRC), D.3. **Departs**: no code of it is published. The
+    sums run over all samples together; NaN where no such label is given.
     """
     return _precision(p, ~superclasses(p.parents) & (p.parents >= 0), split)
 
 
 def lone_subclass_precision(p: LabelSets, split: int = 0) -> Floats:
-    """`subclass_precision` of the subclasses without a superclass.
+    """The same as `subclass_precision`, for subclasses without a superclass.
 
-    **Source**: Abdelsalam et al. (2021, IIRC), D.3. **Departs**: as `subclass_precision`.
+    **Source**: Abdelsalam et al. (2021, IIRC), D.3. **Departs**: the same as `subclass_precision`.
     """
     return _precision(p, ~superclasses(p.parents) & (p.parents < 0), split)
 
@@ -130,19 +130,19 @@ def labels_predicted(p: LabelSets, split: int = 0) -> Floats:
 
 
 def labels_true(p: LabelSets, split: int = 0) -> Floats:
-    """Mean number of true labels of a sample that were seen, over the samples with one.
+    """Mean number of true labels of a sample that were seen, over the samples with a seen label.
 
-    **Source**: ours; what `labels_predicted` is to be compared with.
+    **Source**: ours, to compare with `labels_predicted`.
     """
     everything = np.ones(p.n_classes, dtype=np.bool_)
     return np.array([_mean(true) for _, true, _ in _over_moments(p, everything, split)])
 
 
 def labels_newest(p: LabelSets, split: int = 0) -> Floats:
-    """Share of the session learned last in all labels given to the samples with a seen label.
+    """Share of the latest session's classes in all labels given to the samples with a seen label.
 
-    **Source**: ours; Abdelsalam et al. (2021, IIRC), §6.1, say that ER's labels always are of the
-    newest classes. NaN where no label is given.
+    **Source**: ours; Abdelsalam et al. (2021, IIRC), §6.1, say that ER always predicts labels of
+    the newest classes. NaN where no label is given.
     """
     values = np.full(len(p.session), np.nan)
     rows = _rows(p, split)
@@ -169,7 +169,7 @@ CURVES = (
 
 
 def introduction_order(p: LabelSets) -> Ints:
-    """(C,) classes in the order in which sessions introduced them; by number within a session."""
+    """(C,) classes in the order of introduction; by class number within a session."""
     never = ~p.introduces.any(axis=0)
     first = np.where(never, len(p.introduces), p.introduces.argmax(axis=0))
     return np.argsort(first, kind="stable")
@@ -178,19 +178,19 @@ def introduction_order(p: LabelSets) -> Ints:
 def confusion(p: LabelSets, moment: int, split: int = 0, *, truth: bool = False) -> Floats:
     """Which labels are given to the samples of each class, (C, C), at one moment.
 
-    Entry [a, b] is the share of the samples with class a among their true labels that were given b,
-    rows and columns in `introduction_order`. A sample has a row for each of its labels, and is
-    counted in a column for each label given, so rows do not sum to 1. A perfect learner has 1 on
-    the diagonal and in the column of every class above a row's, and in a superclass's row the
-    shares of its subclasses: the matrix with `truth`. NaN in rows and columns of classes not seen,
-    and in rows without samples.
+    Entry [a, b] is the share of samples with true label a that were given label b; rows and columns
+    are in `introduction_order`. A sample counts in the row of each of its true labels and in the
+    column of each label given, so rows do not sum to 1. A perfect learner has 1 on the diagonal and
+    in the columns of all classes above the row's class. In the row of a superclass it has the
+    shares of the subclasses. `truth` gives this matrix. NaN in rows and columns of classes not
+    seen, and in rows without samples.
 
     **Source**: Abdelsalam et al. (2021, IIRC), Fig. 6 and D.6.
 
     Parameters
     ----------
     truth : bool
-        The true labels seen stand in for the labels given (Fig. 6a).
+        Use the true labels seen in place of the labels given (Fig. 6a).
     """
     order, rows = introduction_order(p), _rows(p, split)
     at = np.flatnonzero(p.seen[moment][order])
@@ -254,14 +254,14 @@ def _has(packed: Bytes, classes: Bools) -> Bools:
 
 
 def _counts(y: Bytes, given: Bytes, among: Bools) -> Counts:
-    """Counts of labels, sets restricted to the classes `among`."""
+    """Sizes of Y ∩ Ŷ, Y and Ŷ, with both sets restricted to the classes `among`."""
     allowed = pack(among)
     y, given = y & allowed, given & allowed
     return _size(y & given), _size(y), _size(given)
 
 
 def _over_moments(p: LabelSets, among: Bools, split: int) -> Iterator[Counts]:
-    """At each moment, counts among classes seen, over the samples with any seen label."""
+    """For each moment, the counts among seen classes, over the samples with any seen label."""
     rows = _rows(p, split)
     for m, seen in enumerate(p.seen):
         taught = rows[_has(p.y[rows], seen)]
@@ -283,12 +283,12 @@ def _mean(values: Floats | Ints) -> float:
 
 
 def _restricted_pw_js(p: LabelSets, among: Bools, split: int) -> Floats:
-    """(M,) mean pw-JS among some classes, over the samples that have one of them."""
+    """(M,) mean pw-JS restricted to some classes, over the samples with a label among them."""
     result = _over_moments(p, among, split)
     return np.array([_mean(_score("pw_js", h, t, g)[t > 0]) for h, t, g in result])
 
 
 def _precision(p: LabelSets, among: Bools, split: int) -> Floats:
-    """(M,) Σ |Y ∩ Ŷ| / Σ |Ŷ| among some classes; NaN where none is given."""
+    """(M,) Σ |Y ∩ Ŷ| / Σ |Ŷ| restricted to some classes; NaN where none of them is given."""
     sums = [(hit.sum(), given.sum()) for hit, _, given in _over_moments(p, among, split)]
     return np.array([hit / given if given else np.nan for hit, given in sums])

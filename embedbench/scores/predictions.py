@@ -1,7 +1,7 @@
 """Predictions: what a learner answered, for every test sample at every evaluation moment.
 
-They are the ground truth of a run; every score is a pure function of them. The layout of
-`predictions.h5` is described in docs/predictions.md, well enough to do without this module.
+They are the ground truth of a run: every score is a pure function of them. docs/predictions.md
+describes the layout of `predictions.h5`, so that it can be read without this module.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ Answers = NDArray[np.int32]
 
 
 class Kept:
-    """Arrays kept as one HDF5 file with a dataset for each; its subclasses are dataclasses.
+    """Arrays stored as one HDF5 file with one dataset each; subclasses are dataclasses.
 
-    `FORMAT` is the name of the format, `MASKS` the fields that are bool (kept as 0 and 1).
+    `FORMAT` is the name of the format. `MASKS` names the bool fields, which are stored as 0 and 1.
     """
 
     FORMAT: ClassVar[str]
     MASKS: ClassVar[tuple[str, ...]]
 
     def save(self, path: Path) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file completely or not at all."""
         with writing(path) as temporary, h5py.File(temporary, "w") as f:
             f.attrs["format"] = self.FORMAT
             f.attrs["format_version"] = VERSION
@@ -43,7 +43,7 @@ class Kept:
                 value = getattr(self, name)
                 if value.dtype == np.bool_:
                     value = value.astype(np.uint8)  # h5py's booleans are an enum of its own
-                # shuffle + gzip: neighbouring answers agree, so they shrink about tenfold
+                # neighbouring answers are often equal: gzip makes them about ten times smaller
                 f.create_dataset(name, data=value, compression="gzip", shuffle=True)
 
     @classmethod
@@ -62,7 +62,7 @@ class Kept:
 
 
 def format_of(path: Path) -> tuple[Any, Any]:
-    """Name and version of the format that a file says it has."""
+    """Name and version of the format, as stated in the file."""
     with _readable(path) as f:
         return f.attrs.get("format"), f.attrs.get("format_version")
 
@@ -85,19 +85,19 @@ class Predictions(Kept):
     Parameters
     ----------
     ids, y, eval_set : array of int
-        (n,) opaque sample id, true class, number of the eval set; sets are contiguous.
+        (n,) opaque sample id, true class, index of the eval set; eval sets are contiguous.
     set_classes : array of bool
-        (E, C) classes of each set's own session: candidates of the within-session answer.
+        (E, C) classes of each eval set's session, the candidates of the within-session answer.
     session : array of int
         (M,) the session learned last, from 0.
     samples_seen : array of int
         (M,) training samples so far.
     seen : array of bool
-        (M, C) classes seen so far: candidates of the answer.
+        (M, C) classes seen so far, the candidates of the answer.
     answer : Answers
-        (M, n) class answered over the classes seen so far; -1 where scores were NaN.
+        (M, n) the answer over the classes seen so far; -1 where a score was NaN.
     within : Answers
-        (M, n) class answered over the classes of the sample's own session; -1 likewise.
+        (M, n) the answer over the classes of the sample's session; -1 where a score was NaN.
     """
 
     ids: Ints

@@ -1,4 +1,4 @@
-"""Which of several learners is better: paired differences, ties, ranks, and how rankings agree."""
+"""Comparing several learners: paired differences, ties, ranks, and agreement of rankings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Paired:
-    """The mean difference of two learners over n units that both were measured on.
+    """The mean difference of two learners over n units on which both were measured.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Paired:
 
     @classmethod
     def of(cls, differences: Sequence[float]) -> Paired:
-        """From one difference a unit. Equal differences other than 0 have p = 0."""
+        """From one difference per unit. If all differences are equal and not 0, p is 0."""
         from scipy.stats import ttest_1samp
 
         d = np.asarray(differences, dtype=np.float64)
@@ -43,15 +43,15 @@ class Paired:
         if n < 2 or math.isnan(mean):
             return cls(mean, math.nan, math.nan, n)
         error = float(d.std(ddof=1)) / math.sqrt(n)
-        if error < 1e-12:  # the units all say the same, but for rounding
+        if error < 1e-12:  # all units have the same difference, up to rounding
             return cls(mean, 0.0, 1.0 if abs(mean) < 1e-12 else 0.0, n)
         return cls(mean, t_quantile(n) * error, float(ttest_1samp(d, 0).pvalue), n)
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """p-values adjusted for their number; NaN stays NaN and does not count.
+    """p-values adjusted for the number of tests; NaN stays NaN and does not count as a test.
 
-    **Source**: Holm (1979): the i-th smallest of m times m - i + 1, made monotone.
+    **Source**: Holm (1979): the i-th smallest of m p-values times m - i + 1, made monotone.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
@@ -66,7 +66,7 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def average_ranks(scores: Floats) -> Floats:
-    """(k,) mean over blocks of each learner's rank, 1 the highest score; ties share their mean.
+    """(k,) mean over blocks of each learner's rank; rank 1 is the highest score, ties share a rank.
 
     Parameters
     ----------
@@ -83,12 +83,12 @@ def average_ranks(scores: Floats) -> Floats:
 
 
 def tie_groups(separated: Bools) -> list[tuple[int, int]]:
-    """Largest runs of neighbours of which no two are separated, as (first, last), from the top.
+    """Largest groups of neighbours with no separated pair, as (first, last) positions, top first.
 
     Parameters
     ----------
     separated : array of bool
-        (k, k) symmetric, learners in the order of a table.
+        (k, k) symmetric; learners are in the order of a table.
 
     >>> apart = np.zeros((3, 3), dtype=bool)
     >>> apart[0, 2] = apart[2, 0] = True
@@ -106,9 +106,9 @@ def tie_groups(separated: Bools) -> list[tuple[int, int]]:
 
 
 def kendall_tau(a: Sequence[float], b: Sequence[float]) -> float:
-    """τ_b of two rankings of the same things: 1 the same order, -1 the reverse.
+    """Kendall's τ_b of two rankings of the same items: 1 for the same order, -1 for the reverse.
 
-    NaN where one is all ties, or there are fewer than two things.
+    NaN if all items of a ranking are tied, or if there are fewer than two items.
 
     **Source**: Kendall (1945): (concordant - discordant) / √((pairs - ties in a)(pairs - ties in
     b)).

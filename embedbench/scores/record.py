@@ -1,6 +1,6 @@
-"""Run records: one directory a cell, `record.json` beside `predictions.h5`.
+"""Run records: one directory per cell with `record.json` and `predictions.h5`.
 
-The schema is described in docs/record.md. NaN is written as null, so that the file is plain JSON.
+docs/record.md describes the schema. NaN is written as null, so that the file is plain JSON.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from .scoring import score_matrices
 FEW_SHOT = "fscil"  # the protocol whose records have the curves of `few_shot`
 RunPaths = tuple[str, ...]
 
-Record = dict[str, Any]  # a record as JSON, which the papers still read
+Record = dict[str, Any]  # a record as JSON, as `embedbench.papers` reads it
 
 
 def save(record: RunRecord, directory: Path) -> None:
-    """Write `record.json`, whole or not at all: it exists exactly when the cell is done."""
+    """Write `record.json` completely or not at all: it exists exactly when the cell is finished."""
     text = json.dumps(record.to_json(), indent=1, allow_nan=False)
     write_safely(directory / "record.json", text + "\n")
 
@@ -46,14 +46,14 @@ def load(directory: Path) -> RunRecord:
     Raises
     ------
     UserError
-        There is none, or it is not what docs/record.md describes.
+        There is no record, or it does not have the form of docs/record.md.
     """
     path = directory / "record.json"
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as e:
         raise UserError(f"{directory} holds no record.json; is it the directory of a run?") from e
-    except (ValueError, RecursionError) as e:  # also what is not UTF-8
+    except (ValueError, RecursionError) as e:  # text that is not UTF-8, too
         raise UserError(f"{path} is not valid JSON ({e}); run that cell again") from e
     except OSError as e:
         raise UserError(f"cannot read {path} ({e.strerror})") from e
@@ -62,7 +62,7 @@ def load(directory: Path) -> RunRecord:
 
 
 def find(root: Path) -> list[Path]:
-    """Directories of all finished cells under `root`, sorted; references are left out."""
+    """Directories of all finished cells under `root`, sorted; reference runs are left out."""
     if not root.is_dir():
         raise UserError(f"there is no directory {root}; give the --out of an earlier run")
     return [p for p in _finished(root) if "references" not in p.relative_to(root).parts]
@@ -78,13 +78,12 @@ def evaluate(made: Unscored | Mapping[str, Any], directory: Path, root: Path) ->
     Parameters
     ----------
     made : Unscored or mapping
-        A record, scored or not, or what its JSON would be.
+        A record, scored or not, or its JSON.
     directory : Path
         Where `predictions.h5` lies.
     root : Path
-        Reference runs are looked up here by the relative paths that the record names. Where one is
-        missing, the reference values kept in the record are used, and `reference.source` says
-        "record".
+        The record names its reference runs by paths relative to this directory. If a run is
+        missing, the reference values in the record are used, and `reference.source` is "record".
     """
     if not isinstance(made, Unscored):
         made = Unscored.from_json(plain(dict(made)), str(directory / "record.json"))
@@ -128,7 +127,7 @@ def _rows(values: Floats) -> tuple[tuple[float, ...], ...]:
 
 
 def _curves(p: AnyPredictions, matrix: ScoreMatrix, limited: bool) -> dict[str, Floats]:
-    """Curves over sessions of one base score; of label sets those of the main one only."""
+    """Curves over sessions of one base score; for label sets only those of the main score."""
     if isinstance(p, LabelSets):
         return multilabel.curves(p) if matrix.name == multilabel.SCORES[0] else {}
     return curves(matrix, restricted=limited or matrix.name.startswith("within_"))
@@ -148,7 +147,7 @@ def _measure_references(reference: References, root: Path, names: list[str]) -> 
     ideal: dict[str, float | tuple[float, ...]] = {}
     chance = {}
     for name in names:
-        # Kemker normalises the answer over all classes; within-session answers have no α_ideal.
+        # Kemker et al. normalise answers over all classes; within-session answers have no α_ideal.
         within = name.startswith("within_")
         ideals = tuple(np.nan if within else _ideal(runs, name) for runs in loaded)
         ideal[name] = ideals if each else ideals[0]
@@ -158,7 +157,7 @@ def _measure_references(reference: References, root: Path, names: list[str]) -> 
 
 
 def _offline_groups(reference: References) -> tuple[list[RunPaths], bool]:
-    """Return the offline runs behind each α_ideal, and whether every session has one."""
+    """Return the offline runs behind each α_ideal, and whether every session has its own."""
     groups = [runs for runs in reference.offline_runs if isinstance(runs, tuple)]
     if groups:
         return groups, True
@@ -170,13 +169,13 @@ def _scores(path: Path) -> dict[str, ScoreMatrix]:
 
 
 def _ideal(runs: list[dict[str, ScoreMatrix]], score: str) -> float:
-    """Return the mean score of offline runs; NaN where there is none."""
+    """Return the mean score of offline runs; NaN if there are none."""
     each = [float(matrices[score].pooled[-1]) for matrices in runs]
     return float(np.mean(each)) if each else float("nan")
 
 
 def _reference(reference: References, score: str) -> Reference:
-    """Return what the metrics of one base score compare with."""
+    """Return the reference values for the metrics of one base score."""
     ideal = np.array((reference.ideal or {}).get(score, np.nan), dtype=np.float64)
     chance = (reference.chance or {}).get(score)
     return Reference(
@@ -188,13 +187,13 @@ def _reference(reference: References, score: str) -> Reference:
 
 
 def _flags(record: Unscored, p: AnyPredictions, scores: ScoreMatrix) -> list[str]:
-    """Words that tables print beside a run instead of averaging it quietly.
+    """Words that mark a run in tables, so that a problem is not averaged away unseen.
 
     `nan`: some scores were NaN. `chance-level`: the final score is under 1.5 times chance.
-    `not-learned`: new sessions, right after they were learned, score under twice chance, so that a
-    high Ω_all only says that nothing was forgotten because nothing was learned. `diverged`: a
-    training loss was not finite. `test-validation`: test data could stop training. `session-id`:
-    the learner was given the session of every test sample.
+    `not-learned`: right after they were learned, new sessions score under twice chance, so a high
+    Ω_all only means that there was nothing to forget. `diverged`: a training loss was not finite.
+    `test-validation`: test data could stop training. `session-id`: the learner got the session of
+    every test sample.
     """
     flags = []
     if (p.undecided if isinstance(p, LabelSets) else p.answer < 0).any():
@@ -205,15 +204,15 @@ def _flags(record: Unscored, p: AnyPredictions, scores: ScoreMatrix) -> list[str
         flags.append("test-validation")
     if record.session_id_at_test:
         flags.append("session-id")
-    if record.learns and isinstance(p, Predictions):  # chance of a label set has no one value
+    if record.learns and isinstance(p, Predictions):  # label sets have no single chance level
         limits = record.n_candidates or [None] * len(scores.n_classes)
         most = np.array([np.inf if n is None else n for n in limits])
-        # (T, E): an answer is one of the classes seen, or of the set's own candidates
+        # (T, E): candidates are the classes seen, or those of the eval set
         chance = 1.0 / np.minimum(scores.classes_seen[scores.ends][:, None], most)
         new = np.diagonal(scores.R)
         if len(new) > 1:
             level = np.mean(np.diagonal(chance)[1:])
-            # with two classes twice chance would be all right: half way to it, then
+            # for two classes, twice chance is 1: take the middle between chance and 1
             if np.mean(new[1:]) < min(2 * level, (1 + level) / 2):
                 flags.append("not-learned")
         if scores.pooled[-1] < 1.5 * np.average(chance[-1], weights=scores.n_classes):
@@ -222,7 +221,7 @@ def _flags(record: Unscored, p: AnyPredictions, scores: ScoreMatrix) -> list[str
 
 
 def rescore(place: Path, root: Path) -> bool:
-    """Recompute a record's metrics from predictions; True if anything changed."""
+    """Recompute a record's metrics from the predictions; True if anything changed."""
     before = load(place)
     after = evaluate(before, place, root)
     changed = after.to_json() != before.to_json()

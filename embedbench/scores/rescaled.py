@@ -1,7 +1,8 @@
-"""Accuracy and forgetting as multiples of what a random classifier scores, session by session.
+"""Accuracy and forgetting relative to a random classifier, session by session.
 
-A stream that adds classes gets harder, so that even a learner that knows nothing loses accuracy.
-uRAA and uRAF divide by that learner's values, RAA and RAF also by their largest possible value.
+A stream that adds classes gets harder, so even a learner that knows nothing loses accuracy. uRAA
+and uRAF divide by the values of such a learner; RAA and RAF divide by their largest possible value,
+too.
 
 **Source**: Michel et al. (2023), Definitions 4.1 and 4.2, Propositions 4.3 and 4.4. Sessions are
 counted from 1 here, as in the paper: k = 1 … K; C_k is the number of classes seen after session k.
@@ -22,7 +23,7 @@ Table = list[list[Fraction]]
 
 
 def gamma(k: int, sessions: int) -> Fraction:
-    """γ_k of K equal sessions: RAA_k = γ_k AA_k, γ_k = k/K (Prop. 4.3).
+    """γ_k for K equal sessions: RAA_k = γ_k AA_k, γ_k = k/K (Prop. 4.3).
 
     >>> gamma(2, 5)
     Fraction(2, 5)
@@ -31,7 +32,7 @@ def gamma(k: int, sessions: int) -> Fraction:
 
 
 def beta(k: int, sessions: int) -> Fraction:
-    """β_k of K equal sessions, k ≥ 2: RAF_k = β_k AF_k (Prop. 4.4).
+    """β_k for K equal sessions, k ≥ 2: RAF_k = β_k AF_k (Prop. 4.4).
 
     β_k = (H_K - 1)(k - 1) / ((H_k - 1)(K - 1)), H_k = 1 + 1/2 + … + 1/k.
 
@@ -48,13 +49,13 @@ def _harmonic(k: int) -> Fraction:
 def random_tables(seen: Sequence[int]) -> tuple[Table, Table]:
     """a_{k,j} and f_{k,j} of the random classifier, rows k = 1 … K (Tables 1 and 2).
 
-    Row k of the first has j = 1 … k, of the second j = 1 … k - 1. The mean of a row is AA_k(Rand)
-    or AF_k(Rand).
+    Row k of the first table has j = 1 … k, of the second j = 1 … k - 1. The mean of a row is
+    AA_k(Rand) or AF_k(Rand).
 
     Parameters
     ----------
     seen : sequence of int
-        (K,) C_k, classes seen after each session.
+        (K,) C_k, the number of classes seen after each session.
     """
     accuracy = [[Fraction(1, c)] * k for k, c in enumerate(seen, start=1)]
     forgetting = [
@@ -70,9 +71,9 @@ def random_accuracy(seen: Sequence[int]) -> list[Fraction]:
 
 
 def random_forgetting(seen: Sequence[int]) -> list[Fraction]:
-    """AF_k(Rand), k = 2 … K: the mean of 1/C_j over j < k, less 1/C_k.
+    """AF_k(Rand), k = 2 … K: the mean of 1/C_j over j < k, minus 1/C_k.
 
-    **Source**: the proof of Lemma B.1, before it takes all sessions to be equal; for those it is
+    **Source**: the proof of Lemma B.1, before it assumes equal sessions; with equal sessions it is
     k (H_k - 1) / ((k - 1) C_k).
     """
     values, total = [], Fraction(0)
@@ -94,7 +95,7 @@ def aa(scores: ScoreMatrix) -> Floats:
 
 
 def af(scores: ScoreMatrix) -> Floats:
-    """AF_k: mean over old sessions of the drop from the best earlier score to that after k.
+    """AF_k: mean over old sessions of the drop from the best earlier score to the score after k.
 
     AF_k = 1/(k-1) Σ_{j<k} (max_{j≤l<k} R[l, j] - R[k, j]); NaN at k = 1. **Source**: Michel et al.
     (2023), Eq. 2.
@@ -124,7 +125,7 @@ def uraf(scores: ScoreMatrix) -> Floats:
 
 
 def raa(scores: ScoreMatrix) -> Floats:
-    """RAA_k: uRAA_k as a share of its largest possible value; a constant is no progress.
+    """RAA_k: uRAA_k as a share of its largest possible value; a constant curve is no progress.
 
     RAA_k = γ_k AA_k, γ_k = C_k/C_K, whatever the sizes of the sessions; RAA_K = AA_K. **Source**:
     Michel et al. (2023), Eq. 5.
@@ -136,10 +137,11 @@ def raa(scores: ScoreMatrix) -> Floats:
 def raf(scores: ScoreMatrix) -> Floats:
     """RAF_k: uRAF_k as a share of its largest possible value, max_k' 1/AF_k'(Rand).
 
-    RAF_k = AF_k · min_k' AF_k'(Rand) / AF_k(Rand). With equal sessions this is β_k AF_k and
-    RAF_K = AF_K. Where session 1 is large the maximum lies at k' = 2 and RAF_K < AF_K (a base of
-    100 classes and 100 sessions of one: RAF_K = .0506 AF_K). **Source**: Michel et al. (2023),
-    Eq. 4. **Departs**: Prop. 4.4 treats equal sessions only; this is its definition for any.
+    RAF_k = AF_k · min_k' AF_k'(Rand) / AF_k(Rand). With equal sessions this is β_k AF_k and RAF_K =
+    AF_K. If session 1 is large, the maximum lies at k' = 2 and RAF_K < AF_K (with a base of 100
+    classes and 100 sessions of one class: RAF_K = .0506 AF_K). **Source**: Michel et al. (2023),
+    Eq. 4. **Departs**: Prop. 4.4 treats equal sessions only; this is the definition for any
+    sessions.
     """
     chance = _random_forgetting(scores)
     least = np.min(chance[1:]) if len(chance) > 1 else np.nan  # NaN where any is undefined
@@ -150,8 +152,8 @@ def raf_lastnorm(scores: ScoreMatrix) -> Floats:
     """RAF_lastnorm_k: uRAF_k scaled so that its last value is AF_K.
 
     AF_k · AF_K(Rand) / AF_k(Rand). Equal to RAF_k with equal sessions; may exceed 1 otherwise.
-    **Source**: ours, a variant of Michel et al. (2023), Eq. 4. **Departs**: it keeps
-    RAF_K = AF_K, which the paper says holds, where sessions are unequal and Eq. 4 does not.
+    **Source**: ours, a variant of Michel et al. (2023), Eq. 4. **Departs**: it keeps RAF_K = AF_K
+    for unequal sessions, as the paper says; Eq. 4 does not.
     """
     chance = _random_forgetting(scores)
     return af(scores) * (float(chance[-1]) / chance)
@@ -166,8 +168,8 @@ def curves(scores: ScoreMatrix, *, restricted: bool = False) -> dict[str, Floats
     Parameters
     ----------
     restricted : bool
-        Answers are not chosen among all the classes seen, so that 1/C_k is not the chance level:
-        within-session scores, modalities. Only AA and AF are defined then.
+        Answers are not chosen among all the classes seen, so that 1/C_k is not the chance level
+        (within-session scores, modalities). Only AA and AF are defined then.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         result = {curve.__name__: curve(scores) for curve in CURVES}
@@ -185,7 +187,7 @@ def _random_accuracy(scores: ScoreMatrix) -> Floats:
 
 
 def _random_forgetting(scores: ScoreMatrix) -> Floats:
-    """(K,) AF_k(Rand); NaN at k = 1 and where it is 0: nothing to divide by."""
+    """(K,) AF_k(Rand); NaN at k = 1 and where it is 0, since it is a divisor."""
     values: Floats = np.array([np.nan, *map(float, random_forgetting(_seen(scores)))])
     values[values == 0] = np.nan
     return values

@@ -1,7 +1,6 @@
-"""What a `record.json` holds, as docs/record.md describes it: what was run, what it cost, and what
-came out.
+"""The contents of `record.json`, as docs/record.md describes them: the run, its cost, its results.
 
-Fields that a record of an earlier version lacks are None, and stay out of the JSON.
+Fields that a record of an earlier version lacks are None, and are left out of the JSON.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from embedbench.seeds import Seeds
 from embedbench.typed import ABSENT, UNWRITTEN, Typed, plain
 
 SCHEMA = "embedbench-record/1.0"
-FINAL = "final_accuracy"  # a metric that every record has
+FINAL = "final_accuracy"  # every record has this metric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +30,7 @@ class FileInfo(Typed):
 class ClassOrder(Typed):
     """A class order: its kind, and the name and the SHA-256 of the file that holds it, if any."""
 
-    kind: Any  # what an order file says
+    kind: Any  # any JSON value from an order file
     name: str | None = None
     digest: str | None = None
 
@@ -48,27 +47,25 @@ class Digests(Typed):
 
 @dataclass(frozen=True)
 class References(Typed):
-    """What the metrics are compared with.
+    """The reference values that the metrics are compared with.
 
     Parameters
     ----------
     preset : str
         How Ω is normalised.
     normalise_new : bool
-        Ω_new is a share of α_ideal too.
+        Whether Ω_new is divided by α_ideal too.
     offline_runs : tuple of str, or tuple of such tuples
-        Directories of the runs behind α_ideal, from the root; of a stream whose sessions have an
-        α_ideal each, a tuple for each session.
+        Directories of the runs behind α_ideal, relative to the root. If every session has its own
+        α_ideal, one tuple per session.
     chance_run : str or None
-        Directory of the chance run on the same stream, from the root.
+        Directory of the chance run on the same stream, relative to the root.
     source : str
         `runs`, `record` or `missing`: where the values below come from.
     ideal : dict or None
-        Dict of str to float or tuple of float, or None Base score → α_ideal, or one for each
-        session.
+        Base score → α_ideal, or a tuple with the α_ideal of each session.
     chance : dict or None
-        Dict of str to tuple of float, or None Base score → (T,) score of the chance run on session
-        j just before it is learned.
+        Base score → (T,) the score of the chance run on session j just before session j.
     """
 
     preset: str
@@ -82,7 +79,7 @@ class References(Typed):
 
 @dataclass(frozen=True)
 class Costs(Typed):
-    """Seconds or joules of learning and of evaluation; NaN where nothing tells."""
+    """Seconds or joules of learning and of evaluation; NaN where they were not measured."""
 
     learn: float
     evaluate: float
@@ -90,18 +87,18 @@ class Costs(Typed):
 
 @dataclass(frozen=True)
 class SessionCosts(Typed):
-    """What one session cost, and the learner's own log of it.
+    """The cost of one session, and the learner's log of it.
 
     Parameters
     ----------
     learn_seconds, evaluate_seconds : float
-        Seconds.
+        Time spent.
     footprint : dict
-        Dict of str to float Bytes by kind after the session.
+        Bytes after the session, by kind.
     log : dict
-        The learner's.
+        What the learner's `learn` returned.
     learn_joules, evaluate_joules : float or None
-        Joules; NaN where nothing tells.
+        Energy used; NaN where it was not measured.
     """
 
     learn_seconds: float
@@ -127,13 +124,13 @@ class Scored(Typed):
     Parameters
     ----------
     R : tuple of tuple of float
-        Tuple of tuple of float (T, E) after session i on eval set j; NaN where not defined.
+        (T, E) score on eval set j after session i; NaN where undefined.
     pooled : tuple of float
-        (T,) over the test samples of all sessions so far.
+        (T,) score over the test samples of all sessions so far.
     metrics : dict
-        Dict of str to float Name → value; NaN where undefined.
+        Name → value; NaN where undefined.
     curves : dict or None
-        Dict of str to tuple of float, or None Name → (T,) the value after each session.
+        Name → (T,) the value after each session.
     """
 
     R: tuple[tuple[float, ...], ...]
@@ -146,8 +143,8 @@ class Scored(Typed):
 class Unscored(Typed):
     """A run before it is scored: what was run, and what it cost.
 
-    docs/record.md describes each field. Besides, `run` is the name of the run, that of its
-    directory without `seed-`; `more` holds what a later version added to the record.
+    docs/record.md describes each field. In addition, `run` is the name of the run: the name of its
+    directory without `seed-`. `more` holds fields that a later version added to the record.
     """
 
     schema: str
@@ -182,12 +179,12 @@ class Unscored(Typed):
 
     @classmethod
     def from_json(cls, data: Any, name: str = "the record") -> Self:
-        """Read and check a record; `name` is the path that errors show.
+        """Read and check a record; `name` is the path to show in errors.
 
         Raises
         ------
         UserError
-            Another schema, a missing key, a value of another type or shape.
+            The schema differs, a key is missing, or a value has another type or shape.
         """
         if isinstance(data, dict) and data.get("schema") != SCHEMA:
             raise UserError(f"{name} has schema {data.get('schema')!r}, expected {SCHEMA!r}")
@@ -204,11 +201,11 @@ class Unscored(Typed):
         return replace(record, more={k: v for k, v in data.items() if k not in known})
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON data, for a record of this version what was read."""
+        """Return plain JSON data; a record of this version gives the JSON that was read."""
         return {**super().to_json(), **plain(self.more)}
 
     def _lengths(self) -> dict[str, int]:
-        """Return the lengths that must be the number of sessions, by key."""
+        """Return, by key, each length that must equal the number of sessions."""
         lists = {"sessions": self.sessions, "n_classes": self.n_classes}
         return {key: len(values) for key, values in lists.items() if values is not None}
 
@@ -228,12 +225,12 @@ class RunRecord(Unscored):
 
     @classmethod
     def from_json(cls, data: Any, name: str = "the record") -> Self:
-        """Read and check a record; `name` is the path that errors show.
+        """Read and check a record; `name` is the path to show in errors.
 
         Raises
         ------
         UserError
-            Another schema, a missing key, a value of another type or shape.
+            The schema differs, a key is missing, or a value has another type or shape.
         """
         record = super().from_json(data, name)
         if record.score not in record.by_score:
@@ -261,7 +258,7 @@ class RunRecord(Unscored):
 
     @property
     def ideals(self) -> tuple[float, ...]:
-        """α_ideal that Ω are shares of: one, or one a session; empty where it was not measured."""
+        """The α_ideal behind Ω: one, or one per session; empty where it was not measured."""
         value = (self.reference.ideal or {}).get(self.score, float("nan"))
         values = value if isinstance(value, tuple) else (value,)
         return () if any(v != v for v in values) else tuple(map(float, values))

@@ -8,9 +8,9 @@ from .matrix import ScoreMatrix
 
 
 def score_matrices(p: AnyPredictions) -> dict[str, ScoreMatrix]:
-    """Every base score of a run by name, the main one first."""
+    """Every base score of a run, by name; the main score comes first."""
     if isinstance(p, LabelSets):
-        from . import multilabel  # which builds on this module
+        from . import multilabel  # only label sets need it
 
         result: dict[str, ScoreMatrix] = multilabel.matrices(p)
         return result
@@ -20,7 +20,7 @@ def score_matrices(p: AnyPredictions) -> dict[str, ScoreMatrix]:
 def main_matrix(p: AnyPredictions) -> ScoreMatrix:
     """The main base score of a run: mean-per-class accuracy, or pw-JS of label sets."""
     if isinstance(p, LabelSets):
-        from . import multilabel  # which builds on this module
+        from . import multilabel  # only label sets need it
 
         result: ScoreMatrix = multilabel.score_matrix(p)
         return result

@@ -14,12 +14,12 @@ from embedbench.typed import Typed
 
 @dataclass(frozen=True)
 class Stat(Typed):
-    """One number over the runs of a row.
+    """One number over the runs of a row: mean, interval and standard deviation.
 
     Parameters
     ----------
     mean : float
-        NaN where the number is undefined in any run, or there is no run.
+        NaN where the number is undefined in any run, or where there is no run.
     half : float
         Half-width of the 95 % t-interval of the mean; NaN under two runs.
     sd : float
@@ -46,18 +46,18 @@ class Stat(Typed):
 
 def t_quantile(n: int) -> float:
     """The 97.5 % quantile of Student's t with n - 1 degrees of freedom."""
-    from scipy.special import stdtrit  # what scipy.stats.t.ppf calls, in a tenth of the import
+    from scipy.special import stdtrit  # scipy.stats takes ten times as long to import
 
     return float(stdtrit(n - 1, 0.975))
 
 
 def number(value: Any) -> float:
-    """A number of a record: null is NaN, infinities are text."""
+    """A number from a record: null becomes NaN; infinities are stored as text."""
     return math.nan if value is None else float(value)
 
 
 def signed(value: float, decimals: int) -> str:
-    """A number with a real minus sign, and none before a zero."""
+    """A number with a typographic minus sign; a value that rounds to zero has no sign."""
     text = f"{value:.{decimals}f}"
     if float(text) == 0:
         text = text.removeprefix("-")

@@ -117,7 +117,7 @@ def test_several_labels_are_refused_for_a_learner_of_one() -> None:
 
 def test_ids_are_told_where_needed_and_allowed_only() -> None:
     hidden = blobs(Tags())
-    with pytest.raises(UserError, match="told at test which session a sample is from"):
+    with pytest.raises(UserError, match="know at test which session a sample is from"):
         runner.run_stream(hidden, NeedsId(), Seeds.of(0))
     allowed = replace(hidden, can_reveal=True)
     told, _ = runner.run_stream(allowed, NeedsId(), Seeds.of(0))

@@ -434,7 +434,7 @@ def test_it_is_told_ids_on_permutation_and_refused_on_incremental_class(tmp_path
     predictions, logs = run_stream(stream, PathNet(**SMALL), Seeds.of(0))
     assert len(logs) == 3
     assert (predictions.answer >= 0).all()
-    with pytest.raises(UserError, match="PathNet has to be told at test which session a sample"):
+    with pytest.raises(UserError, match="PathNet must know at test which session a sample"):
         run_stream(class_stream([[0, 1], [2]]), PathNet(**SMALL), Seeds.of(0))
 
 

@@ -108,7 +108,7 @@ def test_the_record_says_who_was_told_the_session_id(blobs, tmp_path):
     assert ("session-id" in told.flags, "session-id" in other.flags) == (True, False)
     outcome = run_grid(cells(blobs, learners), tmp_path)
     assert [c.learner.name for c, _ in outcome.failed] == ["honest_learners:NeedsId"]
-    assert "told at test which session a sample is from" in outcome.failed[0][1]
+    assert "know at test which session a sample is from" in outcome.failed[0][1]
 
 
 def test_one_offline_reference_serves_all_orders(blobs, tmp_path):
