@@ -6,7 +6,6 @@ import threading
 import time
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from run_vs_bare import Plan, loops
@@ -23,6 +22,7 @@ from embedbench.runs.presets import PRESETS
 from embedbench.runs.registry import ALIASES
 from embedbench.runs.settings import parse_settings, plan
 from embedbench.scores import record
+from embedbench.scores.run_record import RunRecord
 from gpu_parts.step import Bench, Figure, Step, joules_text
 
 AIM = 1.15  # times the bare loop's seconds
@@ -95,7 +95,7 @@ def league(bench: Bench) -> list[Figure]:
         settings += [f"{name}.memory.total=1760" for name in STORED if name in learners]
         jobs = {"cpu": cores(), "card": 4}
     parsed = parse_settings(settings, learners, "league")
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    found: dict[str, dict[str, RunRecord]] = {}
     for side, device in (("cpu", "cpu"), ("card", bench.device)):
         planned = plan([str(path)], "incremental-class", learners, [0], settings=parsed,
                        device=device)  # fmt: skip
@@ -104,14 +104,14 @@ def league(bench: Bench) -> list[Figure]:
             cell, why = outcome.failed[0]
             raise RuntimeError(f"{len(outcome.failed)} cells failed on {device}, first "
                                f"{cell.learner}: {why}")  # fmt: skip
-        found[side] = {r["learner"]: r for r in map(record.load, outcome.places)}
+        found[side] = {r.learner: r for r in map(record.load, outcome.places)}
     return [_beside(name, found["cpu"][name], found["card"][name]) for name in learners]
 
 
-def _beside(name: str, cpu: dict[str, Any], card: dict[str, Any]) -> Figure:
+def _beside(name: str, cpu: RunRecord, card: RunRecord) -> Figure:
     """One learner of the league."""
-    final = [100 * r["metrics"]["final_accuracy"] for r in (cpu, card)]
-    learned = [r["seconds"]["learn"] for r in (cpu, card)]
+    final = [100 * r.metrics["final_accuracy"] for r in (cpu, card)]
+    learned = [r.seconds.learn for r in (cpu, card)]
     off = abs(final[1] - final[0])
     return Figure(
         f"emoji league, {name}: final accuracy on the card against the CPU",
@@ -142,7 +142,7 @@ def cells(n: int, bench: Bench) -> list[Figure]:
     seconds = time.perf_counter() - began
     if outcome.failed:
         raise RuntimeError(outcome.failed[0][1])
-    learned = [record.load(place)["seconds"]["learn"] for place in outcome.places]
+    learned = [record.load(place).seconds.learn for place in outcome.places]
     a_minute = 60 * n / seconds
     return [
         Figure(

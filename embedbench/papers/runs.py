@@ -17,8 +17,8 @@ from embedbench.runs.registry import protocol_class
 from embedbench.runs.settings import parse_settings, plan
 from embedbench.runs.work import Workshop
 from embedbench.scores import record
-from embedbench.scores.record import Record
-from embedbench.scores.stats import Stat, number
+from embedbench.scores.run_record import RunRecord
+from embedbench.scores.stats import Stat
 
 
 @dataclass(frozen=True)
@@ -122,11 +122,11 @@ class Runs:
         )
         self.failed += [f"{c.learner} on {c.protocol}: {why}" for c, why in outcome.failed]
 
-    def records(self, cells: Iterable[Cell]) -> list[Record]:
+    def records(self, cells: Iterable[Cell]) -> list[RunRecord]:
         """Return the records of finished cells that a mean may include."""
         places = [self.workshop.place(cell, self.out / "runs") for cell in cells]
-        finished = [record.load(p).to_json() for p in places if (p / "record.json").is_file()]
-        return [r for r in finished if not any(f in LEFT_OUT for f in r["flags"])]
+        finished = [record.load(p) for p in places if (p / "record.json").is_file()]
+        return [r for r in finished if not any(f in LEFT_OUT for f in r.flags)]
 
 
 def wanted(names: Sequence[str], known: Iterable[str], kind: str) -> list[str]:
@@ -138,11 +138,11 @@ def wanted(names: Sequence[str], known: Iterable[str], kind: str) -> list[str]:
     return list(names) or every
 
 
-def over(records: Sequence[Record], value: Callable[[Record], float]) -> Stat | None:
+def over(records: Sequence[RunRecord], value: Callable[[RunRecord], float]) -> Stat | None:
     """Return a number over the records; None without records."""
     return Stat.of(value(r) for r in records) if records else None
 
 
-def metric(name: str) -> Callable[[Record], float]:
+def metric(name: str) -> Callable[[RunRecord], float]:
     """Return what reads a metric of a record."""
-    return lambda r: number(r["metrics"][name])
+    return lambda r: r.metrics[name]

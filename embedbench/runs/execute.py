@@ -6,15 +6,25 @@ import dataclasses
 import inspect
 import platform
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from embedbench.arrays import digest
+from embedbench.files.file import EmbeddingFile
 from embedbench.scores import record
 from embedbench.scores.label_sets import AnyPredictions
+from embedbench.scores.run_record import (
+    SCHEMA,
+    ClassOrder,
+    Costs,
+    Digests,
+    FileInfo,
+    SessionCosts,
+    Unscored,
+)
 from embedbench.version import __version__
 
 from .cell import Cell
@@ -60,9 +70,8 @@ def execute(work: Work, threads: int, tell: Callable[[str], None] | None = None)
         shutil.rmtree(work.place)  # left by an interrupted run
     work.place.mkdir(parents=True)
     predictions.save(work.place / "predictions.h5")
-    run = {**_describe(work), **_cost(sessions, checkpoint.resumed)}
-    run["environment"] |= {"torch": torch.__version__, "threads": checkpoint.threads}
-    record.save(record.evaluate(run, work.place, work.root), work.place)
+    made = _recorded(work, sessions, checkpoint)
+    record.save(record.evaluate(made, work.place, work.root), work.place)
     checkpoint.clear()
     return work.place
 
@@ -120,60 +129,63 @@ def taught(work: Work, checkpoint: CheckpointDirectory) -> tuple[AnyPredictions,
     return teach()
 
 
-def _describe(work: Work) -> dict[str, Any]:
-    """The part of a record that is known before the run."""
+def _recorded(
+    work: Work, sessions: Sequence[SessionLog], checkpoint: CheckpointDirectory
+) -> Unscored:
+    """What was run, and what it cost."""
     cell, stream = work.cell, work.stream
     tags, protocol = cell.learner.settings.tags, cell.protocol.settings
-    return {
-        "schema": record.SCHEMA,
-        "protocol": cell.protocol.name,
-        "protocol_params": dict(sorted(dataclasses.asdict(protocol).items())),
-        "learner": cell.learner.name,
-        "learner_params": dataclasses.asdict(cell.learner.settings),
-        "learns": tags.learns,
-        "session_id_at_test": tags.needs_session_id or stream.spec.reveals_session_id,
-        "seed": cell.seed,
-        "seeds": dataclasses.asdict(cell.seeds),
-        "files": [{"name": f.path.name, "kind": f.kind, "digests": f.digests} for f in work.files],
-        "order": protocol.order_record(),
-        "digests": stream.digests,
-        "validation": stream.validation,
-        "notes": list(stream.notes),
-        "n_train": [len(s.x) for s in stream.sessions],
-        "n_classes": [len(s.classes) for s in stream.sessions],
-        "n_candidates": [
+    order, held = protocol.order_record(), sessions[-1].footprint
+    classes = [stream.classes] if stream.classes else [_leaves(file) for file in work.files]
+    return Unscored(
+        schema=SCHEMA,
+        protocol=cell.protocol.name,
+        protocol_params=dict(sorted(dataclasses.asdict(protocol).items())),
+        learner=cell.learner.name,
+        learner_params=dataclasses.asdict(cell.learner.settings),
+        learns=tags.learns,
+        session_id_at_test=tags.needs_session_id or stream.spec.reveals_session_id,
+        seed=cell.seed,
+        seeds=cell.seeds,
+        files=tuple(FileInfo(name=f.path.name, kind=f.kind, digests=f.digests) for f in work.files),
+        order=None if order is None else ClassOrder(**order),
+        digests=Digests(**stream.digests),
+        validation=stream.validation,
+        notes=tuple(stream.notes),
+        n_train=tuple(len(s.x) for s in stream.sessions),
+        n_classes=tuple(len(s.classes) for s in stream.sessions),
+        n_candidates=tuple(
             None if e.candidates is None else int(e.candidates.sum()) for e in stream.eval_sets
-        ],
-        "classes": (
-            [list(stream.classes)]
-            if stream.classes
-            else [list(f.classes[: f.samples.n_leaves]) for f in work.files]
         ),
-        "reference": work.reference,
-        "environment": {
-            "embedbench": __version__,
-            "python": platform.python_version(),
-            "device": cell.device,
-            "machine": platform.machine(),
-        },
-        "command": cell.command,
-        **({"tuning": cell.tuning} if cell.tuning else {}),
-    }
+        classes=tuple(map(tuple, classes)),
+        reference=work.reference,
+        environment=_environment(cell.device, checkpoint.threads),
+        command=cell.command,
+        tuning=cell.tuning or None,
+        sessions=tuple(SessionCosts(**vars(s)) for s in sessions),
+        seconds=_total((s.learn_seconds, s.evaluate_seconds) for s in sessions),
+        joules=_total((s.learn_joules, s.evaluate_joules) for s in sessions),
+        resumed=checkpoint.resumed,
+        footprint={**held, "total": sum(held.values())},
+    )
 
 
-def _cost(sessions: Sequence[SessionLog], resumed: int) -> dict[str, Any]:
-    """The part of a record that says what each session cost, and all sessions together."""
-    held = sessions[-1].footprint
+def _leaves(file: EmbeddingFile) -> Sequence[str]:
+    return file.classes[: file.samples.n_leaves]
+
+
+def _environment(device: str, threads: int) -> dict[str, Any]:
     return {
-        "sessions": [dataclasses.asdict(s) for s in sessions],
-        "seconds": {
-            "learn": sum(s.learn_seconds for s in sessions),
-            "evaluate": sum(s.evaluate_seconds for s in sessions),
-        },
-        "joules": {
-            "learn": sum(s.learn_joules for s in sessions),
-            "evaluate": sum(s.evaluate_joules for s in sessions),
-        },
-        "resumed": resumed,
-        "footprint": {**held, "total": sum(held.values())},
+        "embedbench": __version__,
+        "python": platform.python_version(),
+        "device": device,
+        "machine": platform.machine(),
+        "torch": torch.__version__,
+        "threads": threads,
     }
+
+
+def _total(each: Iterable[tuple[float, float]]) -> Costs:
+    """Sum what the sessions took to learn and to evaluate."""
+    learn, evaluate = zip(*each, strict=True)
+    return Costs(sum(learn), sum(evaluate))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from concurrent.futures import as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from embedbench.errors import UserError
 from embedbench.machine import cores
 from embedbench.scores import record
+from embedbench.scores.run_record import References
 
 from .cell import Cell
 from .execute import run_cell
@@ -139,12 +140,12 @@ def run_grid(
     return outcome
 
 
-def _refer(reference: dict[str, Any], place: Path, root: Path) -> None:
+def _refer(reference: References, place: Path, root: Path) -> None:
     """Score a saved cell again if its references are missing or were others."""
-    kept = record.load(place).to_json()
-    same = all(kept["reference"][k] == v for k, v in reference.items())
-    if not same or kept["reference"]["source"] == "missing":
-        record.save(record.evaluate({**kept, "reference": reference}, place, root), place)
+    kept = record.load(place)
+    same = reference == replace(kept.reference, source=reference.source, ideal=None, chance=None)
+    if not same or kept.reference.source == "missing":
+        record.save(record.evaluate(replace(kept, reference=reference), place, root), place)
 
 
 def _run_here(todo: list[Cell], run: Run, outcome: Outcome, progress: Progress) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from embedbench.arrays import digest
 from embedbench.files.file import EmbeddingFile
+from embedbench.scores.run_record import References
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 
@@ -31,7 +31,7 @@ class Work:
         The files behind `stream`.
     stream : Stream
         The stream that the learner gets: the cell's stream, or one of its references.
-    reference : dict
+    reference : References
         Directories of the runs that the metrics refer to, and how Ω is computed.
     """
 
@@ -40,7 +40,7 @@ class Work:
     place: Path
     files: tuple[EmbeddingFile, ...]
     stream: Stream
-    reference: dict[str, Any]
+    reference: References
 
     @property
     def partial(self) -> Path:
@@ -122,20 +122,20 @@ class Workshop:
         stream = digest(cell.protocol.settings.recipe(), *contents)
         return root / f"{cell.protocol}-{stream[:8]}" / learner / seed
 
-    def reference(self, cell: Cell, root: Path) -> dict[str, Any]:
+    def reference(self, cell: Cell, root: Path) -> References:
         """Directories of the runs that the cell's metrics refer to, and how Ω is computed."""
-        offline: list[list[str]] = [[]]
+        offline: tuple[tuple[str, ...], ...] = ((),)
         chance = None
         if not cell.is_offline:
             runs = self.offline_runs(cell)
-            offline = [[self._relative(run, root) for run in part] for part in runs]
+            offline = tuple(tuple(self._relative(run, root) for run in part) for part in runs)
             chance = self._relative(cell.chance_run(), root)
-        return {
-            "preset": cell.preset,
-            "normalise_new": self._facts_of(cell).normalise_new,
-            "offline_runs": offline if len(offline) > 1 else offline[0],
-            "chance_run": chance,
-        }
+        return References(
+            preset=cell.preset,
+            normalise_new=self._facts_of(cell).normalise_new,
+            offline_runs=offline if len(offline) > 1 else offline[0],
+            chance_run=chance,
+        )
 
     def prepare(self, cell: Cell, root: Path) -> Work:
         """The objects of a cell whose run is saved under `root`."""

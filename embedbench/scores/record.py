@@ -6,17 +6,15 @@ docs/record.md describes the schema. NaN is written as null, so that the file is
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from embedbench.arrays import Floats
 from embedbench.disk import write_safely
 from embedbench.errors import UserError
-from embedbench.typed import plain
 
 from . import few_shot, metrics, multilabel
 from .label_sets import AnyPredictions, LabelSets, load_any
@@ -30,8 +28,6 @@ from .scoring import score_matrices
 
 FEW_SHOT = "fscil"  # the protocol whose records have the curves of `few_shot`
 RunPaths = tuple[str, ...]
-
-Record = dict[str, Any]  # a record as JSON, as `embedbench.papers` reads it
 
 
 def save(record: RunRecord, directory: Path) -> None:
@@ -72,21 +68,19 @@ def _finished(root: Path) -> Iterator[Path]:
     return iter(sorted(p.parent for p in root.rglob("record.json")))
 
 
-def evaluate(made: Unscored | Mapping[str, Any], directory: Path, root: Path) -> RunRecord:
+def evaluate(made: Unscored, directory: Path, root: Path) -> RunRecord:
     """Return a record with every score, metric and flag computed from its predictions.
 
     Parameters
     ----------
-    made : Unscored or mapping
-        A record, scored or not, or its JSON.
+    made : Unscored
+        A record, scored or not.
     directory : Path
         Where `predictions.h5` lies.
     root : Path
         The record names its reference runs by paths relative to this directory. If a run is
         missing, the reference values in the record are used, and `reference.source` is "record".
     """
-    if not isinstance(made, Unscored):
-        made = Unscored.from_json(plain(dict(made)), str(directory / "record.json"))
     predictions = load_any(directory / "predictions.h5")
     matrices = score_matrices(predictions)
     reference = _measure_references(made.reference, root, list(matrices))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -49,11 +48,6 @@ def t_quantile(n: int) -> float:
     from scipy.special import stdtrit  # scipy.stats takes ten times as long to import
 
     return float(stdtrit(n - 1, 0.975))
-
-
-def number(value: Any) -> float:
-    """A number from a record: null becomes NaN; infinities are stored as text."""
-    return math.nan if value is None else float(value)
 
 
 def signed(value: float, decimals: int) -> str:

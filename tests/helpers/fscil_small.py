@@ -5,27 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from report_records import scored
 
 from embedbench.arrays import Floats
 from embedbench.papers.fscil.runs import Runs
 from embedbench.papers.published import PaperTable
 from embedbench.scores.few_shot import curves_of
-from embedbench.scores.record import Record, to_json
+from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat
 
 
-def made(seed: int, R: Floats, sizes: list[int]) -> Record:
-    score = {"R": R, "curves": curves_of(R, sizes)}
-    return {"seed": seed, "n_classes": sizes, "by_score": {"accuracy": to_json(score)}, "flags": []}
+def made(seed: int, R: Floats, sizes: list[int]) -> RunRecord:
+    return scored(R, R[-1], curves_of(R, sizes), seed=seed, n_classes=sizes)
 
 
 @dataclass
 class Made(Runs):
     """Runs with the records of `had`, by variant."""
 
-    had: dict[str, list[Record]] = field(default_factory=dict)
+    had: dict[str, list[RunRecord]] = field(default_factory=dict)
 
-    def of(self, name: str, variant: str) -> list[Record]:
+    def of(self, name: str, variant: str) -> list[RunRecord]:
         return self.had.get(variant, [])
 
     def possible(self, name: str, variant: str) -> bool:

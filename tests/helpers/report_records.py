@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import ArrayLike
+
 from embedbench.scores import record
-from embedbench.scores.run_record import RunRecord
+from embedbench.scores.run_record import RunRecord, Unscored
+from embedbench.typed import plain
 
 HEX = {"recipe": "a" * 64, "train": "b" * 64, "eval": "c" * 64, "features": "d" * 64}
 
@@ -80,7 +84,22 @@ def typed(learner: str = "mlp", seed: int = 0, final: float = 0.8, **changes: An
     return RunRecord.from_json(make(learner, seed, final, **changes))
 
 
-def unscored(sessions: int, **changes: Any) -> dict[str, Any]:
+def scored(
+    R: ArrayLike,
+    pooled: ArrayLike,
+    curves: Mapping[str, Any],
+    names: Sequence[str] = ("accuracy",),
+    **changes: Any,
+) -> RunRecord:
+    """A run whose base scores `names` are all alike; the first is the main one."""
+    score = {"R": R, "pooled": pooled, "metrics": {"final_accuracy": 0.5}, "curves": curves}
+    whole = make(**score, score=names[0], by_score=dict.fromkeys(names, score), **changes)
+    whole["n_train"] = [1] * len(whole["pooled"])
+    whole["sessions"] = whole["sessions"][:1] * len(whole["pooled"])
+    return RunRecord.from_json(plain(whole))
+
+
+def unscored(sessions: int, **changes: Any) -> Unscored:
     """What a run is before it is scored: of so many sessions, without references."""
     reference = {
         "preset": "kemker_table", "normalise_new": False, "offline_runs": [], "chance_run": None,
@@ -88,7 +107,7 @@ def unscored(sessions: int, **changes: Any) -> dict[str, Any]:
     made = make(n_train=[1] * sessions, reference=reference)
     made["sessions"] = made["sessions"][:1] * sessions
     scores = ("score", "R", "pooled", "metrics", "by_score", "flags")
-    return {k: v for k, v in made.items() if k not in scores} | changes
+    return Unscored.from_json({k: v for k, v in made.items() if k not in scores} | changes)
 
 
 def keep(

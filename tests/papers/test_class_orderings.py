@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from report_records import typed
 from reproduce_files import blob_file
 
 from embedbench.papers.class_orderings import runs as class_orderings_runs
@@ -146,7 +147,7 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     runs.make_orders()
     for kind, label in ORDERS.items():
         values = rows["iCaRL", label]
-        pooled = [r["pooled"] for r in runs.of("toy", kind, "icarl")]
+        pooled = [r.pooled for r in runs.of("toy", kind, "icarl")]
         assert len(pooled) == 1
         assert values["after 2"].ours is not None
         assert values["after 2"].ours.values == tuple(100 * p[1] for p in pooled)
@@ -223,7 +224,7 @@ def test_tau_between_seeds_by_hand(tmp_path: Path) -> None:
 
 
 def test_a_run_too_short_for_a_column_leaves_it_empty() -> None:
-    record = {"pooled": [0.9, 0.5, 0.25]}
+    record = typed(pooled=[0.9, 0.5, 0.25])
     assert [accuracy(record, h) for h in ("after 1", *AFTER)] == pytest.approx(
         [90, 50, np.nan, 25], nan_ok=True
     )

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from report_records import scored
 from reproduce_files import blob_file
 
 from embedbench.errors import UserError
@@ -21,7 +22,7 @@ from embedbench.papers.page import save, table_text
 from embedbench.papers.published import PaperTable, published
 from embedbench.reports.plots import Curve, _draw_curve, curve_plot
 from embedbench.scores.label_sets import LabelSets, pack
-from embedbench.scores.record import Record
+from embedbench.scores.run_record import RunRecord
 
 PUBLISHED = published("iirc")["tables"]
 NAMES = ("bear", "bus", "polar bear", "brown bear")
@@ -148,32 +149,28 @@ def bears() -> LabelSets:
 class MadeRuns(Runs):
     """Runs whose records are given: (data, variant) → a list a configuration."""
 
-    made: dict[tuple[str, str], list[list[Record]]] = field(default_factory=dict, kw_only=True)
+    made: dict[tuple[str, str], list[list[RunRecord]]] = field(default_factory=dict, kw_only=True)
 
-    def of(self, name: str, variant: str) -> list[list[Record]]:
+    def of(self, name: str, variant: str) -> list[list[RunRecord]]:
         return self.made.get((name, variant), [])
 
     def answers(self, name: str, variant: str) -> tuple[LabelSets, Sequence[str]] | None:
         return (bears(), NAMES) if (name, variant) in self.made and variant != "joint" else None
 
 
-def made_record(pooled: Sequence[float], new: float = 0.5, given: float = 1.5) -> Record:
+def made_record(pooled: Sequence[float], new: float = 0.5, given: float = 1.5) -> RunRecord:
     """R_jj is `new` from session 1 on; `given` labels a sample for two true ones."""
     n = len(pooled)
     R = np.where(np.tri(n, dtype=bool), np.array(pooled)[:, None], np.nan)
     R[np.arange(1, n), np.arange(1, n)] = new
-    values = [[None if np.isnan(v) else v for v in row] for row in R.tolist()]
-    score = {"R": values, "pooled": list(pooled)}
     flat = {"labels_predicted": given, "labels_true": 2.0, "labels_newest": 0.4}
     fractions = ("superclass_pw_js", "subclass_precision", "lone_subclass_precision")
     depths = ("depth_0_pw_js", "depth_1_pw_js")
-    return {
-        "by_score": dict.fromkeys(("pw_js", "js", "exact_match"), score),
-        "curves": {
-            **{k: [v] * n for k, v in flat.items()},
-            **{k: [None, *pooled[1:]] for k in (*fractions, *depths)},
-        },
+    curves = {
+        **{k: [v] * n for k, v in flat.items()},
+        **{k: [math.nan, *pooled[1:]] for k in (*fractions, *depths)},
     }
+    return scored(R, pooled, curves, ("pw_js", "js", "exact_match"))
 
 
 def made_runs(name: str, data: Data, **changes: Any) -> MadeRuns:

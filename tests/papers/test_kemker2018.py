@@ -274,7 +274,7 @@ def test_figure_s1_has_one_curve_a_way_of_choosing_lambda(tmp_path: Path) -> Non
     assert lams[0] == Stat.of([0.0])
     for (_, values), choice in zip(table.rows, CHOICES, strict=True):
         (record,) = runs.records(s1_cells(runs, choice))
-        pooled = record["by_score"]["accuracy"]["pooled"]
+        pooled = record.by_score["accuracy"].pooled
         assert values["after 10"].ours == Stat.of([100 * pooled[9]])
-    assert "samples" in record["footprint"]  # of the last, which keeps validation data
+    assert "samples" in record.footprint  # of the last, which keeps validation data
     assert len(table.figures) == 1

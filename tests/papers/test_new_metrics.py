@@ -177,10 +177,10 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     totals = {}
     for learner in LEARNERS:
         (record, _) = runs.records(runs.cells("toy", 12, learner))
-        totals[learner] = record["learner_params"]["memory"]["total"]
-        assert record["protocol_params"]["order"] == "random"
-        assert len(record["pooled"]) == 12
-        half = [100 * r["curves"]["aa"][5] for r in runs.records(runs.cells("toy", 12, learner))]
+        totals[learner] = record.learner_params["memory"]["total"]
+        assert record.protocol_params["order"] == "random"
+        assert len(record.pooled) == 12
+        half = [100 * r.curves["aa"][5] for r in runs.records(runs.cells("toy", 12, learner))]
         values = _values(accuracy, ("toy", "12", LEARNERS[learner].label, "AA"), "at K/2")
         assert values == pytest.approx(half)
     assert totals == {"er": 30, "gdumb": 12, "finetune": 0}

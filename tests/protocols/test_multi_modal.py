@@ -279,7 +279,7 @@ def test_chance_is_among_the_classes_an_answer_is_chosen_from(tmp_path: Path) ->
     predictions(groups, answers, groups).save(tmp_path / "predictions.h5")
     made = unscored(2)
     assert "not-learned" not in record.evaluate(made, tmp_path, tmp_path).flags
-    made["n_candidates"] = [360, 40]
+    made = unscored(2, n_candidates=[360, 40])
     assert "not-learned" in record.evaluate(made, tmp_path, tmp_path).flags
 
 

@@ -193,12 +193,12 @@ def sha(*texts: str) -> str:
 def test_a_cell_is_found_where_it_always_was(folder: Path, name: str) -> None:
     cell, workshop = planned(folder, name), Workshop()
     reference = workshop.reference(cell, folder)
-    runs = [r for r in reference["offline_runs"] if isinstance(r, str)]
-    runs += [r for part in reference["offline_runs"] if isinstance(part, list) for r in part]
+    runs = [r for r in reference.offline_runs if isinstance(r, str)]
+    runs += [r for part in reference.offline_runs if isinstance(part, tuple) for r in part]
     assert GOLDEN[name] == {
         "place": str(workshop.place(cell, folder).relative_to(folder)),
         "settings": sha(cell.learner.text, cell.protocol.text),
         **workshop.stream(cell).digests,
-        "references": sha(*runs, *filter(None, [reference["chance_run"]])),
+        "references": sha(*runs, *filter(None, [reference.chance_run])),
     }
     assert cell.learner.identity == cell.learner.text  # no field is a later one yet

@@ -258,9 +258,8 @@ def test_aacc_is_the_pooled_score_where_classes_are_alike(seed: int) -> None:
 def test_records_of_few_shot_streams_have_the_curves(tmp_path: Path) -> None:
     p = answers(0, np.full(10, 7))
     p.save(tmp_path / "predictions.h5")
-    made = unscored(10)
-    few = record.evaluate({**made, "protocol": "fscil"}, tmp_path, tmp_path)
-    other = record.evaluate({**made, "protocol": "incremental-class"}, tmp_path, tmp_path)
+    few = record.evaluate(unscored(10, protocol="fscil"), tmp_path, tmp_path)
+    other = record.evaluate(unscored(10, protocol="incremental-class"), tmp_path, tmp_path)
     for name, own in few.by_score.items():
         expected = plain(curves(score_matrix(p, name)))
         assert {k: plain(own.curves[k]) for k in CURVES} == expected

@@ -18,7 +18,7 @@ from embedbench.reports.text import table_text
 from embedbench.runs.grid import run_grid
 from embedbench.runs.settings import parse_settings, plan
 from embedbench.scores import record
-from embedbench.scores.run_record import References, RunRecord, Unscored
+from embedbench.scores.run_record import References, RunRecord
 
 BRIEF = ["stop.rule=epochs", "stop.epochs=1", "units=4"]
 # keys that the first records did not have
@@ -189,7 +189,7 @@ def test_what_is_no_record_is_refused(tmp_path: Path, content: bytes, says: str)
 
 
 def test_a_run_before_it_is_scored() -> None:
-    read = Unscored.from_json(unscored(2))
+    read = unscored(2)
     assert len(read.sessions) == 2
     assert read.reference == References("kemker_table", False, (), None)
     assert "score" not in read.to_json()

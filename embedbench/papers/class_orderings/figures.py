@@ -175,7 +175,7 @@ def figures4to9(runs: Runs) -> list[PaperTable]:
         for learner, where in CURVES.items():
             curves = []
             for style, kind in enumerate(ORDERS):
-                pooled = [r["pooled"] for r in runs.of(name, kind, learner)]
+                pooled = [r.pooled for r in runs.of(name, kind, learner)]
                 if pooled:
                     curves.append(Curve(np.array(pooled, dtype=np.float64), style))
             if curves:

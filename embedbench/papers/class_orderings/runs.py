@@ -14,7 +14,7 @@ from embedbench.files.file import EmbeddingFile
 from embedbench.papers import runs
 from embedbench.papers.runs import Variant
 from embedbench.runs.cell import Cell
-from embedbench.scores.record import Record
+from embedbench.scores.run_record import RunRecord
 from embedbench.streams.orders import make_order, write_order
 
 PROTOCOL = "incremental-class"
@@ -58,7 +58,7 @@ class Runs(runs.Runs):
     orders: dict[tuple[str, str], str] = field(default_factory=dict)
     learners: Sequence[str] = tuple(LEARNERS)
     known: Sequence[str] = tuple(dict.fromkeys(v.learner for v in LEARNERS.values()))
-    _read: dict[tuple[str, str, str], list[Record]] = field(default_factory=dict, init=False)
+    _read: dict[tuple[str, str, str], list[RunRecord]] = field(default_factory=dict, init=False)
 
     @cached_property
     def sessions(self) -> int:
@@ -114,7 +114,7 @@ class Runs(runs.Runs):
         items = [f"protocol.sessions={SESSIONS}", "references=0"]
         return self.plan(learner, PROTOCOL, [self.files[name]], items, fixed=fixed)
 
-    def of(self, name: str, kind: str, learner: str) -> list[Record]:
+    def of(self, name: str, kind: str, learner: str) -> list[RunRecord]:
         """The finished runs of a learner on an order, one a seed; read once, after all runs."""
         key = (name, kind, learner)
         if key not in self._read:

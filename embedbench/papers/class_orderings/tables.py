@@ -16,8 +16,8 @@ import numpy as np
 from embedbench.arrays import Floats
 from embedbench.papers.published import PaperTable, Value, published
 from embedbench.scores.ranking import kendall_tau
-from embedbench.scores.record import Record
-from embedbench.scores.stats import Stat, number
+from embedbench.scores.run_record import RunRecord
+from embedbench.scores.stats import Stat
 
 from .runs import LEARNERS, ORDERS, SESSIONS, Runs
 
@@ -29,14 +29,14 @@ EASY, HARD = "increasing-task-confusion", "decreasing-task-confusion"
 Means = dict[tuple[str, str], float]  # (learner, order) → accuracy, percent
 
 
-def accuracy(record: Record, head: str) -> float:
+def accuracy(record: RunRecord, head: str) -> float:
     """Percent over all classes learned, after a column of Table 1 or `START`.
 
     NaN where the run is shorter.
     """
-    pooled = record["pooled"]
+    pooled = record.pooled
     at = len(pooled) if head == LAST else {START: 1, **AFTER}[head]
-    return 100 * number(pooled[at - 1]) if at <= len(pooled) else float("nan")
+    return 100 * pooled[at - 1] if at <= len(pooled) else float("nan")
 
 
 def ours(runs: Runs, name: str, kind: str, learner: str, head: str) -> Stat | None:
@@ -212,7 +212,7 @@ def _between_seeds(runs: Runs, name: str, kind: str) -> Stat | None:
     by_seed: dict[int, list[float]] = {}
     run = [records for n in IN_TABLE if (records := runs.of(name, kind, n))]
     for record in itertools.chain.from_iterable(run):
-        by_seed.setdefault(record["seed"], []).append(accuracy(record, LAST))
+        by_seed.setdefault(record.seed, []).append(accuracy(record, LAST))
     complete: list[Floats] = [np.array(v) for v in by_seed.values() if len(v) == len(run) > 1]
     taus = [kendall_tau(list(a), list(b)) for a, b in itertools.combinations(complete, 2)]
     return Stat.of([float(np.mean(taus))]) if taus else None

@@ -9,7 +9,7 @@ import numpy as np
 from embedbench.arrays import Floats
 from embedbench.papers.published import PaperTable, Value
 from embedbench.scores.few_shot import BASE, CORNER_CASES, class_ratio, gacc, gacc_area
-from embedbench.scores.record import Record
+from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat
 
 from .printed import CLASSES, RATIO, behind, row_name, rows_of
@@ -96,7 +96,7 @@ def _curves(runs: Runs, name: str) -> PaperTable:
     label = runs.data[name].label
     title = f"Figures 5, 6, A3: accuracies by session and gAcc by α, {label}"
     table = PaperTable(f"Curves · {name}", title, (), (), across=2)
-    parts: dict[str, tuple[Callable[[Record], Floats], str, int]] = {
+    parts: dict[str, tuple[Callable[[RunRecord], Floats], str, int]] = {
         "aAcc by session": (curve("aacc"), "after session i", 1),
         "gAcc by session": (curve("gacc"), "after session i", 1),
         "accuracy on novel classes by session": (_after_base, "after session i", 2),
@@ -109,7 +109,7 @@ def _curves(runs: Runs, name: str) -> PaperTable:
     return table
 
 
-def _after_base(record: Record) -> Floats:
+def _after_base(record: RunRecord) -> Floats:
     """(T - 1,) accuracy on novel classes, from the first session that has any."""
     return np.array(curve("novel_accuracy")(record)[1:], dtype=np.float64)
 
@@ -124,7 +124,7 @@ def _pictures(
     name: str,
     variants: Sequence[str],
     caption: str,
-    read: Callable[[Record], Floats],
+    read: Callable[[RunRecord], Floats],
     axis: str,
     first: int,
 ) -> list[tuple[str, str]]:
@@ -140,8 +140,8 @@ def _pictures(
     return [(caption, curve_plot(drawn, float("nan"), first, label, axis=axis))] if drawn else []
 
 
-def _along(record: Record) -> Floats:
-    return over_alpha(accuracies(record), class_ratio(record["n_classes"]))
+def _along(record: RunRecord) -> Floats:
+    return over_alpha(accuracies(record), class_ratio(record.n_classes or ()))
 
 
 def sweeps(runs: Runs) -> list[PaperTable]:

@@ -15,14 +15,14 @@ import numpy as np
 from embedbench.arrays import Floats
 from embedbench.files.file import FINAL
 from embedbench.papers.published import PaperTable, Value
-from embedbench.scores.record import Record
+from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat
 
 from .printed import SAME, row_name, rows_of
 from .results import verdict
 from .runs import NO_LAYERS, Runs, accuracies, curve, summary
 
-READ: dict[str, Callable[[Record], float]] = {
+READ: dict[str, Callable[[RunRecord], float]] = {
     "aAcc": lambda r: summary(r)["aacc"],
     "gAcc": lambda r: summary(r)["gacc"],
     "novel": lambda r: summary(r)["novel_accuracy"],
@@ -114,10 +114,10 @@ def _legend() -> str:
 
 
 def _by_layer(
-    runs: Runs, name: str, variants: Sequence[str], read: Callable[[Record], float]
+    runs: Runs, name: str, variants: Sequence[str], read: Callable[[RunRecord], float]
 ) -> Floats:
     """(n, len(variants)) of the seeds that all variants have; NaN for "" and what was not run."""
-    each = [{r["seed"]: read(r) for r in runs.of(name, v)} if v else {} for v in variants]
+    each = [{r.seed: read(r) for r in runs.of(name, v)} if v else {} for v in variants]
     seeds = [set(e) for e in each if e]
     common = sorted(set.intersection(*seeds)) if seeds else []
     return np.array([[e.get(s, np.nan) for e in each] for s in common], dtype=np.float64)

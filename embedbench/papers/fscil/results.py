@@ -108,7 +108,7 @@ def _corner_cases(runs: Runs, name: str) -> dict[str, dict[str, float]]:
     if not records:
         return {}
     base = max(float(accuracies(r)[0, 0]) for r in records)
-    sizes = records[0]["n_classes"]
+    sizes = records[0].n_classes or ()
     return {
         case: quoted(curves_of(made(len(sizes), base), sizes))
         for case, made in CORNER_CASES.items()

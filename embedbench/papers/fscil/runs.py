@@ -18,7 +18,7 @@ from embedbench.papers.runs import Variant
 from embedbench.runs.cell import Cell
 from embedbench.runs.registry import learner_class, learner_names
 from embedbench.scores import few_shot
-from embedbench.scores.record import Record
+from embedbench.scores.run_record import RunRecord
 from embedbench.streams.layers import layer_names
 
 PROTOCOL = "fscil"
@@ -151,7 +151,7 @@ class Runs(runs.Runs):
     data: dict[str, Data] = field(kw_only=True)
     learners: Sequence[str] = field(default_factory=registered)
     known: Sequence[str] = field(default_factory=registered)
-    _read: dict[tuple[str, str], list[Record]] = field(default_factory=dict, init=False)
+    _read: dict[tuple[str, str], list[RunRecord]] = field(default_factory=dict, init=False)
 
     def layers(self, name: str) -> tuple[str, ...]:
         """The layers that FR has modules for, as it is set; none where the file has none."""
@@ -181,7 +181,7 @@ class Runs(runs.Runs):
         items = [*data.settings(), "references=0"]  # no table has an Ω
         return self.plan(chosen.learner, PROTOCOL, [data.file], items, fixed=chosen.fixed)
 
-    def of(self, name: str, variant: str) -> list[Record]:
+    def of(self, name: str, variant: str) -> list[RunRecord]:
         """The finished runs that a mean may include."""
         key = (name, variant)
         if key not in self._read:
@@ -193,28 +193,30 @@ class Runs(runs.Runs):
         values = [summary(r)[what] for r in self.of(name, variant)]
         return np.array(values) if values else None
 
-    def gaps(self, name: str, more: str, less: str, read: Callable[[Record], float]) -> list[float]:
+    def gaps(
+        self, name: str, more: str, less: str, read: Callable[[RunRecord], float]
+    ) -> list[float]:
         """A fraction of one variant less that of another, in points, of runs of one seed."""
-        each = [{r["seed"]: read(r) for r in self.of(name, v)} for v in (more, less)]
+        each = [{r.seed: read(r) for r in self.of(name, v)} for v in (more, less)]
         return [100 * (each[0][s] - each[1][s]) for s in each[0] if s in each[1]]
 
-    def curve(self, name: str, variant: str, read: Callable[[Record], Any]) -> Floats | None:
+    def curve(self, name: str, variant: str, read: Callable[[RunRecord], Any]) -> Floats | None:
         """(n, T) a curve of each run; None without runs."""
         values = [read(r) for r in self.of(name, variant)]
         return np.array(values, dtype=np.float64) if values else None
 
 
-def curve(name: str) -> Callable[[Record], Any]:
+def curve(name: str) -> Callable[[RunRecord], Any]:
     """Read a curve of the accuracy of samples."""
-    return lambda r: r["by_score"][SCORE]["curves"][name]
+    return lambda r: (r.by_score[SCORE].curves or {})[name]
 
 
-def summary(record: Record) -> dict[str, float]:
+def summary(record: RunRecord) -> dict[str, float]:
     """What each curve is quoted by."""
-    curves = record["by_score"][SCORE]["curves"]
+    curves = record.by_score[SCORE].curves or {}
     return few_shot.summary({n: np.array(v, dtype=np.float64) for n, v in curves.items()})
 
 
-def accuracies(record: Record) -> Floats:
+def accuracies(record: RunRecord) -> Floats:
     """(T, T) R[i, j], the accuracy of samples."""
-    return np.array(record["by_score"][SCORE]["R"], dtype=np.float64)
+    return np.array(record.by_score[SCORE].R, dtype=np.float64)

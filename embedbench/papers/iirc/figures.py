@@ -11,7 +11,7 @@ from embedbench.arrays import Ints
 from embedbench.papers.published import PaperTable, Value
 from embedbench.scores.label_sets import LabelSets
 from embedbench.scores.multilabel import confusion, introduction_order
-from embedbench.scores.record import Record
+from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat
 
 from .runs import BUFFERS, LEARNERS, VARIANTS, Runs, curve, matrix, score
@@ -19,7 +19,7 @@ from .runs import BUFFERS, LEARNERS, VARIANTS, Runs, curve, matrix, score
 if TYPE_CHECKING:
     from embedbench.reports.plots import Curve
 
-Read = Callable[[Record], Any]
+Read = Callable[[RunRecord], Any]
 
 CONFUSED_AFTER = (0, 1, 5, 10)  # sessions of Figures A.18 to A.22
 FIRST, MIDDLE, LAST = 10, 10, 5  # of the 25 classes that a confusion matrix shows at most
@@ -71,7 +71,9 @@ def depth(runs: Runs) -> list[PaperTable]:
         records = (
             r for n in LEARNERS for of_configuration in runs.of(name, n) for r in of_configuration
         )
-        keys = [k for k in next(records, {"curves": {}})["curves"] if k.startswith("depth_")]
+        first = next(records, None)
+        curves = (first and first.curves) or {}
+        keys = [k for k in curves if k.startswith("depth_")]
         parts = {f"pw-JS, depth {key.split('_')[1]}": curve(key) for key in keys}
         title = "performance by depth in the hierarchy, 0 the top"
         tables.append(_figure(runs, name, "Depths", title, parts))

@@ -16,7 +16,7 @@ from embedbench.papers.runs import Variant
 from embedbench.runs.cell import Cell
 from embedbench.runs.settings import parse_seeds
 from embedbench.scores.label_sets import LabelSets
-from embedbench.scores.record import Record
+from embedbench.scores.run_record import RunRecord
 
 PROTOCOL, PRESET = "iirc", "iirc"
 CHOSEN = "protocol.configuration="  # the setting that numbers the task configurations
@@ -143,7 +143,7 @@ class Runs(runs.Runs):
     learners: Sequence[str] = tuple(LEARNERS)
     known: Sequence[str] = tuple(dict.fromkeys(v.learner for v in VARIANTS.values()))
     _chosen: list[int] | None = field(default=None, init=False)
-    _read: dict[tuple[str, str], list[list[Record]]] = field(default_factory=dict, init=False)
+    _read: dict[tuple[str, str], list[list[RunRecord]]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         for item in self.items:
@@ -164,7 +164,7 @@ class Runs(runs.Runs):
             chosen.learner, PROTOCOL, [data.file], ["references=0"], fixed=fixed, preset=PRESET
         )
 
-    def of(self, name: str, variant: str) -> list[list[Record]]:
+    def of(self, name: str, variant: str) -> list[list[RunRecord]]:
         """The finished runs that a mean may include: a list a configuration that has any."""
         key = (name, variant)
         if key not in self._read:
@@ -172,7 +172,7 @@ class Runs(runs.Runs):
             self._read[key] = [records for records in each if records]
         return self._read[key]
 
-    def curve(self, name: str, variant: str, read: Callable[[Record], Any]) -> Floats | None:
+    def curve(self, name: str, variant: str, read: Callable[[RunRecord], Any]) -> Floats | None:
         """(n, T) a curve of each configuration, the mean over its seeds; None without runs.
 
         Runs of fewer sessions than the others end in NaN.
@@ -203,16 +203,16 @@ class Runs(runs.Runs):
         return None
 
 
-def score(name: str) -> Callable[[Record], Any]:
+def score(name: str) -> Callable[[RunRecord], Any]:
     """Read R_j of a base score, session by session."""
-    return lambda r: r["by_score"][name]["pooled"]
+    return lambda r: r.by_score[name].pooled
 
 
-def curve(name: str) -> Callable[[Record], Any]:
+def curve(name: str) -> Callable[[RunRecord], Any]:
     """Read a curve of a record."""
-    return lambda r: r["curves"][name]
+    return lambda r: (r.curves or {})[name]
 
 
-def matrix(record: Record) -> Floats:
+def matrix(record: RunRecord) -> Floats:
     """R_jk of pw-JS, (T, T)."""
-    return np.array(record["by_score"]["pw_js"]["R"], dtype=np.float64)
+    return np.array(record.by_score["pw_js"].R, dtype=np.float64)

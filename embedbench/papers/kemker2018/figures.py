@@ -10,7 +10,6 @@ import numpy as np
 from embedbench.arrays import Floats
 from embedbench.files.file import EmbeddingFile
 from embedbench.papers.published import PaperTable, Value, published
-from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat
 
 from .runs import LEARNERS, Runs
@@ -63,11 +62,11 @@ def figures(runs: Runs) -> PaperTable:
             if not records:
                 continue
             parts = [
-                part(np.array(r["R"], dtype=np.float64), np.array(r["pooled"], dtype=np.float64))
+                part(np.array(r.R, dtype=np.float64), np.array(r.pooled, dtype=np.float64))
                 for r in records
             ]
             curves.append(Curve(np.stack(parts), style))
-            ideal = min(RunRecord.from_json(records[0]).ideals, default=float("nan"))
+            ideal = min(records[0].ideals, default=float("nan"))
         if curves:
             title = f"{runs.data[name].label}, {protocol}: {what}"
             table.figures.append((title, curve_plot(curves, ideal, first, title)))

@@ -10,7 +10,7 @@ from embedbench.disk import write_safely
 from embedbench.papers import runs
 from embedbench.papers.runs import over
 from embedbench.runs.cell import Cell
-from embedbench.scores.record import Record
+from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat
 
 from .data import NAMES, Data
@@ -84,12 +84,12 @@ class Runs(runs.Runs):
         files = [self.data[n].file for n in names]
         return self.plan(learner, protocol, files, items, preset=preset)
 
-    def of(self, run: Run) -> list[Record]:
+    def of(self, run: Run) -> list[RunRecord]:
         """A run's records; none where its data are not at hand."""
         at_hand = all(name in self.data for name in run[2])
         return self.records(self.cells(run)) if at_hand else []
 
-    def stat(self, run: Run, value: Callable[[Record], float]) -> Stat | None:
+    def stat(self, run: Run, value: Callable[[RunRecord], float]) -> Stat | None:
         """A number of each of a run's records, over the seeds."""
         return over(self.of(run), value)
 
@@ -106,8 +106,8 @@ def fel_units(names: Sequence[str]) -> int:
     return FEL_UNITS[names[0]] if len(names) == 1 else 1200
 
 
-def seconds(r: Record) -> float:
-    return float(r["seconds"]["learn"] + r["seconds"]["evaluate"])
+def seconds(r: RunRecord) -> float:
+    return r.seconds.learn + r.seconds.evaluate
 
 
 def modalities(name: str, protocol: str) -> tuple[str, ...]:

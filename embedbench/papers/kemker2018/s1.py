@@ -6,7 +6,7 @@ import numpy as np
 
 from embedbench.papers.published import PaperTable, Value
 from embedbench.runs.cell import Cell
-from embedbench.scores.record import Record
+from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat
 
 from .runs import Runs
@@ -40,7 +40,7 @@ def table_s1(runs: Runs) -> PaperTable:
         records = runs.records(s1_cells(runs, choice)) if "mnist" in runs.data else []
         values = {head: Value(decimals=1) for head in heads}
         if records:
-            pooled = np.array([r["by_score"]["accuracy"]["pooled"] for r in records])  # (n, T)
+            pooled = np.array([r.by_score["accuracy"].pooled for r in records])  # (n, T)
             values = {
                 head: Value(None, Stat.of(100 * pooled[:, n - 1]), 1)
                 for head, n in zip(heads, AFTER, strict=True)
@@ -61,5 +61,5 @@ def table_s1(runs: Runs) -> PaperTable:
     return table
 
 
-def _last_lam(record: Record) -> float:
-    return float(record["sessions"][-1]["log"]["lam"])
+def _last_lam(record: RunRecord) -> float:
+    return float(record.sessions[-1].log["lam"])

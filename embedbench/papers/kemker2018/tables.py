@@ -10,7 +10,7 @@ import numpy as np
 
 from embedbench.papers.published import PaperTable, Value, published
 from embedbench.papers.runs import metric, over
-from embedbench.scores.record import Record
+from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat
 
 from .data import NAMES, paper_size
@@ -91,8 +91,8 @@ def table2_sizes(runs: Runs) -> PaperTable:
     return table
 
 
-def _held(r: Record) -> float:
-    return float(r["footprint"]["total"]) / 1e6
+def _held(r: RunRecord) -> float:
+    return r.footprint["total"] / 1e6
 
 
 def _means(runs: Runs) -> dict[tuple[str, str], tuple[Stat | None, bool]]:
@@ -207,7 +207,7 @@ def table_s6(runs: Runs) -> PaperTable:
     )
     gaps: dict[str, list[list[float]]] = {}
     for row in published("kemker2018")["tables"]["S6"]:
-        records: list[Record] = []
+        records: list[RunRecord] = []
         if "mnist" in runs.data:
             records = runs.records(runs.inc_cells(row["learner"], row["class"]))
         values = {}
@@ -229,12 +229,12 @@ def table_s6(runs: Runs) -> PaperTable:
     return table
 
 
-def _s6(r: Record) -> dict[str, float]:
-    score = r["by_score"]["accuracy"]
+def _s6(r: RunRecord) -> dict[str, float]:
+    score = r.by_score["accuracy"]
     return {
-        "base": 100 * score["R"][0][0],
-        "new": 100 * score["R"][1][1],
-        "overall": 100 * score["pooled"][1],
+        "base": 100 * score.R[0][0],
+        "new": 100 * score.R[1][1],
+        "overall": 100 * score.pooled[1],
     }
 
 
@@ -263,5 +263,5 @@ def table_s8(runs: Runs) -> PaperTable:
     return table
 
 
-def _entry(i: int, j: int) -> Callable[[Record], float]:
-    return lambda r: 100 * float(r["R"][i][j])
+def _entry(i: int, j: int) -> Callable[[RunRecord], float]:
+    return lambda r: 100 * r.R[i][j]

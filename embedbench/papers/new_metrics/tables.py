@@ -92,7 +92,7 @@ class Runs(reproduce_runs.Runs):
         records = self.records(self.cells(name, sessions, learner))
         if not records:
             return None
-        return np.array([r["curves"][curve] for r in records], dtype=np.float64)
+        return np.array([(r.curves or {})[curve] for r in records], dtype=np.float64)
 
 
 def equal_sessions(n_classes: int, asked: int) -> int:
