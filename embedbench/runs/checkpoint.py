@@ -89,7 +89,7 @@ class CheckpointDirectory:
         self._waiting: dict[str, bytes] = {}  # trainings that have ended since the last checkpoint
         self._session = self._fits = 0  # the session at work, and the trainings begun in it
         self._began = self._saved = self._ended = time.perf_counter()
-        nothing = {"learner": None, "evaluator": None, "logs": []}
+        nothing: dict[str, Any] = {"learner": None, "evaluator": None, "logs": []}
         self._start = packed({**nothing, "random": random_states(device)})
 
     def open(self) -> bool:
