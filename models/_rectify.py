@@ -58,7 +58,7 @@ class Rectifier(nn.Module):
     width : int
         d.
     seed : int
-        Of the initial weights.
+        Seed of the initial weights.
     """
 
     def __init__(self, layers: int, width: int, hidden: int, seed: int) -> None:

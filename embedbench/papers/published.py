@@ -126,7 +126,7 @@ class PaperTable:
 
     @property
     def short(self) -> str:
-        """ "Table S6"; a name that is a word already stands alone."""
+        """The name after "Table", as in "Table S6"; a name that is a word is not changed."""
         return self.name if re.match("[A-Z][a-z]", self.name) else f"Table {self.name}"
 
     @property
