@@ -1,1 +1,1 @@
-"""Learners, one a file; the file's stem is the name on the command line."""
+"""Learners, one per file; the stem of the file is the learner's name on the command line."""

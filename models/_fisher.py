@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from embedbench.learning.optimisers import trained
 from embedbench.learning.per_sample import BLOCK, gradients, is_mlp
 
-FISHER_BATCH = 1024  # samples; larger ones fall out of a processor's caches
+FISHER_BATCH = 1024  # samples; larger batches do not fit a processor's caches
 
 
 @torch.no_grad()
@@ -25,11 +25,12 @@ def fisher_diagonal(
     """Diagonal Fisher information at x (n, D) or (n, C, H, W), y (n,): one tensor per trained
     parameter.
 
-    F_i = 1/n Σ_x E_c[(∂ log p(c|x) / ∂θ_i)²], c over all classes ("exact", up to `most_classes`),
-    one draw from p ("sampled") or the true class ("empirical"). `mask`, (C,), is added to the
-    logits, as the loss does where a session restricts it. In a layer a → a Wᵀ + b of a ReLU MLP
-    the gradient of one sample is the outer product of δ and a, so Σ_x E_c[δ²] a² is one matrix
-    product: no per-sample gradients are formed. Of other networks they are, block by block.
+    F_i = 1/n Σ_x E_c[(∂ log p(c|x) / ∂θ_i)²]. The expectation over c is over all classes ("exact",
+    up to `most_classes`), over one draw from p ("sampled"), or the true class alone ("empirical").
+    `mask`, (C,), is added to the logits, as the loss does in a session that restricts it. In a
+    layer a → a Wᵀ + b of a ReLU MLP, the gradient of one sample is the outer product of δ and a. So
+    Σ_x E_c[δ²] a² is one matrix product, and per-sample gradients are never formed. For other
+    networks they are formed, block by block.
     """
     linears = [m for m in net.modules() if isinstance(m, nn.Linear)]
     if kind == "exact" and linears[-1].out_features > most_classes:
@@ -61,7 +62,7 @@ def _labels(p: Tensor, y: Tensor, u: Tensor, kind: str) -> list[tuple[Tensor, Te
 def _by_sample(
     net: nn.Module, x: Tensor, y: Tensor, u: Tensor, kind: str, mask: Tensor | None
 ) -> list[Tensor]:
-    """The same by the gradient of every sample alone."""
+    """The same from the gradient of each single sample."""
     total = [torch.zeros_like(p) for p in trained(net)]
 
     def log_p(logits: Tensor, label: Tensor) -> Tensor:
@@ -81,7 +82,7 @@ def _by_sample(
 def _squared_deltas(
     linears: list[nn.Linear], x: Tensor, y: Tensor, u: Tensor, kind: str, mask: Tensor | None
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """E_c[δ²] (b, out) and the input a (b, in) of every layer; u (b, 1) uniform, for a draw."""
+    """E_c[δ²] (b, out) and the input a (b, in) of every layer; u (b, 1) uniform, for the draws."""
     inputs = [x]
     for layer in linears[:-1]:
         inputs.append(torch.relu(layer(inputs[-1])))

@@ -1,4 +1,4 @@
-"""Gaussians of classes whose features are gone: means, and covariances of the base classes."""
+"""Gaussians for classes whose samples are not stored: means, and covariances of base classes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from torch.nn.functional import normalize
 
 
 def factor(x: Tensor, epsilon: float) -> Tensor:
-    """Lower triangular F with F Fᵀ = Σ + εI, (T, d, d) float32, Σ the sample covariance of each
-    table of x (T, n, d); 0 of a single sample."""
+    """Lower triangular F with F Fᵀ = Σ + εI, (T, d, d) float32, for T tables x (T, n, d).
+
+    Σ is the sample covariance of a table; for a single sample it is 0.
+    """
     away = x.double() - x.double().mean(1, keepdim=True)
     sigma = away.mT @ away / max(x.shape[1] - 1, 1)
     sigma.diagonal(dim1=1, dim2=2).add_(epsilon)
@@ -23,9 +25,9 @@ def most_alike(means: Tensor, base: Tensor, k: int) -> Tensor:
     Parameters
     ----------
     means : Tensor
-        (m, T, d) of the classes that borrow.
+        (m, T, d) means of the classes that need a covariance.
     base : Tensor
-        (B, T, d) of the base classes.
+        (B, T, d) means of the base classes.
     """
     likeness = torch.einsum("mtd,btd->mbt", normalize(means, dim=-1), normalize(base, dim=-1))
     return likeness.topk(min(k, len(base)), dim=1).indices
@@ -36,23 +38,23 @@ def draw(
 ) -> Tensor:
     """Draw `n` features for each of P classes, for T tables independently: (T, P·n, d), by class.
 
-    The covariance is the mean of those of the class's K donors: Σ_k F_k z_k / √K has just that, and
-    no factor of a mean is ever formed.
+    A class's covariance is the mean covariance of its K donors. Σ_k F_k z_k / √K has exactly this
+    covariance, so the mean needs no factor of its own.
 
     Parameters
     ----------
     means : Tensor
-        (P, T, d).
+        (P, T, d) means of the classes.
     factors : Tensor
-        (B, T, d, d) lower triangular, of the base classes.
+        (B, T, d, d) lower triangular factors of the base classes.
     donors : Tensor
-        (P, K, T) places in `factors`.
+        (P, K, T) indices of the donors in `factors`.
     """
     tables, k = torch.arange(means.shape[1], device=means.device), donors.shape[1]
     z = torch.randn(
         (*donors.shape, n, means.shape[2]), generator=generator, device=means.device
     )  # (P, K, T, n, d)
-    # class by class: the factors of all would be a copy of P·K·T·d² numbers
+    # class by class: indexing all factors at once would copy P·K·T·d² numbers
     noise = [(part @ factors[at, tables].mT).sum(0) for part, at in zip(z, donors, strict=True)]
     drawn: Tensor = means[:, :, None] + torch.stack(noise) / k**0.5  # (P, T, n, d)
     return drawn.transpose(0, 1).flatten(1, 2)

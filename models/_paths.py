@@ -1,7 +1,8 @@
 """Paths through layers of modules: their scores, and the gradients of several paths at once.
 
-A module is a linear map, (U, f + 1) with the bias as its last column, and ReLU. A layer has M
-modules; its output is the sum of those that a path takes. L layers, then a linear head, (C, U + 1).
+A module is a linear map, (U, f + 1) with the bias as its last column, followed by ReLU. A layer has
+M modules; its output is the sum of the modules on the path. L layers are followed by a linear head,
+(C, U + 1).
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ Modules = Sequence[nn.Parameter]
 
 
 def with_ones(x: Tensor) -> Tensor:
-    """(…, f) -> (…, f + 1), so that the last column of a weight is its bias."""
+    """Append a column of ones, (…, f) -> (…, f + 1): the last column of a weight is its bias."""
     return torch.cat([x, x.new_ones(*x.shape[:-1], 1)], -1)
 
 
 def drawn(shape: Sequence[int], generator: torch.Generator) -> Tensor:
-    """Weights of linear maps, (…, outputs, f + 1), as PyTorch draws them: U(±1/√f), biases too."""
+    """Weights of linear maps, (…, outputs, f + 1), by PyTorch's default: U(±1/√f), biases too."""
     bound = (shape[-1] - 1) ** -0.5
     return torch.empty(*shape).uniform_(-bound, bound, generator=generator)
 
 
 def path_scores(x: Tensor, layers: Sequence[Tensor], head: Tensor) -> Tensor:
-    """Logits of x (n, D), (n, C); `layers`: the modules that the path takes, (k, U, f + 1) each."""
+    """Logits of x (n, D), (n, C); `layers`: the modules on the path, (k, U, f + 1) each."""
     h = x
     for taken in layers:
         z = torch.relu(with_ones(h) @ taken.flatten(0, 1).T)  # (n, f+1) @ (f+1, kU) -> (n, kU)
@@ -35,18 +36,18 @@ def path_scores(x: Tensor, layers: Sequence[Tensor], head: Tensor) -> Tensor:
 
 
 class Contest:
-    """Paths that are trained on the same mini-batches, P of them.
+    """P paths that are trained on the same mini-batches.
 
-    The modules that any of them takes lie in one block of memory, so that a layer is one matrix
-    product for all paths; the first layer, whose input they share, is computed once. A module of
-    several paths gets the sum of their gradients, as does the head.
+    All modules on any of the paths lie in one block of memory, so that a layer is one matrix
+    product for all paths. The first layer has the same input for all paths and is computed once. A
+    module on several paths gets the sum of their gradients, and so does the head.
 
     Parameters
     ----------
     modules : sequence of Modules
-        Sequence[Modules] L times M parameters; those taken are moved to the block.
+        Parameters, M for each of L layers; those on a path are moved to the block.
     frozen : Tensor
-        (L, M) bool, modules that get no gradient.
+        (L, M) bool; True: the module gets no gradient.
     head : nn.Parameter
         (C, U + 1).
     paths : Tensor
@@ -63,12 +64,12 @@ class Contest:
 
     @torch.no_grad()
     def gradients(self, x: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Set the gradient of Σ_paths (mean cross-entropy); returns the logits (P, b, C).
+        """Set the gradient of Σ_paths (mean cross-entropy); return the logits (P, b, C).
 
         Parameters
         ----------
         x : Tensor
-            (b, D + 1), the last column 1.
+            (b, D + 1); the last column is 1.
         y : Tensor
             (b,).
         mask : Tensor or None
@@ -93,7 +94,7 @@ class Contest:
 
 
 class _Block:
-    """The modules of one layer that some path takes, the trained ones first."""
+    """The modules of one layer that are on some path, the trained ones first."""
 
     def __init__(self, modules: Modules, frozen: Tensor, paths: Tensor) -> None:
         used = paths.any(0)
@@ -108,10 +109,10 @@ class _Block:
             p.grad = grad
 
     def backward(self, back: Tensor, h: Tensor, z: Tensor, *, needed: bool) -> Tensor:
-        """The gradient of the trained modules, and, where `needed`, that of the layer's input.
+        """The gradient of the trained modules and, if `needed`, that of the layer's input.
 
-        `back` (P, b, U): of the layer's output; h (p, b, f + 1): its input; z (p, b, k, U): the
-        modules' outputs; p is 1 or P.
+        `back` (P, b, U) is the gradient of the layer's output; h (p, b, f + 1) is its input; z (p,
+        b, k, U) are the outputs of the modules; p is 1 or P.
         """
         delta = back[:, :, None] * self.takes  # (P, b, k, U)
         if len(z) < len(delta):

@@ -1,4 +1,4 @@
-"""Feature rectification: the modules of all layers side by side, and the losses of each."""
+"""Feature rectification: the modules of all layers, computed together, and their losses."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Rectifier(nn.Module):
     width : int
         d.
     seed : int
-        Of the initial weights.
+        Seed of the initial weights.
     """
 
     def __init__(self, layers: int, width: int, hidden: int, seed: int) -> None:
@@ -89,9 +89,9 @@ def novel_entropy(logits: Tensor, y: Tensor, novel: Tensor) -> Tensor:
     logits : Tensor
         (L, n, C) over all classes seen.
     y : Tensor
-        (n,) places in them.
+        (n,) indices of the labels among the classes seen.
     novel : Tensor
-        (n,) bool.
+        (n,) bool, whether a sample is of a novel class.
     """
     if not novel.any():
         return logits.new_zeros(len(logits))
@@ -101,23 +101,24 @@ def novel_entropy(logits: Tensor, y: Tensor, novel: Tensor) -> Tensor:
 
 
 def class_relation(logits: Tensor, targets: Tensor) -> Tensor:
-    """KL(softmax(targets) ‖ softmax(logits)), a mean over samples, (L,); both (L, n, C).
+    """KL(softmax(targets) ‖ softmax(logits)), mean over samples, (L,); both (L, n, C).
 
-    No gradient reaches the targets.
+    The targets get no gradient.
     """
     mine, aim = logits.log_softmax(-1), targets.detach().log_softmax(-1)
     return kl_div(mine, aim, reduction="none", log_target=True).sum(-1).mean(-1)
 
 
 def instance_relation(rectified: Tensor, layers: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Smooth L1 between the distances of X_FR and those of X_l, of pairs of one class and of two.
+    """Smooth L1 between the pairwise distances of X_FR and those of X_l.
 
-    Two means (L,) over pairs (i, j), i = j among the first; 0 where there are no pairs.
+    Returns two means (L,): over pairs (i, j) of the same class (with i = j), and over pairs of
+    different classes. A mean over no pairs is 0.
 
     Parameters
     ----------
     rectified, layers : Tensor
-        (L, n, d); no gradient reaches the second.
+        (L, n, d); `layers` gets no gradient.
     y : Tensor
         (n,) labels.
     """
@@ -139,7 +140,7 @@ def _distances(x: Tensor) -> Tensor:
 
 
 def slices(spec: StreamSpec, names: str) -> list[tuple[int, int]]:
-    """Columns of the final embedding, then of the layers called `names`; all of one width."""
+    """Columns of the final embedding, then of the layers in `names`; all have the same width."""
     if not spec.layers:
         raise UserError(
             "fr needs intermediate embeddings, and this stream has none: make a file that has them "

@@ -14,16 +14,16 @@ from embedbench.fields import at_least, require, within
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """The samples that a later session draws: first new ones, then all that are stored.
+    """Chooses the samples of a later session: first new ones, then all stored ones.
 
     Parameters
     ----------
     iterations : int
-        Draws in a session.
+        Number of draws in a session.
     share : float
-        Of them that are replay, at the end of the session.
+        Share of the draws that are replay; these are the last ones of the session.
     draws : str
-        Of the replay, "balanced" (a class, then one of its samples) or "iid".
+        How replay is drawn: "balanced" (a class, then one of its samples) or "iid".
     """
 
     iterations: int = 20_000
@@ -36,12 +36,12 @@ class Rehearsal:
         require(self, "rehearsal", iterations=at_least(1), share=within("[0, 1]"))
 
     def draw(self, y: NDArray[np.int32], new: int, rng: np.random.Generator) -> Ints:
-        """Numbers of the drawn samples, (iterations,); of the stored (n,) the last `new` are new.
+        """Indices of the drawn samples, (iterations,); the last `new` of n stored samples are new.
 
         Parameters
         ----------
         y : array of int
-            NDArray[np.int32] Labels of all stored samples, (n,).
+            (n,) labels of all stored samples.
         """
         n, replayed = len(y), round(self.share * self.iterations)
         first = rng.integers(n - new, n, size=self.iterations - replayed)

@@ -1,4 +1,4 @@
-"""A self-organising map with a linear readout, taught one sample at a time."""
+"""A self-organising map with a linear readout, trained one sample at a time."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from embedbench.learning.learner import Footprint, tensor_bytes
 
 from ._som_kernel import GATED, JOINT, LEAST_WIDTH, SOM_ONLY, steps
 
-BLOCK = 256  # samples whose inner products are kept at once; larger ones leave the caches
-LONGEST = 4096  # draws in a block, where few samples are drawn again and again
-LEAST_ERROR = 0.2  # of the base session's spread; where a map has more units than samples
-FIRST_LOOK = 1000  # samples behind the first value of the mean distance
+BLOCK = 256  # samples per block, with their inner products; larger blocks leave the caches
+LONGEST = 4096  # draws per block, for data with few samples
+LEAST_ERROR = 0.2  # share of the base session's spread; for maps with more units than samples
+FIRST_LOOK = 1000  # samples for the first value of the mean distance
 Take = Callable[[Ints], Tensor]
 Labels = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -29,40 +29,40 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Som:
-    """The map, its readout, and how they learn. Fitted values: see `geppnet`.
+    """Settings of the map and its readout. For fitted values see `geppnet`.
 
-    **Source**: Kemker et al. (2018), Table S4 (23×23 units, rate .1 of the map, 1e-3 of the
-    readout, θ .5, 80,000 iterations); the rest is not printed.
-
+    **Source**: Kemker et al. (2018), Table S4 (23×23 units; learning rates .1 for the map and 1e-3
+    for the readout; θ .5; 80,000 iterations). The paper does not give the other settings.
     Parameters
     ----------
     side : int
         Units along each of the two sides of the grid.
     iterations : int
-        Steps in the base session.
+        Number of steps in the base session.
     som_iterations : int
-        The first of them, in which only the map learns.
+        Number of first steps in which only the map learns.
     hold : int
-        The first of those, with the first `eps` and `sigma`; after them both fall exponentially
-        until the readout begins to learn.
+        Number of first steps with the initial `eps` and `sigma`; then both fall exponentially until
+        the readout begins to learn.
     eps, eps_end : float
-        Learning rate of the map in the base session, first and last.
+        Learning rate of the map in the base session, initial and final.
     eps_later : float
         Learning rate of the map in later sessions.
     sigma : float or None
-        Deviation of the neighbourhood at first, in units of the grid. None: a third of `side`.
+        Initial width (standard deviation) of the neighbourhood, in grid units. None: a third of
+        `side`.
     sigma_end : float
-        The same at last.
+        Final width of the neighbourhood.
     theta : float
-        Confidence under which a sample is novel; how much the first output beats the second.
+        A sample is novel below this confidence: the largest output minus the second largest.
     kappa : float
-        Width of the transfer, in mean distances between a sample and its best unit.
+        Width of the transfer, in units of the mean distance between a sample and its nearest unit.
     ema : float
         Rate of that running mean.
     sharpness : float
-        p of the transfer function.
+        p, exponent of the transfer function.
     lr : float
-        Learning rate of the readout; a step is cut where it would overshoot.
+        Learning rate of the readout; a step that would overshoot is shortened.
     """
 
     side: int = 23
@@ -105,7 +105,7 @@ class Network:
     Parameters
     ----------
     error : float
-        Running mean of the distance between a sample and the unit nearest to it.
+        Running mean of the distance between a sample and its nearest unit.
     """
 
     def __init__(self, som: Som, n_inputs: int, n_classes: int) -> None:
@@ -118,18 +118,18 @@ class Network:
     def learn_base(
         self, take: Take, y: Labels, seed: int, rng: np.random.Generator
     ) -> dict[str, Any]:
-        """Learn the base session, drawing from n samples; the log is of the joint steps' novelty.
+        """Learn the base session from draws of n samples; log the novelty in the joint steps.
 
         Parameters
         ----------
         take : Take
-            Copies out samples by number, (m, D).
+            Returns copies of samples by index, (m, D).
         y : Labels
             (n,).
         seed : int
-            Chooses the samples that the units begin at.
+            Seed for the samples at which the units start.
         rng : np.random.Generator
-            Draws the samples that are learned.
+            Draws the samples to learn.
         """
         som, n, begin = self.som, len(y), np.random.default_rng(seed)
         self.W = take(begin.choice(n, len(self.W), replace=n < len(self.W)))
@@ -144,14 +144,14 @@ class Network:
         return {"iterations": som.iterations, "novelty": _mean(novel)}
 
     def learn(self, take: Take, y: Labels, drawn: Ints) -> dict[str, Any]:
-        """Learn what is novel of the draws, (m,) numbers of samples, by the time it is drawn."""
+        """Learn the draws, (m,) indices of samples, that are novel when they are reached."""
         eps = np.full(len(drawn), self.som.eps_later)
         sigma = np.full(len(drawn), self.som.sigma_end)
         novel = self._learn(take, y, drawn, eps, sigma, GATED)
         return {"iterations": len(drawn), "novelty": _mean(novel)}
 
     def is_novel(self, take: Take, y: Labels, drawn: Ints) -> Bools:
-        """Which of the draws, (m,) numbers of samples, are novel as the network stands."""
+        """Which of the draws, (m,) indices of samples, are novel for the present network."""
         index, which = np.unique(drawn, return_inverse=True)
         novel = []
         for part in np.array_split(index, len(index) // 1024 + 1):
@@ -189,7 +189,7 @@ class Network:
         what: int,
         novel: Bools,
     ) -> int:
-        """Learn draws `local` of x (S, D) until the kernel stops; how many it did. See `steps`."""
+        """Learn draws `local` of x (S, D) until the kernel stops; return how many (see `steps`)."""
         som, error = self.som, np.array([self.error])
         moved, left = torch.zeros(len(x), len(self.W)), torch.ones(len(self.W))
         done = steps(
@@ -226,7 +226,7 @@ class Network:
         """Squared distances of x (n, D) to all units, (n, U) float64.
 
         In float32 the difference of large squares would depend on how a batch is cut, visibly so
-        where units lie close to samples.
+        for units that are close to samples.
         """
         x, W = x.double(), self.W.to(x.device).double()
         d2 = x.square().sum(1, keepdim=True) + W.square().sum(1) - 2 * x @ W.T
@@ -245,11 +245,11 @@ class Network:
         return Footprint(som=tensor_bytes(self.W), readout=tensor_bytes(self.V, self.b))
 
     def state_dict(self) -> dict[str, Any]:
-        """All that was learned."""
+        """All learned state."""
         return {"W": self.W, "V": self.V, "b": self.b, "error": self.error}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from `state`."""
+        """Continue from `state`."""
         self.W, self.V, self.b, self.error = (state[k] for k in ("W", "V", "b", "error"))
 
 
@@ -264,7 +264,7 @@ def _mean(novel: Bools) -> float:
 
 
 def previous(drawn: Ints) -> Ints:
-    """For every draw, when the same sample was drawn before, -1 where it was not.
+    """For every draw, the index of the previous draw of the same sample, or -1.
 
     >>> previous(np.array([7, 3, 7, 7])).tolist()
     [-1, -1, 0, 2]
@@ -277,9 +277,10 @@ def previous(drawn: Ints) -> Ints:
 
 
 def by_last_use(drawn: Ints) -> tuple[Ints, Ints, Ints]:
-    """The samples drawn, (S,), that which is drawn last at the end, so that a prefix is done with.
+    """Drawn samples (S,), ordered by their last draw, so that finished samples are a prefix.
 
-    Also the draws as rows of these, (n,), and after every draw the length of the prefix, (n,).
+    Also returns the draws as rows of these, (n,), and the length of the prefix after each draw,
+    (n,).
 
     >>> [a.tolist() for a in by_last_use(np.array([7, 3, 7, 5]))]
     [[3, 7, 5], [1, 0, 1, 2], [0, 1, 2, 3]]

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-SOM_ONLY, JOINT, GATED = 0, 1, 2  # what a step may change; see `steps`
+SOM_ONLY, JOINT, GATED = 0, 1, 2  # kinds of step; see `steps`
 # Below float32's resolution: a unit this far down a neighbourhood or a transfer changes nothing.
 FADED = 16.0  # -log of a factor, e^-16 = 1e-7
-LEAST_WIDTH = 1e-12  # of the transfer, squared; only data that are all alike get there
-# A block ends once this little of where a unit stood is left: its coefficients, which are relative
-# to that share, would overflow.
+LEAST_WIDTH = 1e-12  # least squared width of the transfer; reached only if all data are alike
+# A block ends when a unit has kept only this share of its old position: coefficients are relative
+# to the share and would overflow.
 LEAST_LEFT = 1e-12
 
 _fast = njit(cache=True, nogil=True, fastmath={"reassoc", "nnan", "nsz", "contract"})
@@ -46,53 +46,53 @@ def steps(
     left: Array,
     novel: Array,
 ) -> int:
-    """Learn a block of draws in order; returns how many were done.
+    """Learn a block of draws in order; return how many draws were learned.
 
-    A step needs of the samples and of the units only their inner products. Those are kept up to
-    date for the S samples of the block, so that it costs about (U + C) and not U·D operations.
-    The units themselves follow at the end of the block: w ← left·(w + Σ_s moved_s x_s).
+    A step needs only the inner products of samples and units. They are kept up to date for the S
+    samples of the block, so a step costs about (U + C) operations and not U·D. The units themselves
+    are updated at the end of the block: w ← left·(w + Σ_s moved_s x_s).
 
     Parameters
     ----------
     drawn : Array
-        (n,) rows of the block's samples, which are ordered by when they are drawn last.
+        (n,) rows of the block's samples; samples are ordered by their last draw.
     over : Array
-        (n,) samples that are not drawn any more after this draw.
+        (n,) number of samples that are not drawn again after this draw.
     labels : Array
-        (S,).
+        (S,) labels of the samples.
     eps, sigma : Array
         (n,) learning rate and width (units of the grid) of the map.
     what : int
-        SOM_ONLY: every step moves the map; JOINT: every step the readout, those with a confidence
-        under `theta` the map; GATED: both where the confidence is under `theta` or the answer
-        wrong, else nothing.
+        SOM_ONLY: every step moves the map. JOINT: every step moves the readout; steps with a
+        confidence under `theta` move the map, too. GATED: a step moves both if the confidence is
+        under `theta` or the answer is wrong, else nothing.
     transfer : tuple
-        Tuple[float, float] Factor of κ, sharpness p.
+        Factor of κ, and sharpness p.
     rates : tuple
-        Tuple[float, float] Of the mean distance (0: frozen), of the readout.
+        Rates of the mean distance (0: frozen) and of the readout.
     P : Array
-        (S, U) inner products of samples and units, changed.
+        (S, U) inner products of samples and units; changed.
     G : Array
-        (S, S) of samples with each other.
+        (S, S) inner products of samples with each other.
     x2, w2 : Array
-        (S,), (U,) squared lengths; w2 changed.
+        (S,), (U,) squared lengths; w2 is changed.
     V, b : Array
-        (U, C), (C,) the readout, changed.
+        (U, C), (C,) the readout; changed.
     error : Array
-        (1,) float64, running mean of the distance between samples and best units, changed.
+        (1,) float64, running mean of the distance between samples and nearest units; changed.
     least_error : float
-        The mean does not fall below it.
+        Lower limit of this mean.
     moved, left : Array
-        (S, U) zeros, (U,) ones, changed: what to do to the units.
+        (S, U) zeros, (U,) ones; changed: the coefficients of the units' update.
     novel : Array
-        (n,) False, set for draws of JOINT and GATED that were novel.
+        (n,) False; set to True for novel draws of JOINT and GATED.
     """
     n_units, n_classes = V.shape
     d2, z = np.empty(n_units, np.float32), np.empty(n_units, np.float32)
     active = np.empty(n_units, np.int64)
     o = np.empty(n_classes, np.float32)
     a, along = np.zeros(n_units, np.float32), np.empty(side)
-    known = np.full(len(x2), -1)  # number of changes after which a sample was last known
+    known = np.full(len(x2), -1)  # by sample: number of changes when it was last computed
     changes = 0
     for t in range(len(drawn)):
         i = drawn[t]
@@ -121,12 +121,12 @@ def steps(
 
 @_fast
 def _distances(p: Array, x2: float, w2: Array, d2: Array) -> int:
-    """Squared distances of all units to one sample into `d2` (U,); returns the nearest unit."""
+    """Squared distances of one sample to all units, into `d2` (U,); return the nearest unit."""
     for y in range(len(d2)):
         d2[y] = max(w2[y] - np.float32(2) * p[y] + x2, np.float32(0))
-    bits = d2.view(np.int32)  # in the order of the numbers, which are not negative
+    bits = d2.view(np.int32)  # ordered like the numbers, as none is negative
     least = bits[0]
-    for y in range(len(bits)):  # with floats the compiler would not make this vectors
+    for y in range(len(bits)):  # with floats the compiler would not vectorise this loop
         least = min(least, bits[y])
     for y in range(len(bits)):
         if bits[y] == least:
@@ -136,7 +136,7 @@ def _distances(p: Array, x2: float, w2: Array, d2: Array) -> int:
 
 @_fast
 def _transfer(d2: Array, least: float, kappa: float, p: float, z: Array, active: Array) -> int:
-    """Activities (n,) of the active units into `z`, which they are into `active`; returns n."""
+    """Activities of the n active units into `z`, their indices into `active`; return n."""
     width = 2 * max(kappa * kappa, LEAST_WIDTH)
     peak, sharp = np.float32(np.exp(-least / width)), np.float32(p / width)
     n = 0
@@ -150,7 +150,7 @@ def _transfer(d2: Array, least: float, kappa: float, p: float, z: Array, active:
 
 @_fast
 def _read(z: Array, active: Array, V: Array, b: Array, label: int, o: Array) -> tuple[float, bool]:
-    """Outputs into `o` (C,); returns by how much the first beats the second, and is it right."""
+    """Outputs into `o` (C,); return first minus second output, and whether the answer is right."""
     o[:] = b
     for k in range(len(active)):
         row = V[active[k]]
@@ -171,7 +171,7 @@ def _read(z: Array, active: Array, V: Array, b: Array, label: int, o: Array) -> 
 def _teach(z: Array, active: Array, V: Array, b: Array, label: int, o: Array, rate: float) -> None:
     """One step of linear regression on the one-hot label; `o` becomes the step of the bias.
 
-    The step is no longer than the one after which the sample is answered without error.
+    The step is never longer than the one that would answer the sample without error.
     """
     energy = np.float32(1)
     for k in range(len(active)):
@@ -194,9 +194,9 @@ def _teach(z: Array, active: Array, V: Array, b: Array, label: int, o: Array, ra
 def _neighbourhood(
     best: int, side: int, eps: float, sigma: float, along: Array, a: Array
 ) -> tuple[int, int]:
-    """Shares by which units move into `a`; returns the range [low, high) that holds them.
+    """Shares by which units move, into `a`; return the range [low, high) of these units.
 
-    A Gaussian of the distance on the grid is the product of one along rows and one along columns.
+    On the grid, a Gaussian of the distance is the product of one along rows and one along columns.
     """
     reach = min(side - 1, int(sigma * np.sqrt(2 * FADED)))
     for k in range(reach + 1):
@@ -224,14 +224,14 @@ def _move(
     moved: Array,
     left: Array,
 ) -> float:
-    """w ← (1-a) w + a x_i for the units of [low, high), as seen by the samples from `first` on.
+    """w ← (1-a) w + a x_i for the units of [low, high), for the samples from `first` on.
 
-    Returns the least share that is left of one of them.
+    Returns the least share of its old position that a unit has kept.
     """
     least = np.float32(1)
     share, mine, squares = a[low:high], P[i, low:high], w2[low:high]
     sums, rest = moved[i, low:high], left[low:high]
-    for k in range(len(share)):  # from 0, so that the compiler makes it vectors
+    for k in range(len(share)):  # from 0, so that the compiler vectorises it
         stay = np.float32(1) - share[k]
         squares[k] *= stay * stay
         squares[k] += share[k] * (np.float32(2) * stay * mine[k] + share[k] * x2)

@@ -1,4 +1,4 @@
-"""A-GEM: steps that do not raise the loss on a batch from memory, to first order."""
+"""A-GEM: steps that, to first order, do not raise the loss on a batch from memory."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from embedbench.streams.stream import Session, StreamSpec
 class AGEM(NetLearner):
     """Averaged gradient episodic memory: one constraint, the mean gradient of a memory batch.
 
-    **Source**: Chaudhry et al. (2019, "Efficient lifelong learning with A-GEM"), Eq. 11.
-    With g the stream batch's gradient and r the memory batch's, g becomes
-    g - (g·r / r·r) r where g·r < 0. The memory batch of 128 is that of IIRC (Abdelsalam et al.
-    2021), as is what sets of labels are learned by in whole sessions: g is of the loss over the
-    session's own classes, r of that over the older ones.
+    **Source**: Chaudhry et al. (2019, "Efficient lifelong learning with A-GEM"), Eq. 11. With g the
+    gradient of the stream batch and r that of the memory batch, g becomes g - (g·r / r·r) r where
+    g·r < 0. The memory batch of 128 is that of IIRC (Abdelsalam et al. 2021), and so are the losses
+    of label sets in whole sessions: g is from the loss over the session's classes, r from the loss
+    over the older classes.
 
-    **Departs**: the paper keeps samples of earlier sessions only, and a head a session. An online
-    stream tells no sessions, so the memory is a reservoir of all samples so far; of whole sessions
-    it takes samples when one has ended. Both losses see all classes, but for sets of labels as
-    above. The optimiser's momentum and weight decay act on the projected gradient, unprojected.
-    `lr` as in `er`.
+    **Departs**: the paper stores only samples of earlier sessions, and has one head per session. In
+    an online stream sessions are unknown, so the memory is a reservoir of all samples so far; with
+    whole sessions, samples enter it when the session has ended. Both losses use all classes, except
+    for label sets as above. Momentum and weight decay of the optimiser act on the projected
+    gradient and are not projected. `lr` as in `er`.
 
     Parameters
     ----------
     batch_size : int
-        Samples drawn from memory for the reference gradient; of a whole session, also samples per
+        Samples drawn from memory for the reference gradient; with whole sessions also samples per
         step.
     memory : Memory
-        As in `er`.
+        The memory, as in `er`.
     """
 
     batch_size: int = 128
@@ -60,7 +60,7 @@ class AGEM(NetLearner):
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
-        self.steps = 0  # online; whole sessions are counted in `learned`
+        self.steps = 0  # online steps; `learned` counts whole sessions
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
 
     def observe(self, x: Tensor, y: Tensor) -> None:
@@ -115,18 +115,18 @@ class AGEM(NetLearner):
         parameters = trained(self.net)
         parts = torch.split(gradient, [p.numel() for p in parameters])
         for p, part in zip(parameters, parts, strict=True):
-            p.grad = torch.empty_like(p).copy_(part.view_as(p))  # in memory as p lies there
+            p.grad = torch.empty_like(p).copy_(part.view_as(p))  # with the memory layout of p
 
     def footprint(self) -> Footprint:
         return Footprint(**super().footprint(), **self.exemplars.footprint())
 
 
 def project(gradient: Tensor, reference: Tensor) -> Tensor:
-    """The vector nearest to `gradient` whose dot product with `reference` is not negative."""
+    """The vector nearest to `gradient` with a dot product with `reference` of at least 0."""
     dot = torch.dot(gradient, reference)
     if dot >= 0:
         return gradient
-    r = reference / reference.abs().max()  # or r·r may be 0 where a memory is learned by heart
+    r = reference / reference.abs().max()  # else r·r may be 0, once the memory is learned by heart
     return gradient - torch.dot(gradient, r) / torch.dot(r, r) * r
 
 

@@ -1,4 +1,4 @@
-"""ALICE: an angular penalty on the base session, then means of as many samples of every class."""
+"""ALICE: an angular penalty on the base session, then class means of equally many samples."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ class ALICE(Learner):
     """Augmented angular loss, balanced class means; a nearest-mean classifier by cosine.
 
     The base session trains a projection φ with CosFace's loss, the cross-entropy of s (cos(φ, θ_c)
-    - m [c = y]), on its classes and on mixtures: each batch is mixed with itself in another order,
-    and λ x + (1 - λ) x' of two classes is a sample of a class that the pair has for itself. Then φ
-    stays. A class is the mean of the K samples whose φ is nearest its class's mean φ, so that
-    base classes and those of K shots are alike.
+    - m [c = y]), on its classes and on mixtures. Each batch is mixed with itself in another order:
+    λ x + (1 - λ) x' of two classes is a sample of an extra class that stands for this pair. After
+    the base session φ is fixed. A class is represented by the mean of the K samples whose φ is
+    nearest to the class's mean φ, so that base classes and classes of K shots are treated alike.
 
     **Source**: Peng et al. (2022), "Few-shot class-incremental learning from an open-set
-    perspective", and their code: s = 30, m = .4; every batch is mixed four times, λ from Beta(20,
-    20), ½ where that is further than .1 from ½ (on CUB-200 nothing is mixed); K = 5.
+    perspective", and their code: s = 30, m = .4; every batch is mixed four times, with λ from
+    Beta(20, 20), or ½ if the draw is further than .1 from ½ (on CUB-200 nothing is mixed); K = 5.
 
-    **Departs**: in the paper φ is the backbone, trained through two layers that are then thrown
-    away; here it is frozen, and φ two layers on it, as wide as theirs (ResNet-18), without batch
-    normalisation. Embeddings are mixed, not images, and there is no second view of an image. The
-    optimiser and the stopping rule are `mlp`'s; validation data is not mixed. The K nearest are
-    found exactly, theirs in one pass that may miss some. Means are balanced in every session; the
-    paper prints the base session with means of all samples too. A class that comes again adds its
-    K nearest samples to the mean.
+    **Departs**: in the paper φ is the backbone, trained through two layers that are then removed.
+    Here the backbone is frozen, and φ is two layers on top of it, as wide as theirs (ResNet-18),
+    without batch normalisation. Embeddings are mixed, not images, and there is no second view of an
+    image. The optimiser and the stopping rule are `mlp`'s; validation data is not mixed. The K
+    nearest samples are exact; their code searches in one pass that may miss some. Means are
+    balanced in every session; for the base session the paper also reports means of all samples. A
+    class that comes again adds its K nearest samples to the mean.
 
     Parameters
     ----------
     units, layers, batch_size, lr, weight_decay, optimiser, stop
-        As in `NetLearner`, of the projection.
+        As in `NetLearner`, for the projection.
     scale : float
         s > 0.
     margin : float
         m ≥ 0, in cosines.
     mixes : int
-        How often a batch is mixed; 0 leaves mixtures out.
+        How often a batch is mixed; 0: no mixtures.
     shots : int
-        K, samples of a class that its mean is made of.
+        K, the number of samples in a class mean.
     """
 
     units: int = 512
@@ -92,7 +92,7 @@ class ALICE(Learner):
         self.prototypes = Prototypes(spec.n_classes, width, width, device)
 
     def _whole(self, mixtures: int) -> CosineNet:
-        """φ, and a cosine head on it for all classes and then the mixtures."""
+        """φ with a cosine head for all classes, followed by the mixtures."""
         n_inputs, n_classes = self.spec.input_shape[0], self.spec.n_classes + mixtures
         net = CosineNet(
             n_inputs, self.units, self.layers, n_classes, eta=self.scale, seed=self.seeds.init
@@ -133,7 +133,7 @@ class ALICE(Learner):
     def _mixed(
         self, x: Tensor, y: Tensor, base: Tensor, draws: np.random.Generator
     ) -> tuple[Tensor, Tensor]:
-        """The batch and mixtures of it; pairs of base classes are labels from n_classes on."""
+        """The batch and its mixtures; pairs of base classes have labels from n_classes on."""
         place, n = torch.searchsorted(base, y), len(base)
         xs, ys = [x], [y]
         for _ in range(self.mixes):

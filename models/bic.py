@@ -1,4 +1,4 @@
-"""BiC: distillation with exemplars, then two numbers that undo the bias to new classes."""
+"""BiC: distillation with exemplars, then two numbers that correct the bias to new classes."""
 
 from __future__ import annotations
 
@@ -30,34 +30,37 @@ from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.table import View
 
-PENALTY = 0.1  # of (α - 1)²/2 and β²/2 beside the cross-entropy
+PENALTY = 0.1  # weight of (α - 1)²/2 and β²/2, added to the cross-entropy
 
 
 @dataclass
 class BiC(NetLearner):
-    """Bias correction: an answer for a class that session s introduced is α_s z + β_s.
+    """Bias correction: the answer for a class that session s introduced is α_s z + β_s.
 
-    A session is learned with all exemplars but a hold-out: (1 - λ) cross-entropy + λ distillation,
-    λ the old classes' share of all. Then the network is frozen, and the newest (α, β) are fitted
-    on the hold-out; those of older sessions stay. The targets of distillation are the old network's
-    corrected answers, and what is trained are the corrected answers, too. Sets of labels are
-    learned as `icarl` does, and (α, β) fitted, by binary cross-entropy.
+    A session is learned with all exemplars except a hold-out. The loss is (1 - λ) cross-entropy + λ
+    distillation; λ is the old classes' share of all classes. Then the network is frozen, and the
+    newest (α, β) are fitted on the hold-out; those of older sessions do not change. The targets of
+    distillation are the old network's corrected answers, and the answers in training are corrected,
+    too. For label sets, binary cross-entropy is used to learn, as in `icarl`, and to fit (α, β).
 
-    **Source**: Wu et al. (2019), "Large scale incremental learning"; T = 2, a tenth of
-    the exemplars held out.
+    **Source**: Wu et al. (2019), "Large scale incremental learning"; T = 2, a tenth of the
+    exemplars held out.
 
-    **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s. The paper corrects the
-    newest classes alone; one pair a session is FACIL's way. Some libraries have distilled the
-    uncorrected answers, or gone on training all pairs. The two numbers are fitted to the optimum of
-    a convex loss, where libraries take 200 epochs of gradient descent; the paper's code and FACIL
-    add .1 β²/2 to it, here .1 (α - 1)²/2 as well, or a hold-out of separable classes would have no
-    optimum. The hold-out has as many samples of every class: a tenth of the smallest list of
-    exemplars, at least one; of the session's classes it is drawn from the session, at most half of
-    a class (and counts as much as the others'). The hold-out of old classes is drawn anew in every
-    session, from exemplars that earlier sessions were trained on; FACIL sets it aside for good. No
-    effect of that was measured. A class that comes again is learned by its labels and keeps the (α,
-    β) of the session that introduced it. Sets of labels have no source: Abdelsalam et al. (2021,
-    IIRC) name BiC, but neither their tables nor their code have it. A sample is in the hold-out for
+    **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s. The paper corrects only
+    the newest classes; one pair per session is FACIL's way. Some libraries have distilled the
+    uncorrected answers, or trained all pairs further. The two numbers are fitted to the optimum of
+    a convex loss; libraries use 200 epochs of gradient descent. The paper's code and FACIL add .1
+    β²/2 to this loss; we also add .1 (α - 1)²/2, since a hold-out of separable classes would have
+    no optimum without it. The hold-out has equally many samples of every class: a tenth of the
+    smallest list of exemplars, at least one. For the session's classes it is drawn from the
+    session, at most half of a class (and counts as much as the others'). For old classes it is
+    drawn anew in every session, from exemplars that earlier sessions were trained on; FACIL sets it
+    aside permanently. No effect of that was measured. A class that comes again is learned by its
+    labels and keeps the (α, β) of the session that introduced it. For label sets there is no
+    source: Abdelsalam et al. (2021, IIRC) name BiC, but neither their tables nor their code have
+    it. A sample is in the hold-out for one of its labels, the first that its session introduced;
+    the loss of the fit is the mean over the newest classes. A rule that watches pw-JS or accuracy
+    watches the uncorrected answers.
     one of its labels, the first that its session introduced; the loss of the fit is the mean over
     the newest classes. A rule that watches pw-JS or accuracy watches the uncorrected answers.
 
@@ -66,9 +69,9 @@ class BiC(NetLearner):
     temperature : float
         T > 0.
     hold_out : float
-        Share of a class's exemplars, in (0, 1).
+        Share of a class's exemplars to hold out, in (0, 1).
     memory : Memory
-        At least one exemplar a class, "herding", "random" or "all".
+        At least one exemplar per class, "herding", "random" or "all".
     """
 
     temperature: float = 2.0
@@ -92,7 +95,7 @@ class BiC(NetLearner):
         super().start(spec, seeds, device)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
         self.biases = torch.zeros(0, 2, device=device)  # (sessions, 2): α, β
-        # the session that introduced a class, 0 for the unseen ones, too
+        # the session that introduced a class; 0 for unseen classes, too
         self.session_of = torch.zeros(spec.n_classes, dtype=torch.int64, device=device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
@@ -112,10 +115,10 @@ class BiC(NetLearner):
         return log | {"alpha": alpha, "beta": beta, "held_out": 0 if held is None else len(held)}
 
     def _hold_out(self, joined: Session, old: list[int]) -> tuple[Session, Tensor, Tensor]:
-        """The session without a class-balanced part, then that part: x (h, D), y (h,) or (h, C)."""
+        """The session without a class-balanced part, and that part: x (h, D), y (h,) or (h, C)."""
         y = torch.from_numpy(joined.y)
         n_new = len(y) - len(self.exemplars)
-        lists = y  # the class that each sample stands for
+        lists = y  # the class that each sample counts for
         if y.ndim == 2:
             first = _first_of(y[:n_new], sorted(taught(joined)))
             lists = torch.cat([first, self.exemplars.lists.cpu()])
@@ -134,7 +137,7 @@ class BiC(NetLearner):
         return rest, joined.x.batch(held.to(self.device), self.device), y[held].to(self.device)
 
     def _fitted(self, x: Tensor, y: Tensor, new: list[int], seen: list[int]) -> Tensor:
-        """(α, β) of the classes `new` that fit the hold-out best."""
+        """The (α, β) of the classes `new` that fit the hold-out best."""
         logits = self.corrected(predict(self.net, x))
         if y.ndim == 2:
             return fitted_bias(logits[:, new], y[:, new], range(len(new)))
@@ -181,20 +184,21 @@ class BiC(NetLearner):
 
 
 def _first_of(y: Tensor, classes: list[int]) -> Tensor:
-    """The first of `classes` in each label set of y (n, C), (n,); -1 where there is none."""
+    """The first of `classes` in each label set of y (n, C), (n,); -1 if there is none."""
     given = y[:, classes]
     first = torch.tensor(classes)[given.int().argmax(1)]
     return first.masked_fill(~given.any(1), -1)
 
 
 def fitted_bias(logits: Tensor, y: Tensor, new: Collection[int]) -> Tensor:
-    """(α, β) of the classes `new` that minimise cross-entropy, every class counting the same; of
-    label sets binary cross-entropy, every sample counting the same.
+    """The (α, β) of the classes `new` that minimise the cross-entropy, with equal weight per class.
+
+    For label sets it is the binary cross-entropy, with equal weight per sample.
 
     Parameters
     ----------
     logits : Tensor
-        (n, k), those of the old classes corrected.
+        (n, k); logits of old classes are corrected already.
     y : Tensor
         (n,) labels in [0, k), or (n, k) bool.
     """

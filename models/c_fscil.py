@@ -1,4 +1,4 @@
-"""C-FSCIL: prototypes that are almost orthogonal, and a projection retrained to point to them."""
+"""C-FSCIL: nearly orthogonal prototypes, and a projection retrained to point to them."""
 
 from __future__ import annotations
 
@@ -21,49 +21,50 @@ from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
-DECAY = 5e-4  # of the weights while the projection is retrained
+DECAY = 5e-4  # weight decay while the projection is retrained
 
 
 @dataclass
 class CFSCIL(Learner):
     """Constrained few-shot learning: cos(tanh f(x), tanh f(μ_c)) answers, f one linear layer.
 
-    The memory holds one mean μ_c for every class. The base session trains f. Then, and after every
-    later session, the prototypes k_c = f(μ_c) are pushed apart, and f is retrained on the memory
-    alone to maximise the mean of cos(tanh f(μ_c), tanh k_c). How they are pushed apart is the mode:
-    1, not at all, and f stays; 2, k_c becomes sign(k_c); 3, tanh k goes down the gradient of the
-    mean over pairs of exp(4 cos) + exp(-4 cos) - 2, and of the mean of 1 - cos to where each was.
+    The memory holds one mean μ_c per class. The base session trains f. Then, and after every later
+    session, the prototypes k_c = f(μ_c) are pushed apart, and f is retrained on the memory alone to
+    maximise the mean of cos(tanh f(μ_c), tanh k_c). `mode` says how they are pushed apart. 1: not
+    at all, and f does not change. 2: k_c becomes sign(k_c). 3: tanh k follows the gradient
+    downwards of two terms: the mean over pairs of exp(4 cos) + exp(-4 cos) - 2, and the mean of 1 -
+    cos to its first position.
 
     **Source**: Hersche et al. (2022), "Constrained few-shot class-incremental learning", and their
     code: d = 512; gradient steps with Nesterov's momentum .9, 100 of .1 for k, and for f 50 of .01
     (10 in mode 2) with a weight decay of 5e-4. f learns the base session by episodes: a sample is
-    compared with the prototypes of all classes, σ(10 (cos - .5)) + σ(10 (-cos - .5)), brought to
-    sum 1, is the probability of a class, and the loss is binary cross-entropy; no gradient reaches
-    the prototypes.
+    compared with the prototypes of all classes; σ(10 (cos - .5)) + σ(10 (-cos - .5)), scaled to sum
+    1, is the probability of a class; the loss is binary cross-entropy; the prototypes get no
+    gradient.
 
     **Departs**: the paper trains the backbone with f, by cross-entropy and then by episodes of five
-    shots a class; here it is frozen, and an episode is a batch beside the means of all samples. The
-    optimiser and the stopping rule of that are `mlp`'s, the initial weights PyTorch's. The answer
-    is the cosine, theirs its absolute value. Momentum does not last from session to session. A
+    shots per class. Here the backbone is frozen, and an episode is a batch together with the means
+    of all samples. Its optimiser and stopping rule are `mlp`'s, the initial weights PyTorch's. The
+    answer is the cosine; theirs is its absolute value. Momentum is not kept between sessions. A
     class that comes again moves its mean.
 
     Parameters
     ----------
     units : int
-        d, outputs of f.
+        d, the outputs of f.
     batch_size, lr, weight_decay, optimiser, stop : int, float, float, str, Stop
-        As in `NetLearner`, of the base session.
+        As in `NetLearner`, for the base session.
     mode : int
         1, 2 or 3.
     nudge_steps : int
-        Gradient steps of k, in mode 3.
+        Number of gradient steps of k, in mode 3.
     nudge_lr : float
-        Their learning rate.
+        Learning rate of these steps.
     retrain_steps : int
-        Gradient steps of f, in modes 2 and 3.
+        Number of gradient steps of f, in modes 2 and 3.
     retrain_lr : float
-        Their learning rate, for features of a root mean square about 1; smaller ones need a
-        greater.
+        Learning rate of these steps, for features with a root mean square of about 1; smaller
+        features need a larger one.
     """
 
     units: int = 512
@@ -109,7 +110,7 @@ class CFSCIL(Learner):
         return log.to_json()
 
     def _episode(self, x: Tensor, y: Tensor) -> Tensor:
-        """The loss of samples x (n, D) beside the prototypes of all classes seen."""
+        """The loss of samples x (n, D) against the prototypes of all classes seen."""
         seen = self.prototypes.seen
         with torch.no_grad():
             keys = normalize(self.net(self.prototypes.means()[seen]).tanh())
@@ -120,7 +121,7 @@ class CFSCIL(Learner):
         return binary_cross_entropy(sharp / sharp.sum(1, keepdim=True), wanted)
 
     def _align(self) -> None:
-        """Push the prototypes of all classes seen apart, and retrain the projection to follow."""
+        """Push the prototypes of the classes seen apart, and retrain the projection to match."""
         memory = self.prototypes.means()[self.prototypes.seen]
         with torch.no_grad():
             keys: Tensor = self.net(memory)
@@ -147,7 +148,7 @@ class CFSCIL(Learner):
 
 
 def nudged(keys: Tensor, steps: int, lr: float) -> Tensor:
-    """The prototypes keys (k, d), after `steps` steps down the gradient of `crowding`."""
+    """The prototypes keys (k, d) after `steps` gradient steps that reduce `crowding`."""
     moved, before = nn.Parameter(keys.clone()), keys.tanh()
     _descend([moved], lambda: crowding(moved.tanh(), before), steps, lr)
     return moved.detach()

@@ -1,4 +1,4 @@
-"""Chance: answers that know nothing, for the level below which nothing was learned."""
+"""Chance: answers that ignore the data; they mark the level below which nothing was learned."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from embedbench.streams.stream import Session, StreamSpec
 
 @dataclass
 class Chance(Learner):
-    """Uniformly random scores, drawn by hashing the sample's bits.
+    """Uniformly random scores, from a hash of the sample's bits.
 
-    The same sample always gets the same answer; a hash in integers, so that the answers do not
-    depend on how a batch is cut. Where samples have sets of labels, a fair coin decides each.
+    The same sample always gets the same answer. The hash uses integers, so that answers do not
+    depend on how a batch is cut. With label sets, a fair coin decides each label.
     """
 
     tags: ClassVar[Tags] = Tags(learns=False, multilabel=True, images=True)
@@ -37,14 +37,14 @@ class Chance(Learner):
         bits = x.flatten(1).contiguous().view(torch.int32).long()  # (n, D)
         key = (bits * self.column).sum(1, keepdim=True)  # wraps modulo 2^64
         mixed = _mix(_mix(key) + self.class_)  # (n, C)
-        return (mixed >> 40).float() / 2**23 + self.least  # the upper bits, in [0, 1), moved
+        return (mixed >> 40).float() / 2**23 + self.least  # upper bits in [0, 1), shifted
 
     def footprint(self) -> Footprint:
         return Footprint()
 
 
 def _mix(h: torch.Tensor) -> torch.Tensor:
-    """Spread every bit over the upper half: multiply by an odd number, fold, twice."""
+    """Spread every bit over the upper half: multiply by an odd number and fold, twice."""
     for odd in (-7046029254386353131, -4417276706812531889):
         h = h * odd
         h = h ^ (h >> 32)

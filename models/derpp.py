@@ -1,4 +1,4 @@
-"""DER++: replay that also holds the network to what it once answered."""
+"""DER++: replay that also keeps the network close to its earlier answers."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from embedbench.streams.stream import StreamSpec
 class DERpp(Learner):
     """Dark experience replay: L = CE(x, y) + α MSE(f(x'), z') + β CE(x″, y″).
 
-    **Source**: Buzzega et al. (2020), DER and DER++. (x', z') and (x″, y″) are two draws
-    from a reservoir of samples, labels and logits; z' are the logits at the step in which x' came,
-    before it. β = 0 is DER. α and β as in the code of Michel et al. (2023); the authors'
-    own lie between .1 and 1 for each data set.
+    **Source**: Buzzega et al. (2020), DER and DER++. (x', z') and (x″, y″) are two draws from a
+    reservoir of samples, labels and logits; z' are the logits for x' just before the step in which
+    x' came. β = 0 is DER. α and β are from the code of Michel et al. (2023); the authors' values
+    lie between .1 and 1 and differ by data set.
 
-    **Departs**: the memory is as in `er`, `lr` lower, since three losses add up: at .05 training
-    does not settle on embeddings of 1,280 columns. The mean squared error runs over all classes of
-    the stream, those not seen too, as the head has a unit for each.
+    **Departs**: the memory is as in `er`. `lr` is lower, since three losses add up: at .05 training
+    does not settle on embeddings of 1,280 columns. The mean squared error includes all classes of
+    the stream, also those not seen yet, as the head has a unit for each.
 
     Parameters
     ----------
     trunk, units, layers, lr, weight_decay, optimiser, images
         As in `NetLearner`.
     memory : Memory
-        As in `er`.
+        The memory, as in `er`.
     batch_size : int
-        Samples of each of the two draws.
+        Number of samples in each of the two draws.
     alpha : float
         α ≥ 0, weight of the stored logits.
     beta : float

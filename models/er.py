@@ -20,29 +20,29 @@ from embedbench.streams.stream import Session, StreamSpec
 
 @dataclass
 class ER(NetLearner):
-    """Experience replay: one step a stream batch, on it and as many samples drawn from memory.
+    """Experience replay: one step per stream batch, on it and equally many samples from memory.
 
-    Where a stream gives whole sessions, each is learned together with all of the memory.
+    If a stream gives whole sessions, each is learned together with the whole memory.
 
     **Source**: Chaudhry et al. (2019, "On tiny episodic memories"), Algorithm 1, with reservoir
-    sampling; memory batch, memory size and optimiser as in the code of Michel et al. (2023). The
-    stream batch enters the memory after the step. Whole sessions, and sets of labels: Abdelsalam et
-    al. (2021, IIRC), with a "random" memory of 20 samples a class; with all samples their
+    sampling; memory batch, memory size and optimiser are from the code of Michel et al. (2023). The
+    stream batch enters the memory after the step. Whole sessions, and label sets: Abdelsalam et al.
+    (2021, IIRC), with a "random" memory of 20 samples per class; with all samples it is their
     "ER-infinite".
 
-    **Departs**: the softmax runs over all classes of the stream, those not seen yet too (of sets of
-    labels the loss runs over the classes seen). `lr` is fitted to frozen embeddings and a small
-    network. Where the memory holds fewer samples than are to be drawn, all are. "reservoir" of
-    2,000 is our choice between the paper's 1,000 and 5,000.
+    **Departs**: the softmax includes all classes of the stream, also those not seen yet (for label
+    sets the loss includes only the classes seen). `lr` is tuned for frozen embeddings and a small
+    network. If the memory holds fewer samples than should be drawn, all of them are used.
+    "reservoir" of 2,000 is our choice between the paper's 1,000 and 5,000.
 
     Parameters
     ----------
     batch_size : int
-        Samples drawn from memory at each step; of a whole session, samples per step.
+        Samples drawn from memory at each step; with whole sessions, samples per step.
     memory : Memory
-        "reservoir", "balanced" (as in `gdumb`) or "all"; of whole sessions also "random".
+        "reservoir", "balanced" (as in `gdumb`) or "all"; with whole sessions also "random".
     optimiser_state, stop : str, Stop
-        Of whole sessions; online the optimiser is kept.
+        For whole sessions; online the optimiser is always kept.
     """
 
     batch_size: int = 64
@@ -60,7 +60,7 @@ class ER(NetLearner):
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
-        self.steps = 0  # online; whole sessions are counted in `learned`
+        self.steps = 0  # online steps; `learned` counts whole sessions
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
 
     def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:

@@ -1,4 +1,4 @@
-"""EWC: the MLP and a quadratic penalty on what mattered for the sessions before."""
+"""EWC: the MLP with a quadratic penalty on weights that mattered for earlier sessions."""
 
 from __future__ import annotations
 
@@ -34,22 +34,23 @@ class EWC(NetLearner):
     """Elastic weight consolidation: L = L_t + λ/2 Σ_i F_i (θ_i - θ*_i)².
 
     **Source**: Kirkpatrick et al. (2017); Kemker et al. (2018), Eq. 1 and Table S2 (400×2 ReLU,
-    batch 250, Adam 2e-4). λ by FACIL's rule (Masana et al. 2020; De Lange et al. 2019): from
-    `lam_start`, decay until validation accuracy on the current session is at least (1 - `lam_drop`)
-    of what plain fine-tuning reaches; after `lam_sessions` searches the last λ stays.
+    batch 250, Adam 2e-4). λ by FACIL's rule (Masana et al. 2020; De Lange et al. 2019): λ starts at
+    `lam_start` and falls until validation accuracy on the current session is at least (1 -
+    `lam_drop`) of what plain fine-tuning reaches; after `lam_sessions` searches the last λ is used
+    for all sessions.
 
-    **Departs**: the softmax runs over all classes of the stream, those not seen yet too, as
-    Kemker's rows imply (MNIST, five classes and then one a session, λ = 100: a final accuracy above
-    .30, and .100 where the softmax runs over the classes seen). The paper prints neither λ nor its
-    estimator of the Fisher information. "exact" takes the expectation over all classes where there
-    are at most 50, one sampled label above. Libraries differ: true labels ("empirical": PyCIL,
-    avalanche), predicted labels and squared batch means (FACIL); all correlate above .9 with
-    "exact" and mostly rescale λ, so λ does not carry over. FACIL's search measures accuracy within
-    the session's own classes and tries seven λ; here it is over the classes seen so far (within a
-    session of one class it is always 1), and λ falls to 1e-3 before the search gives up. With
-    `past_validation`, as Kirkpatrick et al. (2017) and Kemker et al. for their Fig. S1, the search
-    is ours too: λ falls until two in a row are worse than the best, by mean validation accuracy
-    over all sessions so far.
+    **Departs**: the softmax includes all classes of the stream, also those not seen yet, as
+    Kemker's rows imply (MNIST, five classes and then one per session, λ = 100: a final accuracy
+    above .30, and .100 if the softmax includes only the classes seen). The paper gives neither λ
+    nor its estimator of the Fisher information. "exact" takes the expectation over all classes if
+    there are at most 50, and one sampled label if there are more. Libraries differ: true labels
+    ("empirical": PyCIL, avalanche), predicted labels and squared batch means (FACIL). All correlate
+    above .9 with "exact" and mostly rescale λ, so a value of λ is valid for one estimator only.
+    FACIL's search measures accuracy within the classes of the session and tries seven λ. Here
+    accuracy is over the classes seen so far (within a session of one class it is always 1), and λ
+    falls to 1e-3 before the search gives up. With `past_validation`, as in Kirkpatrick et al.
+    (2017) and in Fig. S1 of Kemker et al., the search is ours, too: λ falls until two values in a
+    row are worse than the best, by mean validation accuracy over all sessions so far.
 
     Parameters
     ----------
@@ -58,17 +59,18 @@ class EWC(NetLearner):
     fisher : str
         "exact", "sampled" (a label drawn from the model) or "empirical" (the true label).
     fisher_samples : int
-        Samples of the session that the Fisher information is estimated on.
+        Number of the session's samples for the estimate of the Fisher information.
     merge : str
         "sum": one penalty, Fishers added, centred on the latest weights (Huszár 2018);
-        "per_session": one penalty a session, each at its own weights (Kirkpatrick et al. 2017);
-        "online": F ← γF + F_new, centred on the latest (Schwarz et al. 2018).
+        "per_session": one penalty per session, each at that session's weights (Kirkpatrick et al.
+        2017); "online": F ← γF + F_new, centred on the latest weights (Schwarz et al. 2018).
     gamma : float
         γ of "online", in [0, 1].
     lam_start, lam_decay, lam_drop : float
-        Of the search: first λ, factor from one λ to the next, accuracy that may be lost.
+        Settings of the search: first λ, factor between one λ and the next, accuracy that may be
+        lost.
     lam_sessions : int
-        Searches before the last λ stays.
+        Number of searches; afterwards the last λ is used.
     past_validation : bool
         Store the validation samples of past sessions; stop and search by the mean over all sessions
         instead of by the current one.
@@ -116,7 +118,7 @@ class EWC(NetLearner):
         # sum of quadratics Σ_k F_k (θ - θ*_k)² is one, centred on the F-weighted mean of the θ*_k.
         self.weight = [torch.zeros_like(p) for p in trained(self.net)]
         self.anchor = [p.detach().clone() for p in trained(self.net)]
-        self.past: list[_Validation] = []  # validation data; the current session's is the last
+        self.past: list[_Validation] = []  # validation data by session; the last is the current one
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         if ctx.validation == "test" and (self.lam is None or self.past_validation):
@@ -167,7 +169,7 @@ class EWC(NetLearner):
 
         log, best = attempt(0.0)
         tried = [(0.0, best)]
-        if math.isnan(best):  # no validation data, no evidence: keep the λ of the session before
+        if math.isnan(best):  # without validation data, keep the λ of the previous session
             return attempt(self.lam_)[0] | {"search": "no validation data"}
         lam = self.lam_start
         while True:
@@ -184,7 +186,7 @@ class EWC(NetLearner):
         return log | {"search": [{"lam": a, "validation_accuracy": b} for a, b in tried]}
 
     def _enough(self, reached: list[float]) -> bool:
-        """The search ends; validation accuracy with λ = 0, then with falling λ."""
+        """Whether the search ends; `reached`: validation accuracies with λ = 0, then falling λ."""
         if self.past_validation:
             return len(reached) > 3 and max(reached[-2:]) < max(reached[1:-2])
         return reached[-1] >= (1 - self.lam_drop) * reached[0]
@@ -234,7 +236,7 @@ class _Validation:
         return cls(session.val_x.tensor(device), y, loss_mask(session, device))
 
     def value(self, net: nn.Module, monitor: str) -> float:
-        """Loss or negative accuracy, over all classes that the loss may see."""
+        """Loss or negative accuracy, over all classes that the loss may use."""
         logits = predict(net, self.x)
         logits = logits if self.mask is None else logits + self.mask
         if monitor == "loss":

@@ -1,4 +1,4 @@
-"""FeCAM: Mahalanobis distances by a covariance for every class."""
+"""FeCAM: Mahalanobis distances with one covariance per class."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ class FeCAM(Learner):
     """Class means and shrunk, normalised covariances; the smallest Mahalanobis distance answers.
 
     **Source**: Goswami et al. (2023), "FeCAM: exploiting the heterogeneity of class distributions
-    in exemplar-free continual learning". Features are brought to length 1 and to the power β
-    (Tukey's ladder); Σ_c is shrunk to S = Σ_c + γ₁ V₁ I + γ₂ V₂ (1 - I), V₁ and V₂ its mean
-    diagonal and off-diagonal element, and normalised to correlations R; the distance is
-    (x̂ - μ̂_c)ᵀ R⁻¹ (x̂ - μ̂_c) with both brought to length 1. Features with negative values, as a
+    in exemplar-free continual learning". Features are scaled to length 1 and raised to the power β
+    (Tukey's ladder). Σ_c is shrunk to S = Σ_c + γ₁ V₁ I + γ₂ V₂ (1 - I), where V₁ and V₂ are its
+    mean diagonal and off-diagonal element, and normalised to correlations R. The distance is (x̂ -
+    μ̂_c)ᵀ R⁻¹ (x̂ - μ̂_c) with both scaled to length 1. Features with negative values, such as a
     ViT's, are not raised to a power; the paper sets γ₂ = 0 there.
 
-    **Departs**: features are brought to length 1 before Tukey's transform; their code transforms
-    the training features as they are (92 % of the answers agree). The mean is that of the
-    transformed features (their code transforms the mean), and Σ_c is shrunk once (their code:
-    twice). Whether there are negative values is decided on the first session, for all; if not,
-    later ones keep their sign: sign(x) |x|^β. A class whose samples do not vary, such as one of a
-    single sample, has R = γ₁/(1 + γ₁) I: what R is on average in the directions in which the others
-    do not vary. With R = I it would be nearer than they are. A class that comes again adds to its
-    covariance. For few shots the base classes' covariance stands in; which mean of theirs the paper
-    takes is not printed, here every class counts the same.
+    **Departs**: features are scaled to length 1 before Tukey's transform; their code transforms the
+    training features as they are (92 % of the answers agree). The mean is that of the transformed
+    features (their code transforms the mean), and Σ_c is shrunk once (their code: twice). The first
+    session decides for all sessions whether there are negative values; if it has none, later ones
+    keep their sign: sign(x) |x|^β. A class whose samples do not vary, such as a class of one
+    sample, has R = γ₁/(1 + γ₁) I: this is the average of R in the directions in which other classes
+    do not vary. With R = I the class would be nearer than the others. A class that comes again adds
+    to its covariance. With few shots the mean covariance of the base classes is used; the paper
+    does not say how it is averaged, here every class counts the same.
 
-    No D × D matrix is formed. A class's scatter is kept as FᵀF with r orthogonal rows, r at most
-    its samples less one and at most D; R⁻¹ follows from them by the identities of Woodbury and of
-    Sherman and Morrison, exactly. That takes r (n + D) numbers and 2 n r D operations, not D² and
-    2 n D².
+    No D × D matrix is formed. A class's scatter is stored as FᵀF with r orthogonal rows; r is at
+    most the number of samples less one, and at most D. R⁻¹ follows exactly from these rows by the
+    identities of Woodbury and of Sherman and Morrison. That takes r (n + D) numbers and 2 n r D
+    operations, not D² and 2 n D².
 
     Parameters
     ----------
     beta : float
         β in (0, 1]; 1 leaves features as they are.
     gamma1 : float
-        γ₁ > 0; 1 is for classes of hundreds of samples, where there are few try 10.
+        γ₁ > 0; 1 suits classes with hundreds of samples; with few samples try 10.
     gamma2 : float or None
-        γ₂ in [0, γ₁]; None: the paper's, γ₁ where features are raised to a power, else 0.
+        γ₂ in [0, γ₁]; None: the paper's value, γ₁ where features are raised to a power, else 0.
     covariance : str
-        "class": each class's own; "base": classes of later sessions take the mean of those of the
-        first session's classes, for few shots.
+        "class": one covariance per class; "base": classes of later sessions use the mean covariance
+        of the first session's classes, for few shots.
     """
 
     beta: float = 0.5
@@ -78,7 +78,7 @@ class FeCAM(Learner):
         self.means = torch.zeros(n_classes, width, device=device)
         self.factors = [torch.zeros(0, width, device=device) for _ in range(n_classes)]  # F
         self.power = 0.0  # β, or 1 where features have negative values; 0: not decided yet
-        self.lent: Tensor | None = None  # (r, D) root of the covariance that later classes take
+        self.lent: Tensor | None = None  # (r, D) root of the covariance that later classes use
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         y = torch.from_numpy(session.y).to(self.device)
@@ -113,9 +113,9 @@ class FeCAM(Learner):
         out = x.new_full((len(x), len(self.counts)), UNSEEN)
         seen = self.counts.nonzero().flatten()
         shapes = [self._shape(c) for c in seen.tolist()]
-        # tᵀt of t = s (x̂ - μ̂), without a matrix (n, D) for every class; the rest in _distances
+        # tᵀt of t = s (x̂ - μ̂), with no (n, D) matrix per class; continued in _distances
         squares = x.square() @ torch.stack([s.square() for s, _, _ in shapes]).T  # (n, seen)
-        lent: Tensor | None = None  # x through the root that classes share, taken once
+        lent: Tensor | None = None  # x times the shared root, computed once
         for k, c in enumerate(seen.tolist()):
             root = self._root(c)
             along = lent if lent is not None and root is self.lent else x @ (root * shapes[k][0]).T
@@ -162,7 +162,7 @@ class FeCAM(Learner):
         total, last = (x @ rows.T - offset).T  # (n, D) @ (D, 2): 1ᵀ t, (s μ̂)ᵀ t
         along = along - root @ (s * centre)  # root t
         norm = squares - 2 * last - offset[-1]  # tᵀ t
-        sizes, sums = root.square().sum(1), root.sum(1)  # sizes: the eigenvalues of Σ but for 0s
+        sizes, sums = root.square().sum(1), root.sum(1)  # sizes: the nonzero eigenvalues of Σ
         share = along / (sizes + level)
         # A = Σ + level·I, S = A + every·11ᵀ
         distance = (norm - (along * share).sum(1)) / level  # tᵀ A⁻¹ t

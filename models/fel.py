@@ -1,4 +1,4 @@
-"""FEL: a fixed, sparse expansion layer in which few units win."""
+"""FEL: a fixed, sparse expansion layer in which few units are active."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ class FEL(Learner):
     expansion layer, 1,200 for CUB-200 and multi-modal; Adam 2e-2, batch 256), after Coop, Mishtal
     and Arel (2013).
 
-    **Departs**: the rule by which units win, their number, the fan-in and the stopping rule are not
-    printed; ours are choices. An expansion unit sees `fan_in` units of the first layer, half of
-    them through +1/√fan_in, half through -1/√fan_in; the `k_pos` largest and `k_neg` smallest sums
-    of a sample win, and only through them goes the gradient. The biases that the paper's sizes
-    count are held at 0. In the 2012 paper of Coop and Arel the winners are binary: `value="sign"`
-    is nearest to it, the default is not. Two regimes come near the row of incremental MNIST (.451 /
-    1.000 / .439), both found by scanning against it, so they confirm a regime and not a method:
-    "sign" with exactly 6 steps a session, and "sign" for three whole epochs with a rate ten times
-    lower after the base session, since Table S5 calls 2e-2 the initial rate (.387 / .994 / .452,
-    three seeds). None reached the permutation row (new sessions learned as well as printed, and as
-    much forgotten). Table S7's decline needs another optimiser than Table S5's.
+    **Departs**: the paper does not give the rule by which units win, their number, the fan-in or
+    the stopping rule; ours are choices. An expansion unit has `fan_in` inputs from the first layer,
+    half of them with weight +1/√fan_in, half with -1/√fan_in. For each sample the `k_pos` largest
+    and `k_neg` smallest sums win, and only winners pass the gradient. The biases, which the paper's
+    sizes include, stay 0. In the 2012 paper of Coop and Arel the winners are binary: `value="sign"`
+    is nearest to it, the default is not. Two settings come near the row of incremental MNIST (.451
+    / 1.000 / .439). Both were chosen by scanning against this row, so they confirm a setting and
+    not a method: "sign" with exactly 6 steps per session, and "sign" for three whole epochs with a
+    rate ten times lower after the base session, since Table S5 calls 2e-2 the initial rate (.387 /
+    .994 / .452, three seeds). None reached the permutation row (new sessions learned as well as in
+    the paper, and as much forgotten). Table S7's decline needs another optimiser than Table S5's.
 
     Parameters
     ----------
     units : int
-        Of the first layer.
+        Number of units in the first layer.
     fel_units : int
-        F, of the expansion layer.
+        F, the number of units in the expansion layer.
     fan_in : int
-        First-layer units that an expansion unit sees; 0 means half of them.
+        Number of first-layer units that an expansion unit is connected to; 0 means half of them.
     k_pos, k_neg : int
-        Winners with the largest and the smallest sums.
+        Number of winners with the largest and with the smallest sums.
     value : str
-        What winners put out: "raw", their sum; "saturate", the sample's largest or smallest sum;
+        Output of a winner: "raw", its sum; "saturate", the sample's largest or smallest sum;
         "sign", 1 or -1. The last two pass the gradient straight through.
     batch_size, lr, weight_decay, optimiser, optimiser_state, stop
         As in `NetLearner`.
@@ -104,12 +104,12 @@ class FEL(Learner):
 
     def footprint(self) -> Footprint:
         held = net_bytes(self)
-        held["fixed"] = held.pop("buffers")  # the weights that are not trained
+        held["fixed"] = held.pop("buffers")  # weights that are not trained
         return held
 
 
 class _ExpansionNet(nn.Module):
-    """The network; `fel` holds its sizes, weights are drawn from the global random state."""
+    """The network; sizes come from `fel`, weights from the global random state."""
 
     expand: Tensor
     bias: Tensor
@@ -127,7 +127,7 @@ class _ExpansionNet(nn.Module):
         h = torch.relu(self.hidden(x))
         sums = torch.addmm(self.bias, h, self.expand)  # (n, h) @ (h, F) -> (n, F)
         high, low = sums.topk(self.k_pos, 1), sums.topk(self.k_neg, 1, largest=False)
-        won = torch.cat([high.values, low.values], 1)  # (n, k), each kind from its extreme on
+        won = torch.cat([high.values, low.values], 1)  # (n, k), each kind sorted from its extreme
         if self.value != "raw":
             top, bottom = torch.ones_like(high.values), -torch.ones_like(low.values)
             if self.value == "saturate":
@@ -139,9 +139,9 @@ class _ExpansionNet(nn.Module):
 
 
 def expansion(units: int, fel_units: int, fan_in: int) -> Tensor:
-    """The fixed weights, (units, F): in each column half of `fan_in` at +1/√fan_in, half at -."""
+    """The fixed weights, (units, F): `fan_in` values a column, half +1/√fan_in, half minus."""
     fan_in = fan_in or max(2, units // 2)
-    rows = torch.rand(fel_units, units).argsort(1)[:, :fan_in]  # distinct ones in each column
+    rows = torch.rand(fel_units, units).argsort(1)[:, :fan_in]  # distinct units in each column
     weights = torch.full((fel_units, fan_in), fan_in**-0.5)
     weights[:, fan_in // 2 :] *= -1
     return torch.zeros(fel_units, units).scatter_(1, rows, weights).T.contiguous()

@@ -1,4 +1,4 @@
-"""FR: final features rectified by intermediate ones, which tell novel classes apart better."""
+"""FR: final features rectified by intermediate ones, which separate novel classes better."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from ._rectify import (
     slices,
 )
 
-DECAYS = (0.6, 0.7, 0.8, 0.9)  # of the epochs; the learning rate falls to a tenth at each
-TERMS = ("cos", "novel", "class", "same", "different")  # of the loss, each with its weight
+DECAYS = (0.6, 0.7, 0.8, 0.9)  # at these shares of the epochs the learning rate falls to a tenth
+TERMS = ("cos", "novel", "class", "same", "different")  # the terms of the loss
 
 Batch = tuple[Tensor, Tensor]  # tables (1 + L, n, d), the final embedding first; labels (n,)
 
@@ -38,62 +38,62 @@ Batch = tuple[Tensor, Tensor]  # tables (1 + L, n, d), the final embedding first
 class FR(Learner):
     """Feature rectification: a small module for every intermediate layer, and their ensemble.
 
-    X_FR = M_mix(cat(M_I(X_l), M_F(X))) is classified by its cosines to prototypes P. Training sums
-    over the layers w_cos (1 - cos(X_FR, X)); w_novel, the cross-entropy of novel samples; w_class,
-    the divergence from the intermediate feature's softmax of s cos(X_l, P); w_same and w_different,
-    smooth L1 between distances of X_FR and those of X_l, of pairs of one class and of two. The base
-    session trains on its samples without the second term, later ones on their shots and on draws
-    from a Gaussian for every class and layer; a novel class borrows the covariance of the base
-    classes most like it. Only the modules are trained, in every session.
+    X_FR = M_mix(cat(M_I(X_l), M_F(X))) is classified by its cosines to prototypes P. The loss sums
+    five terms over the layers: w_cos (1 - cos(X_FR, X)); w_novel, the cross-entropy of novel
+    samples; w_class, the divergence from the intermediate feature's softmax of s cos(X_l, P);
+    w_same and w_different, smooth L1 between distances of X_FR and those of X_l, for pairs of one
+    class and of two classes. The base session trains on its samples without w_novel. Later sessions
+    train on their shots and on draws from a Gaussian for every class and layer; a novel class uses
+    the covariance of the base classes most like it. Only the modules are trained, in every session.
 
     **Source**: Tang et al. (2024), "Rethinking few-shot class-incremental learning: learning from
     yourself", Section 4.2, Eqs. 7 to 12, A2.2, A5.3. The defaults are the paper's, with its weights
-    for CIFAR-100; w_same and w_different are 0.5 on mini-ImageNet, w_class is .1 there. Their code
-    has what the paper leaves out: s, the sign of the cosine term, the means over pairs, PyTorch's
-    initialisation, SGD and its schedule, batches, K, ε, P; and other numbers, the presets
-    `fr-code`, `fr-code-mini-imagenet` and `fr-code-cub200`: hidden 512 at d = 256, cosines
-    averaged, other weights.
+    for CIFAR-100; on mini-ImageNet w_same and w_different are 0.5 and w_class is .1. Details that
+    the paper leaves open are from their code: s, the sign of the cosine term, the means over pairs,
+    PyTorch's initialisation, SGD and its schedule, batches, K, ε, P. Their code also has other
+    numbers, the presets `fr-code`, `fr-code-mini-imagenet` and `fr-code-cub200`: hidden 512 at d =
+    256, cosines averaged, other weights.
 
     **Departs**: P of base classes are their means (`prototype` says why). `classifier.base=trained`
-    trains a classifier anew on the frozen features; the paper's is the backbone's own. The softmax
-    of the ensemble has the same s as the training; the paper prints none. Draws need no Cholesky
-    factor of a mean of covariances. If a later session has more samples than a batch has draws,
-    each batch gets a fresh random subset of as many samples. Batches of the base session are real
-    samples of as many classes, without repetition within a class that is large enough; an epoch of
-    it is as long as a later session's would be, because a base session of few samples would take
-    one step an epoch. A class that comes again moves its mean; a base class keeps its covariance, a
-    novel one borrows by its new mean. Layers must be as wide as the final embedding. The last block
-    of a ViT whose embedding is its class token is that embedding again, and adds nothing: leave it
-    out.
+    trains a new classifier on the frozen features; the paper uses the backbone's classifier. The
+    softmax of the ensemble has the same s as the training; the paper gives none. Draws need no
+    Cholesky factor of a mean of covariances. If a later session has more samples than a batch has
+    draws, each batch gets a fresh random subset of as many samples. Batches of the base session are
+    real samples of equally many classes, without repetition within a class that is large enough. An
+    epoch of it is as long as a later session's would be, because a base session of few samples
+    would take one step an epoch. A class that comes again moves its mean; a base class keeps its
+    covariance, a novel one chooses donors by its new mean. Layers must be as wide as the final
+    embedding. If a ViT's embedding is its class token, its last block equals the embedding and adds
+    nothing: leave it out.
 
     Parameters
     ----------
     layers : str
-        Names of the stream's layers, with commas, or "all".
+        Names of the stream's layers, separated by commas, or "all".
     hidden : int or None
         Hidden units of M_F and M_I; None: d.
     w_cos, w_novel, w_class, w_same, w_different : float
         Weights of the losses.
     scale : float
-        s.
+        s, the factor of the cosines.
     donors : int
-        K, base classes that a novel class borrows the covariance of.
+        K, the number of base classes whose covariance a novel class uses.
     epsilon : float
-        ε, added to the variances, squared units of the features.
+        ε, added to the variances; squared units of the features.
     epochs : int
-        Of every session.
+        Number of epochs in every session.
     epoch_samples : int
-        Samples in an epoch for each class seen.
+        Number of samples per epoch for each class seen.
     batch_classes, batch_samples : int
-        Classes in a batch, samples of each.
+        Number of classes in a batch, and of samples of each.
     optimiser : str
         "sgd", or "adam", which needs far fewer steps (preset `fr-short`).
     lr, momentum, dampening : float
-        Of the optimiser; the last two of SGD alone.
+        Of the optimiser; momentum and dampening for SGD only.
     ensemble : str
-        "softmax" or "cosine", what is averaged over the layers.
+        "softmax" or "cosine": what is averaged over the layers.
     classifier : Classifier
-        What base classes get as prototypes.
+        The prototypes of base classes.
     """
 
     layers: str = "all"
@@ -141,7 +141,7 @@ class FR(Learner):
         self.net = Rectifier(n_layers, width, self.hidden or width, seeds.init).to(device)
         self.prototypes = Prototypes(n_classes, all_columns, width, device)
         self.base = torch.zeros(n_classes, dtype=torch.bool, device=device)
-        # factors of the covariances of base classes, and for every class which of them are its own
+        # factors of the base classes' covariances, and the donors among them of every class
         self.factors = torch.zeros(0, 1 + n_layers, width, width, device=device)
         self.donors_ = torch.zeros(
             n_classes, self.donors, 1 + n_layers, dtype=torch.int64, device=device
@@ -169,7 +169,7 @@ class FR(Learner):
         return log
 
     def _keep_covariances(self, session: Session, y: Tensor) -> None:
-        """Keep a factor for each class of the base session; they are their own donors."""
+        """Store a factor for each class of the base session; each is its own donor."""
         self.base = self.prototypes.seen
         factors = []
         for place, c in enumerate(self.base.nonzero().flatten().tolist()):
@@ -179,15 +179,15 @@ class FR(Learner):
         self.factors = torch.stack(factors)
 
     def _borrow(self, classes: Tensor) -> None:
-        """Find the donors of those of `classes` that are not of the base session."""
+        """Choose the donors of those of `classes` that are not base classes."""
         means = self._tables(self.prototypes.means()).transpose(0, 1)  # (C, 1 + L, d)
         novel = classes[~self.base[classes]]
         alike = most_alike(means[novel], means[self.base], self.donors)
-        times = -(-self.donors // alike.shape[1])  # fewer base classes than donors: they repeat
+        times = -(-self.donors // alike.shape[1])  # repeated if they are too few
         self.donors_[novel] = alike.repeat(1, times, 1)[:, : self.donors]
 
     def _real(self, session: Session, y: Tensor, draws: torch.Generator) -> Callable[[], Batch]:
-        """Batches of the base session: its samples."""
+        """Batches of the base session: real samples."""
         rows = [(y == c).nonzero().flatten() for c in torch.unique(y)]
 
         def batch() -> Batch:

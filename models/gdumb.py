@@ -1,4 +1,4 @@
-"""GDumb: keep a balanced memory, and learn from it alone when asked."""
+"""GDumb: keep a balanced memory; at evaluation, train a network on it alone."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from embedbench.streams.table import View
 class GDumb(Learner):
     """Greedy sampler and dumb learner: a new network, trained on the memory at every evaluation.
 
-    **Source**: Prabhu et al. (2020), Algorithm 1 is the sampler; the
-    learning rate's schedule as in their code: a tenth of `lr` in the first epoch, then cosines from
-    `lr` to `lr_min` over 1, 2, 4, … epochs.
+    **Source**: Prabhu et al. (2020); Algorithm 1 is the sampler. The learning rate's schedule is
+    from their code: a tenth of `lr` in the first epoch, then cosines from `lr` to `lr_min` over 1,
+    2, 4, … epochs.
 
     **Departs**: 30 epochs, as in the code of Michel et al. (2023); theirs are 128 to 256. Batches
-    of 64 instead of 16, with which their `lr` is too high for embeddings of norm 30 (a training
-    loss of 2 nats after 16 epochs on the emoji embeddings; .01 with 64). No CutMix, which mixes
-    images, not embeddings. Every network starts from the same weights. The softmax runs over all
-    classes of the stream, those not seen yet too.
+    of 64 instead of 16: with 16 their `lr` is too high for embeddings of norm 30 (a training loss
+    of 2 nats after 16 epochs on the emoji embeddings; .01 with 64). No CutMix, which mixes images,
+    not embeddings. Every network starts from the same weights. The softmax includes all classes of
+    the stream, also those not seen yet.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class GDumb(Learner):
     lr, lr_min : float
         The highest and the lowest learning rate.
     clip : float
-        Largest norm of a step's gradient.
+        Largest norm of the gradient in a step.
     memory : Memory
         "balanced", "reservoir" or "all".
     """
@@ -117,7 +117,7 @@ class GDumb(Learner):
         """Learning rate of an epoch, counted from 0."""
         if epoch == 0:
             return self.lr / 10
-        cycle = 1 << (epoch.bit_length() - 1)  # epochs of this cosine, which began at epoch `cycle`
+        cycle = 1 << (epoch.bit_length() - 1)  # length of this cosine, and its first epoch
         share = (epoch - cycle) / cycle
         return self.lr_min + (self.lr - self.lr_min) * (1 + math.cos(math.pi * share)) / 2
 

@@ -1,4 +1,4 @@
-"""GeppNet: a self-organising map that learns what is novel and replays all it has seen."""
+"""GeppNet: a self-organising map that learns novel samples and replays all earlier ones."""
 
 from __future__ import annotations
 
@@ -19,32 +19,33 @@ from ._som import Network, Som
 
 @dataclass
 class GeppNet(Learner):
-    """Self-organising map and linear readout, gated by novelty, with replay of all that was seen.
+    """Self-organising map and linear readout, gated by novelty, with replay of all samples seen.
 
-    **Source**: Gepperth & Karaoguz (2016) as in Kemker et al. (2018), "GeppNet" and Table S4. Base
-    session: the map alone, then readout and, where the confidence is below θ, map. Later sessions:
-    new samples, then replay; of both only what is novel is learned (the confidence is below θ or
-    the answer wrong). Confidence is by how much the first output beats the second.
+    **Source**: Gepperth & Karaoguz (2016) as in Kemker et al. (2018), "GeppNet" and Table S4. In
+    the base session first the map learns alone, then the readout learns, and where the confidence
+    is below θ the map, too. Later sessions have new samples, then replay; in both only novel
+    samples are learned (the confidence is below θ or the answer is wrong). The confidence is the
+    largest output minus the second largest.
 
-    **Departs**: Kemker et al. print neither schedules nor the scale of the transfer function nor
-    the share of replay, and the original was read in abstracts only. The equations are
+    **Departs**: Kemker et al. give neither the schedules nor the scale of the transfer function nor
+    the share of replay, and of the original paper only abstracts were read. The equations are
     reconstructed: z_y = exp(-d*² / 2κ²) exp(-p (d_y² - d*²) / 2κ²), where d* is the distance to the
     nearest unit and κ twice its mean, frozen after the base session. `eps_end`, `eps_later`, `lr`,
     `sigma_end`, `kappa` and `rehearsal` were fitted to Table S6 and to the two MNIST rows of Table
     2, so agreement there confirms nothing. The readout's 1e-3 of Table S4 is 4e-3 here: the scale
-    of z is not printed and enters squared, so this is the printed rate with a z twice as large. A
-    map that goes on learning (`som.eps_later` of .03) fits Table S6 a little better, and learns new
-    permutations three times as well as the paper's did. Where a map has more units
-    than samples, d* would fall to 0 and no other sample excite a unit: its mean is kept above a
+    of z is not given and enters squared, so this is the paper's rate for a z twice as large. A map
+    that continues to learn (`som.eps_later` of .03) fits Table S6 a little better, and learns new
+    permutations three times as well as the paper's did. If a map had more units than samples, d*
+    would fall to 0 and a unit would respond to its own sample only; so the mean is kept above a
     fifth of the base session's spread. `loss_classes` is ignored: the readout is a regression on
     all classes.
 
     Parameters
     ----------
     som : Som
-        The network and how it learns.
+        The network and its training.
     rehearsal : Rehearsal
-        What later sessions draw.
+        How later sessions draw samples.
     """
 
     som: Som = field(default_factory=Som)

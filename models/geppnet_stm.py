@@ -1,4 +1,4 @@
-"""GeppNet+STM: novel samples go to a short-term memory, and are learned from it asleep."""
+"""GeppNet+STM: novel samples go to a short-term memory, and are learned from it in sleep phases."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from ._som import Network, Som
 
 @dataclass
 class GeppNetSTM(Learner):
-    """GeppNet that when awake only remembers what is novel, and learns from its memory asleep.
+    """GeppNet that only remembers novel samples when awake, and learns from its memory in sleep.
 
     **Source**: Gepperth & Karaoguz (2016) as in Kemker et al. (2018), "GeppNet+STM". The memory is
     a queue of 300 samples (from the sizes in Table 2), emptied at the end of each session.
 
-    **Departs**: as `geppnet`. The sleep schedule is not printed: `period` and `sleep` were fitted
-    to Table S6; they meet the means over its ten rows, not the rows, which hang on what the memory
-    holds in the last sleep (docs/fidelity.md). When the memory answers is
-    not printed either: here where a test sample lies nearer to one in memory than that one lies to
-    its nearest unit.
+    **Departs**: as `geppnet`. The paper does not give the sleep schedule: `period` and `sleep` were
+    fitted to Table S6. They reproduce the means over its ten rows, not the rows, which depend on
+    the contents of the memory in the last sleep (docs/fidelity.md). The paper does not say when the
+    memory answers, either: here it does if a test sample is nearer to a stored sample than that
+    sample is to its nearest unit.
 
     Parameters
     ----------
     som, rehearsal : Som, Rehearsal
-        As in `geppnet`; `rehearsal` draws the samples of the time awake.
+        As in `geppnet`; `rehearsal` draws the samples of the awake phases.
     memory : int
-        Samples in the short-term memory; the oldest make room.
+        Number of samples in the short-term memory; the oldest are replaced first.
     period : int
-        Iterations awake between two sleeps.
+        Iterations awake between two sleep phases.
     sleep : int
-        Draws from the memory in a sleep; only those still novel are learned.
+        Number of draws from the memory in a sleep phase; only those still novel are learned.
     answer_from_memory : bool
-        Keep the memory until the next session begins, and ask it first.
+        Keep the memory until the next session begins, and answer from it first.
     """
 
     som: Som = field(default_factory=Som)
@@ -66,12 +66,12 @@ class GeppNetSTM(Learner):
         self.samples = Store(spec.input_shape[0])
         self.stm_x = torch.zeros(self.memory, spec.input_shape[0])
         self.stm_y = torch.zeros(self.memory, dtype=torch.int32)
-        self.held = 0  # samples in memory, the oldest first
+        self.held = 0  # number of samples in memory, the oldest first
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         self.samples.add(session.x, session.y)
         rng = np.random.default_rng([self.seeds.batches, self.learned])
-        self._forget()  # what was kept to be asked
+        self._forget()  # the memory that was kept to answer from
         if self.learned == 0:
             log = self.net.learn_base(self.samples.take, self.samples.y, self.seeds.init, rng)
         else:
@@ -100,7 +100,7 @@ class GeppNetSTM(Learner):
         return self.stm_x[torch.from_numpy(index)]
 
     def _remember(self, new: Ints) -> None:
-        """Append the stored samples `new`, (m,), to the queue; its oldest make room."""
+        """Append the stored samples `new`, (m,), to the queue; they replace the oldest ones."""
         y = torch.from_numpy(self.samples.y[new])
         for queue, values in ((self.stm_y, y), (self.stm_x, self.samples.take(new))):
             now = torch.cat([queue[: self.held], values])[-self.memory :]
@@ -119,7 +119,7 @@ class GeppNetSTM(Learner):
         return out
 
     def _recall(self, x: torch.Tensor, out: torch.Tensor) -> None:
-        """Put the label of the nearest sample in memory first where that one is near enough."""
+        """Put the label of the nearest sample in memory first, if that sample is near enough."""
         known = self.stm_x[: self.held].to(x)
         reach = self.net.distances(known).min(1).values.sqrt()  # (m,)
         near = torch.cdist(x.double(), known.double()).min(1)

@@ -22,36 +22,36 @@ from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
 NO_EXEMPLARS = -2.0  # score of a class without exemplars: below every cosine
-ETA = 1.0  # where the η of a cosine head begins in every session
+ETA = 1.0  # initial η of a cosine head in every session
 
 
 @dataclass
 class ICaRL(NetLearner):
     """Incremental classifier and representation learning.
 
-    A session and all exemplars are learned by binary cross-entropy, a sigmoid a class: new classes
-    have their labels as targets, old ones the sigmoids of the network before the session. A sample
-    is given to the class whose exemplars' mean feature is nearest; with `answer` "logits", and
-    always where samples have sets of labels, the network itself answers.
+    A session and all exemplars are learned by binary cross-entropy, with one sigmoid per class. The
+    targets of new classes are their labels; the targets of old classes are the sigmoids of the
+    network before the session. The answer is the class whose exemplars' mean feature is nearest.
+    With `answer` "logits", and always with label sets, the network itself answers.
 
     **Source**: Rebuffi et al. (2017), Algorithms 1 to 5. The feature φ is the last hidden
-    activation, brought to length 1; so is the mean. The answer by logits ("iCaRL-CNN"), and that
+    activation, scaled to length 1; so is the mean. The answer by logits ("iCaRL-CNN"), and that
     with a cosine head ("iCaRL-norm"), whose η begins at 1 in every session: Abdelsalam et al.
     (2021, IIRC), Section 5.
 
-    **Departs**: the embeddings are frozen, and what is learned is the network behind them. The loss
-    is summed over the classes seen and averaged over the samples, as the paper's; libraries also
-    average over the classes, or add a cross-entropy to a distillation of weight 4 (FACIL). Of sets
-    of labels it is averaged over the classes, as in IIRC. A class that comes again is learned by
-    its labels, but where samples have sets of them. 20 exemplars a class, growing, where the paper
-    has 2,000 in all (`--set icarl.memory.total=2000`). The old network is a copy that lives while a
-    session is learned. A cosine head has `lucir`'s φ, without the last ReLU, and the cosines are
-    the answer: with sets of labels their signs decide as those of the logits.
+    **Departs**: the embeddings are frozen; the network that is learned takes them as input. The
+    loss is summed over the classes seen and averaged over the samples, as in the paper; libraries
+    also average over the classes, or add a cross-entropy to a distillation of weight 4 (FACIL). For
+    label sets it is averaged over the classes, as in IIRC. A class that comes again is learned by
+    its labels, except with label sets. 20 exemplars per class, growing; the paper has 2,000 in all
+    (`--set icarl.memory.total=2000`). The old network is a copy that exists only during a session.
+    A cosine head has `lucir`'s φ, without the last ReLU, and the cosines are the answer: with label
+    sets their signs decide, like those of the logits.
 
     Parameters
     ----------
     memory : Memory
-        At least one exemplar a class, "herding", "random" or "all".
+        At least one exemplar per class, "herding", "random" or "all".
     answer : str
         "means" of exemplars, or "logits".
     head : str
@@ -99,7 +99,7 @@ class ICaRL(NetLearner):
         old = sorted(self.exemplars.classes - new)
         objective = self._objective(sorted(new), old)
         if isinstance(self.net, CosineNet):
-            self.net.eta.data.fill_(ETA)  # the old network, which is copied, has the η it learned
+            self.net.eta.data.fill_(ETA)  # the old network is a copy and keeps its learned η
         log = self.train(self.exemplars.join(session), ctx, objective=objective)
         self.exemplars.choose(session, self.features)
         if self.by_means:
@@ -108,7 +108,7 @@ class ICaRL(NetLearner):
         return log
 
     def _objective(self, new: list[int], old: list[int]) -> Objective:
-        """Binary cross-entropy; the targets of old classes are the present network's sigmoids."""
+        """Binary cross-entropy; targets of old classes are the present network's sigmoids."""
         seen = torch.tensor([*new, *old], device=self.device)
         teacher = copy.deepcopy(self.net).eval()
 
@@ -130,7 +130,7 @@ class ICaRL(NetLearner):
 
     @torch.no_grad()
     def features(self, x: Tensor) -> Tensor:
-        """φ(x), the last hidden activation brought to length 1, (n, d)."""
+        """φ(x), the last hidden activation scaled to length 1, (n, d)."""
         return normalize(features_of(self.net, x))
 
     def _remember_means(self) -> None:

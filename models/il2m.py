@@ -1,4 +1,4 @@
-"""IL2M: replay, and statistics of each class's first session that repair its scores later."""
+"""IL2M: replay, and statistics of each class's first session that correct its scores later."""
 
 from __future__ import annotations
 
@@ -26,27 +26,28 @@ RECTIFIED = ("probabilities", "logits")
 class IL2M(NetLearner):
     """Class-incremental learning with dual memory: exemplars, and the statistics of old classes.
 
-    Where the best class of a sample is one of the current session, the score of every old class c,
+    If the best class of a sample is one of the current session, the score of every old class c,
     first learned in session s, is multiplied by μ_first(c)/μ_now(c) · conf_now/conf_s. μ_first is
-    the mean score of c over its training samples when it was learned, μ_now over its exemplars now;
-    conf is the mean of the best score over a session's training samples when it was learned.
+    the mean score of c over its training samples when it was learned; μ_now is the same over its
+    exemplars now. conf is the mean of the best score over a session's training samples when it was
+    learned.
 
-    **Source**: Belouadah and Popescu (2019); cross-entropy on the session and the
-    exemplars, nothing against forgetting in the loss.
+    **Source**: Belouadah and Popescu (2019); cross-entropy on the session and the exemplars, with
+    no term against forgetting in the loss.
 
-    **Departs**: the softmax runs over all classes of the stream, those not seen yet too; FACIL's
-    loss runs over the classes seen (on MNIST the two end within .01 of each other, on a set of 7
-    classes .07 apart). Libraries (FACIL) rectify logits, whose ratios have no meaning where they
-    are negative; here softmax probabilities over the classes seen, as in the paper. A class without
-    exemplars, or whose mean score has vanished, keeps its score. A class that comes again counts as
-    one of the current session. 20 exemplars a class, growing.
+    **Departs**: the softmax includes all classes of the stream, also those not seen yet; FACIL's
+    loss includes only the classes seen (on MNIST the two end within .01 of each other, on a data
+    set of 7 classes .07 apart). Libraries (FACIL) rectify logits, whose ratios have no meaning
+    where they are negative; here softmax probabilities over the classes seen are rectified, as in
+    the paper. A class without exemplars, or whose mean score has vanished, keeps its score. A class
+    that comes again counts as one of the current session. 20 exemplars per class, growing.
 
     Parameters
     ----------
     memory : Memory
         "herding", "random" or "all".
     rectified : str
-        The scores that are rectified, "probabilities" or "logits".
+        Which scores are rectified, "probabilities" or "logits".
     """
 
     memory: Memory = field(default_factory=Memory)
@@ -66,7 +67,7 @@ class IL2M(NetLearner):
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
-        # Of each class: μ_first, μ_now, conf of its session, and the session's number, -1 unseen.
+        # By class: μ_first, μ_now, conf of its session, and its session's number (-1: unseen).
         self.first, self.now, self.confidence = (
             torch.ones(spec.n_classes, device=device) for _ in range(3)
         )
@@ -81,7 +82,7 @@ class IL2M(NetLearner):
 
     @torch.no_grad()
     def _remember(self, session: Session) -> None:
-        """The statistics of the session's classes, and what is left of the older ones'."""
+        """Compute the statistics of the session's classes, and μ_now of the older classes."""
         y = torch.from_numpy(session.y).to(self.device)
         new = torch.from_numpy(np.unique(session.y)).to(self.device)
         self.session_of[new] = self.learned
@@ -92,7 +93,7 @@ class IL2M(NetLearner):
             self.now = class_means(self._raw(self.exemplars.x), self.exemplars.y, self.now)
 
     def _raw(self, x: Tensor) -> Tensor:
-        """Scores before they are rectified, (n, C): logits, or probabilities of classes seen."""
+        """Scores before rectification, (n, C): logits, or probabilities of classes seen."""
         logits = predict(self.net, x)
         if self.rectified == "logits":
             return logits
@@ -108,7 +109,7 @@ class IL2M(NetLearner):
         return torch.where(newest[best][:, None] & old, raw * factor, raw)
 
     def _factors(self) -> Tensor:
-        """What an old class's score is multiplied by, (C,); 1 where a mean is not known."""
+        """The factor of each old class's score, (C,); 1 where a mean is not known."""
         held = torch.bincount(self.exemplars.y, minlength=len(self.now)) > 0
         known = held & (self.now.abs() > 1e-12)
         latest = self.confidence[self.session_of.argmax()]  # conf of the current session
@@ -124,7 +125,7 @@ class IL2M(NetLearner):
 
 
 def class_means(scores: Tensor, y: Tensor, otherwise: Tensor) -> Tensor:
-    """Mean score of each class over its own samples, (C,); `otherwise` of classes without any."""
+    """Mean score of each class over its own samples, (C,); `otherwise` for classes without any."""
     true = scores.gather(1, y[:, None])[:, 0]
     counts = torch.bincount(y, minlength=scores.shape[1])
     sums = torch.zeros_like(otherwise).index_add_(0, y, true)

@@ -22,24 +22,25 @@ from embedbench.streams.table import View
 
 @dataclass
 class Joint(NetLearner):
-    """Incremental joint training: every sample of every session so far is kept and trained on.
+    """Incremental joint training: every sample of every session so far is stored and trained on.
 
-    What a learner with unlimited memory and time reaches at each session; `incremental-joint` is
-    another name of it. After the last session it has seen what `offline` is given at once.
+    It shows what a learner with unlimited memory and time reaches after each session.
+    `incremental-joint` is another name for it. After the last session it has seen the same data as
+    `offline`.
 
     **Source**: Masana et al. (2022), "Class-incremental learning: survey and performance
-    evaluation", "Joint"; the upper bound of their tables. Sets of labels: Abdelsalam et al. (2021,
+    evaluation", "Joint"; the upper bound of their tables. Label sets: Abdelsalam et al. (2021,
     IIRC), whose "incremental joint" is this one on sessions with complete information.
 
-    **Departs**: validation data are kept as well, so that the stopping rule sees every class. The
-    softmax runs over all classes of the stream, those not seen yet too; on MNIST that changes
-    nothing. Of a sample that comes with one set of labels and later with another, both sets hold.
+    **Departs**: validation data are stored as well, so that the stopping rule sees every class. The
+    softmax includes all classes of the stream, also those not seen yet; on MNIST that changes
+    nothing. A sample that comes with one label set and later with another has the labels of both.
 
     Parameters
     ----------
     weights : str
-        "fresh": each session begins with the same initial weights; "kept": with those of the
-        session before, as the code of IIRC's authors does.
+        "fresh": each session begins with the same initial weights; "kept": with the weights of the
+        previous session, as in the code of IIRC's authors.
     """
 
     weights: str = "fresh"
@@ -64,7 +65,7 @@ class Joint(NetLearner):
         self.samples.add(session.x, session.y, session.ids)
         self.validation.add(session.val_x, session.val_y, session.val_x.rows)
         if session.loss_classes is None or self.loss_classes is None:
-            self.loss_classes = None  # from here on the loss sees all classes
+            self.loss_classes = None  # from here on the loss uses all classes
         else:
             self.loss_classes = self.loss_classes | session.loss_classes
         if self.weights == "fresh":
@@ -74,7 +75,7 @@ class Joint(NetLearner):
         return log
 
     def _all(self, session: Session) -> Session:
-        """A session of all samples so far."""
+        """All samples so far, as one session."""
         return replace(
             session,
             x=cast(View, self.samples),
@@ -95,5 +96,5 @@ class Joint(NetLearner):
 
 
 def _as_given(y: NDArray[Any]) -> Labels:
-    """Kept labels as a session has them."""
+    """Stored labels in the form that a session has."""
     return y if y.ndim == 2 else y.astype(np.int64)

@@ -1,4 +1,4 @@
-"""LUCIR: a cosine head, features that may not turn, and margins between old and new classes."""
+"""LUCIR: a cosine head, features that may not rotate, and margins between old and new classes."""
 
 from __future__ import annotations
 
@@ -29,22 +29,23 @@ from embedbench.streams.stream import Session, StreamSpec
 class LUCIR(NetLearner):
     """Learning a unified classifier incrementally via rebalancing; logits are η cos(φ(x), θ_c).
 
-    L = cross-entropy + λ (1 - cos(φ, φ_old)) + 1/K Σ_k max(0, m - cos(φ, θ_y) + cos(φ, θ_k)), the
-    last on exemplars of old classes, k the K new classes most like them. Sets of labels are learned
-    by `set_loss` over the classes seen, in the place of cross-entropy; the answers are the cosines.
+    L = cross-entropy + λ (1 - cos(φ, φ_old)) + 1/K Σ_k max(0, m - cos(φ, θ_y) + cos(φ, θ_k)). The
+    last term is for exemplars of old classes; k are the K new classes most like them. Label sets
+    are learned by `set_loss` over the classes seen instead of cross-entropy; the answers are the
+    cosines.
 
     **Source**: Hou et al. (2019), Eqs. 4 to 9: K = 2, m = .5, λ_base = 5 (CIFAR) or 10 (ImageNet).
     From their code: λ = λ_base √(old/new classes), which was not compared with the printed
-    equation; a new θ_c begins as the direction of the class's mean feature, as long as the old θ
-    are on average (imprinting); those of old classes are frozen; the margins are averaged over k,
-    which the paper sums. φ is the last hidden activation without its ReLU. Sets of labels:
-    Abdelsalam et al. (2021, IIRC), with η beginning at 1.
+    equation; a new θ_c begins in the direction of the class's mean feature, with the mean length of
+    the old θ (imprinting); those of old classes are frozen; the margins are averaged over k, while
+    the paper sums them. φ is the last hidden activation without its ReLU. Label sets: Abdelsalam et
+    al. (2021, IIRC), with η beginning at 1.
 
     **Departs**: the optimiser and the stopping rule are `mlp`'s. η begins at 10, not at 1: an
-    adaptive optimiser moves it by about the learning rate a step, and with η near 1 nothing is
-    learned. No fine-tuning on a balanced set afterwards. The old network is a copy that lives while
-    a session is learned. A class that comes again is learned as a new one, but not imprinted. Where
-    samples have sets of labels, new classes are those that a session introduces; a sample without
+    adaptive optimiser moves it by about the learning rate per step, and with η near 1 nothing is
+    learned. There is no fine-tuning on a balanced set afterwards. The old network is a copy that
+    exists only during a session. A class that comes again is learned as a new one, but not
+    imprinted. With label sets, new classes are those that a session introduces; a sample without
     any of them counts as an exemplar, and each of its labels has its margins.
 
     Parameters
@@ -56,7 +57,7 @@ class LUCIR(NetLearner):
     negatives : int
         K ≥ 1.
     eta : float
-        Where η begins, above 0.
+        Initial η, above 0.
     memory : Memory
         "herding", "random" or "all".
     """
@@ -111,7 +112,7 @@ class LUCIR(NetLearner):
 
     @torch.no_grad()
     def _imprint(self, session: Session, new: list[int], seen: list[int]) -> None:
-        """Let θ of the classes `new` point to their mean features, as long as those `seen` are."""
+        """Point θ of the classes `new` to their mean features, with the mean length of `seen`."""
         theta = self.net.theta
         length = theta[seen].norm(dim=1).mean()
         y = torch.from_numpy(session.y).to(self.device)
@@ -150,9 +151,9 @@ class LUCIR(NetLearner):
 
 
 def _pairs(y: Tensor, old: list[int], new: list[int]) -> tuple[Tensor, Tensor]:
-    """The exemplars of old classes in a batch: their rows (m,) and labels (m,), one a label.
+    """The exemplars of old classes in a batch: rows (m,) and labels (m,), one pair per label.
 
-    Of label sets (b, C), those without a label in `new`.
+    For label sets (b, C), exemplars are the samples without a label in `new`.
     """
     if y.ndim == 1:
         row = torch.isin(y, y.new_tensor(old)).nonzero().flatten()
@@ -164,7 +165,7 @@ def _pairs(y: Tensor, old: list[int], new: list[int]) -> tuple[Tensor, Tensor]:
 
 
 def ranking(cosines: Tensor, y: Tensor, new: list[int], k: int, margin: float) -> Tensor:
-    """Mean of max(0, margin - cos_y + cos_c) over samples and the `k` classes c of `new` most like.
+    """Mean of max(0, margin - cos_y + cos_c) over samples and their `k` nearest classes c of `new`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""LwF: the old network's answers on new samples are learned beside the new labels."""
+"""LwF: new samples are learned with their labels and with the old network's answers."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ from embedbench.streams.stream import Session, StreamSpec
 class LwF(NetLearner):
     """Learning without forgetting: cross-entropy on new classes + λ distillation on old ones.
 
-    Without exemplars (the default, as in the paper) the cross-entropy is among the session's own
-    classes; with exemplars it is over all classes seen, and both terms are on both kinds of sample.
+    Without exemplars (the default, as in the paper) the cross-entropy includes only the session's
+    classes; with exemplars it includes all classes seen, and both terms are on both kinds of
+    sample.
 
     **Source**: Li and Hoiem (2016), T = 2, λ = 1; with one head for all classes as in Rebuffi et
     al. (2017), whose "LwF.MC" has sigmoids in both terms.
 
     **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s. λ = 3, as in PyCIL;
-    FACIL searches it downwards from 10. The old network is a copy that lives while a session is
-    learned. A session of one class, among which there is nothing to tell apart, has its
-    cross-entropy over all classes seen. Exemplars are no part of the paper; libraries add them
-    (`--set lwf.memory.per_class=20`).
+    FACIL searches it downwards from 10. The old network is a copy that exists only during a
+    session. In a session of one class there is nothing to distinguish, so its cross-entropy
+    includes all classes seen. Exemplars are not in the paper; libraries add them (`--set
+    lwf.memory.per_class=20`).
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ class LwF(NetLearner):
         return log
 
     def _objective(self, present: set[int]) -> Objective:
-        """The loss of a session whose own classes are `present`."""
+        """The loss of a session whose classes are `present`."""
         old = sorted(self.exemplars.classes)
         alone = len(present) > 1 and not len(self.exemplars)
         among = present if alone else present | self.exemplars.classes

@@ -1,4 +1,4 @@
-"""MAS: the MLP and a quadratic penalty on weights that its outputs are sensitive to."""
+"""MAS: the MLP with a quadratic penalty on weights to which its outputs are sensitive."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from embedbench.learning.per_sample import gradients, is_mlp
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
-BLOCK = 1024  # samples; larger ones fall out of a processor's caches
+BLOCK = 1024  # samples; larger blocks do not fit a processor's caches
 
 
 @dataclass
@@ -30,10 +30,10 @@ class MAS(NetLearner):
     after the latest session.
 
     **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s; the head is shared by
-    all classes and penalised, too. The softmax runs over all classes of the stream, those not seen
-    yet too. The absolute value is taken of every sample's gradient, as the paper writes. FACIL
+    all classes and penalised, too. The softmax includes all classes of the stream, also those not
+    seen yet. The absolute value is taken of every sample's gradient, as the paper writes. FACIL
     takes it of a batch's mean gradient of ‖f‖, not ‖f‖², halves the penalty and averages Ω over the
-    sessions (α = .5), so that λ does not carry over.
+    sessions (α = .5), so its λ has another scale.
 
     Parameters
     ----------
@@ -74,8 +74,7 @@ class MAS(NetLearner):
 
 @torch.no_grad()
 def sensitivity(net: nn.Module, x: Tensor) -> list[Tensor]:
-    """Σ_x |∂‖f(x)‖²/∂θ| at x (n, D) or (n, C, H, W): one tensor per trained
-    parameter.
+    """Σ_x |∂‖f(x)‖²/∂θ| at x (n, D) or (n, C, H, W): one tensor per trained parameter.
 
     In a layer a → a Wᵀ + b of a ReLU MLP the gradient of one sample is the outer product of δ and
     a, and |δ aᵀ| = |δ| |a|ᵀ, so the sum over samples is one matrix product.

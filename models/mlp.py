@@ -1,4 +1,4 @@
-"""MLP: the baseline that only learns the present."""
+"""MLP: the baseline that learns only the current session."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from embedbench.streams.stream import Session
 class MLP(NetLearner):
     """Multi-layer perceptron trained session after session, with nothing against forgetting.
 
-    The class-incremental literature calls it fine-tuning: `finetune` is another name of it. Sets of
-    labels are learned by binary cross-entropy over the classes seen.
+    The class-incremental literature calls it fine-tuning: `finetune` is another name for it. Label
+    sets are learned by binary cross-entropy over the classes seen.
 
     **Source**: Kemker et al. (2018), Table S1 (400×2 ReLU, batch 256, Nadam 8e-4); the head has a
     unit for every class of the stream from the start, as the sizes in Table 2 imply.

@@ -24,11 +24,11 @@ from embedbench.streams.stream import Session, StreamSpec
 
 @dataclass
 class NCFSCIL(Learner):
-    """Neural collapse as the aim: a simplex equiangular tight frame for the classes of the stream.
+    """Neural collapse as the goal: a simplex equiangular tight frame for the classes of the stream.
 
     E (d, K) has columns of length 1 and cosines -1/(K - 1) between them. A projection f of the
     frozen features is trained with L = ½ (e_y·f/‖f‖ - 1)²; the largest e_c·f/‖f‖ answers. Later
-    sessions train on their samples and on one mean for every class before.
+    sessions train on their samples and on one mean for each earlier class.
 
     **Source**: Yang et al. (2023), "Neural collapse inspired feature-classifier alignment for
     few-shot class-incremental learning": E = √(K/(K - 1)) U (I - 11ᵀ/K), UᵀU = I, K all classes of
@@ -36,15 +36,16 @@ class NCFSCIL(Learner):
     and every sample with the same weight.
 
     **Departs**: the optimiser and the stopping rule are `mlp`'s; the paper trains the backbone with
-    the projection in the base session, here it is frozen. E is written with U (d, K - 1) times an
-    orthonormal basis of what is orthogonal to 1, the same for d ≥ K, and defined for d = K - 1.
+    the projection in the base session, here it is frozen. E is computed as U (d, K - 1) times an
+    orthonormal basis of the space orthogonal to 1. This is the same for d ≥ K, and also defined for
+    d = K - 1.
 
     Parameters
     ----------
     units, layers, batch_size, lr, weight_decay, optimiser, optimiser_state, stop
-        As in `NetLearner`, of the projection.
+        As in `NetLearner`, for the projection.
     outputs : int or None
-        d ≥ K - 1, width of the projection; None: that of the features.
+        d ≥ K - 1, width of the projection; None: the width of the features.
     """
 
     units: int = 1024
@@ -83,7 +84,7 @@ class NCFSCIL(Learner):
         return log
 
     def _joined(self, session: Session) -> Session:
-        """The session and the means of the classes before that are not in it."""
+        """The session, and the means of earlier classes that are not in it."""
         old = self.prototypes.seen.cpu()
         old[torch.from_numpy(np.unique(session.y))] = False
         classes = old.nonzero().flatten()
@@ -97,7 +98,7 @@ class NCFSCIL(Learner):
         )
 
     def _loss(self, x: Tensor, y: Tensor) -> Tensor:
-        """The dot-regression loss, a mean over samples."""
+        """The dot-regression loss, mean over samples."""
         aligned = (normalize(self.net(x)) * self.frame.T[y]).sum(1)
         return (aligned - 1).square().mean() / 2
 

@@ -25,7 +25,7 @@ class NCM(Learner):
     Parameters
     ----------
     metric : str
-        "euclidean": -‖x - μ_c‖²; "cosine": cos(x, μ_c) with x brought to length 1 before averaging.
+        "euclidean": -‖x - μ_c‖²; "cosine": cos(x, μ_c) with x scaled to length 1 before averaging.
     """
 
     metric: str = "euclidean"

@@ -1,4 +1,4 @@
-"""Offline: the reference α_ideal, an MLP that is given all sessions at once."""
+"""Offline: the reference α_ideal, an MLP that gets all sessions at once."""
 
 from __future__ import annotations
 

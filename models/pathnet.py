@@ -1,4 +1,4 @@
-"""PathNet: evolution finds a path through a net of modules; a session's path is frozen after it."""
+"""PathNet: evolution chooses a path through a net of modules; afterwards the path is frozen."""
 
 from __future__ import annotations
 
@@ -26,44 +26,46 @@ class PathNet(Learner):
     """Evolution and gradient descent choose which modules a session uses; these are then frozen.
 
     A genotype names at most N modules in each of L layers. Tournament: two genotypes of the
-    population are trained for a few mini-batches; the one of higher training accuracy overwrites
-    the other, and each gene of the copy mutates with probability 1 / (L N), by U{-2, …, 2} modulo
-    M. After a session the modules of its best path are frozen, all others drawn anew, as is the
-    population. Each session has a head of its own, so the session id must be given at test.
+    population are trained for a few mini-batches. The one with the higher training accuracy
+    overwrites the other, and each gene of the copy mutates with probability 1 / (L N), by U{-2, …,
+    2} modulo M. After a session the modules of its best path are frozen; all others, and the
+    population, are drawn anew. Each session has its own head, so the session id must be given at
+    test.
 
-    **Source**: Fernando et al. (2017), with binary tournaments; Kemker et al. (2018), Table S3
-    (L 2, M 10, N 5, 80 units, batch 16, Adam 2e-3). Population and mini-batches a tournament are
+    **Source**: Fernando et al. (2017), with binary tournaments; Kemker et al. (2018), Table S3 (L
+    2, M 10, N 5, 80 units, batch 16, Adam 2e-3). Population and mini-batches per tournament are
     those of public implementations, as recalled; neither paper's text gives them.
 
     **Departs**: "batched" trains both contestants on the same mini-batches at once: modules that
     they share get the sum of their gradients, and the second has no head start; "sequential" is the
-    original, in nearly twice the time. A gene that comes twice in a layer counts once. The rule of
-    early stopping is not printed: here the winner is scored on validation data, and the best path
-    and its weights are restored. The best has the highest validation accuracy, then the highest
-    training accuracy. A session ends after more than `patience` tournaments without a new best, or
-    with a best that cannot be bettered. A session that was never learned is answered as the latest.
-    Once every module is frozen (after about three sessions) only heads learn, as the paper says.
+    original, in nearly twice the time. A gene that occurs twice in a layer counts once. The papers
+    do not give the rule of early stopping: here the winner is scored on validation data, and the
+    best path and its weights are restored. The best has the highest validation accuracy, then the
+    highest training accuracy. A session ends after more than `patience` tournaments without a new
+    best, or when the best cannot be improved. A session that was never learned gets the answers of
+    the latest one. Once every module is frozen (after about three sessions) only heads learn, as
+    the paper says.
 
     Parameters
     ----------
     layers, modules, active : int
         L, M, N.
     units : int
-        Of a module.
+        Number of units in a module.
     batch_size : int
         Samples per step.
     lr : float
-        Of Adam, whose moments last for a session.
+        Learning rate of Adam; its moments are reset after a session.
     population : int
-        Genotypes.
+        Number of genotypes.
     batches : int
-        Mini-batches that a contestant is trained for in a tournament.
+        Mini-batches for which a contestant is trained in a tournament.
     contestants : str
         "batched" or "sequential".
     patience, cap : int
-        Tournaments without a new best before a session ends; tournaments at most.
+        Tournaments without a new best before a session ends; largest number of tournaments.
     val_samples : int
-        At most so many validation samples score the winner.
+        Largest number of validation samples that score the winner.
     """
 
     layers: int = 2
@@ -96,11 +98,11 @@ class PathNet(Learner):
             torch.zeros(self.modules, self.units, f + 1, device=device) for f in inputs
         ]
         self.paths: list[Tensor] = []  # of each session learned, (L, M) bool
-        self.heads: list[Tensor] = []  # likewise, (C, U + 1)
+        self.heads: list[Tensor] = []  # of each session learned, (C, U + 1)
         self.ids: list[int] = []
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        assert session.session_id is not None  # the runner sees to it
+        assert session.session_id is not None  # the runner guarantees it
         draw = generator(self.seeds.init, len(self.ids))
         frozen = torch.zeros(self.layers, self.modules, dtype=torch.bool, device=self.device)
         for path in self.paths:
@@ -120,7 +122,7 @@ class PathNet(Learner):
         return log | {"frozen": (frozen | search.best_path).sum(1).tolist()}
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
-        assert session_id is not None  # the runner sees to it
+        assert session_id is not None  # the runner guarantees it
         learned = {number: k for k, number in enumerate(self.ids)}
         out = x.new_zeros(len(x), self.n_classes)
         for number in torch.unique(session_id).tolist():
@@ -197,7 +199,7 @@ class _Search:
         """Train paths (P, L, M) on the same mini-batches; training accuracy and loss, (P,) each."""
         learner, n = self.learner, len(self.y)
         size = learner.batches * learner.batch_size
-        # every sample once before one comes again, as far as they reach
+        # each sample once before any is repeated
         orders = [torch.randperm(n, generator=self.draw) for _ in range(math.ceil(size / n))]
         index = torch.cat(orders)[:size].to(learner.device)
         x, y = with_ones(self.session.x.batch(index, learner.device)), self.y[index]
@@ -206,7 +208,7 @@ class _Search:
             batch = slice(first, first + learner.batch_size)
             logits.append(contest.gradients(x[batch], y[batch], self.mask))
             self.optimiser.step()
-        self.optimiser.zero_grad()  # what another contest does not take must not move
+        self.optimiser.zero_grad()  # modules of other contests must not move
         self.steps += learner.batches
         out = torch.cat(logits, 1)  # (P, size, C)
         right = (out.argmax(2) == y).float().mean(1)
@@ -214,7 +216,7 @@ class _Search:
         return right, loss.mean(1)
 
     def _validate(self, path: Tensor, instead: float) -> float:
-        """Validation accuracy of a path (L, M); `instead` where there is no validation data."""
+        """Validation accuracy of a path (L, M); `instead` if there is no validation data."""
         if len(self.val_y) == 0:
             return instead
         taken = [torch.stack(weights) for weights in self._weights(path)]
@@ -223,7 +225,7 @@ class _Search:
         return float((logits.argmax(1) == self.val_y).float().mean())
 
     def _weights(self, path: Tensor) -> list[list[Tensor]]:
-        """The modules that a path (L, M) takes."""
+        """The modules on a path (L, M)."""
         return [
             [p.data for p, taken in zip(layer, row, strict=True) if taken]
             for layer, row in zip(self.modules, path.tolist(), strict=True)
@@ -242,8 +244,7 @@ class _Search:
 
 
 def path_masks(genes: Tensor, modules: int) -> Tensor:
-    """The modules that genotypes (n, L, N) take, (n, L, M) bool; a gene that comes twice counts
-    once."""
+    """The modules on the paths of genotypes (n, L, N): (n, L, M) bool; duplicates count once."""
     masks = torch.zeros(*genes.shape[:2], modules, dtype=torch.bool)
     return masks.scatter_(2, genes, True)
 

@@ -18,21 +18,22 @@ class Prototype(Learner):
     """The few-shot baseline on a frozen backbone: cos(x, P_c), P_c the class's prototype.
 
     **Source**: Tang et al. (2024), Section 4.1, "Baseline": the classifier of the base session is
-    extended by the mean features of each novel class; both are brought to length 1.
+    extended by the mean features of each novel class; both are scaled to length 1.
 
     **Departs**: in the paper, P of base classes are the weights that were trained with the
-    backbone, which draws each class's features to its weight. A classifier trained on frozen
-    features does not: its weights leave out what the classes share, the means of novel classes do
-    not, and cosines to the two cannot be compared. Of 48 base classes of emoji (EfficientNet-Lite0)
-    58 % of the samples are right before the first novel class and 2 % after the last; with means 50
-    and 46 %. So the default are means for all classes; `classifier.base=trained` trains such a
-    classifier anew on the frozen features, which is not the backbone's own either. A class that
-    comes again moves its mean; a trained weight stays.
+    backbone, which draws each class's features to its weight. A classifier trained on features that
+    do not change cannot do that. Its weights leave out what the classes have in common, the means
+    of novel classes do not, and cosines to the two cannot be compared. On 48 base classes of emoji
+    (EfficientNet-Lite0), 58 % of the samples are right before the first novel class and 2 % after
+    the last; with means, 50 and 46 %. So the default is means for all classes.
+    `classifier.base=trained` trains such a classifier on the frozen features; it is not the
+    backbone's classifier, either. A class that comes again moves its mean; a trained weight does
+    not change.
 
     Parameters
     ----------
     classifier : Classifier
-        What base classes get as prototypes.
+        The prototypes of base classes.
     """
 
     classifier: Classifier = field(default_factory=Classifier)

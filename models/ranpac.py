@@ -1,4 +1,4 @@
-"""RanPAC: ridge regression on random ReLU projections, by second moments that add up."""
+"""RanPAC: ridge regression on random ReLU projections, from sums of second moments."""
 
 from __future__ import annotations
 
@@ -31,17 +31,18 @@ class RanPAC(Learner):
     learning on frozen embeddings.
 
     **Departs**: M = 2,000 by default, for processors without an accelerator. The split is drawn at
-    random. λ is picked in every session, also on the few samples of a few-shot one: it falls to
+    random. λ is chosen in every session, also on the few samples of a few-shot one: it falls to
     1e-7 there, and a fixed λ = 1e5 ends at .286 in place of .260. A session of one sample keeps the
-    λ of the session before. Sums are kept in float64; where G + λI is not positive definite even
+    λ of the previous session. Sums are in float64; if G + λI is still not positive definite, λ
+    rises tenfold until it is.
     so, λ rises tenfold until it is.
 
     Parameters
     ----------
     projections : int
-        M.
+        M, the number of projections.
     lam : float or None
-        λ ≥ 0, or None to pick it in each session.
+        λ ≥ 0, or None to choose it in each session.
     """
 
     projections: int = 2000
@@ -107,9 +108,9 @@ class RanPAC(Learner):
     ) -> Tensor:
         """Mean squared error on `held_out` of the ridge fitted to `fitted`, for every λ.
 
-        One eigendecomposition serves all λ, of HᵀH = V S Vᵀ (`gram`) or, where there are fewer
-        samples than projections, of the smaller HHᵀ = U S Uᵀ: predictions are
-        h V (S + λ)⁻¹ VᵀHᵀY, or h HᵀU (S + λ)⁻¹ UᵀY.
+        One eigendecomposition is enough for all λ: of HᵀH = V S Vᵀ (`gram`) or, if there are fewer
+        samples than projections, of the smaller HHᵀ = U S Uᵀ. Predictions are h V (S + λ)⁻¹ VᵀHᵀY,
+        or h HᵀU (S + λ)⁻¹ UᵀY.
         """
         n_classes = targets.shape[1]
         if len(fitted) < self.projections:

@@ -1,4 +1,4 @@
-"""SI: the MLP and a quadratic penalty on weights that the loss fell along."""
+"""SI: the MLP with a quadratic penalty on weights whose changes reduced the loss."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ from embedbench.streams.stream import Session, StreamSpec
 class SI(NetLearner):
     """Synaptic intelligence: L = L_t + c Σ_i Ω_i (θ_i - θ*_i)².
 
-    Along a session's path every weight earns ω_i = -Σ_steps g_i Δθ_i, its share of the fall of the
-    loss; after it Ω_i grows by ω_i / (Δ_i² + ξ), Δ_i how far the weight has moved in all.
+    Along a session's path every weight collects ω_i = -Σ_steps g_i Δθ_i, its share of the fall of
+    the loss. After the session Ω_i grows by ω_i / (Δ_i² + ξ), where Δ_i is the weight's total
+    change.
 
     **Source**: Zenke, Poole and Ganguli (2017), "Continual learning through synaptic intelligence",
     with ξ = .1; c from .5 to 1 is usual. g is the gradient of the mini-batch's loss without the
     penalty.
 
-    **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s. The softmax runs over
-    all classes of the stream, those not seen yet too. Where the rule goes back to the best epoch,
-    the path ends there. A negative ω_i, which mini-batches can leave, counts as 0: a negative Ω_i
-    would push the weight away without bound. Mammoth adds lr·g² in place of -g·Δθ.
+    **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s. The softmax includes
+    all classes of the stream, also those not seen yet. If the rule returns to the best epoch, the
+    path ends there. A negative ω_i, which mini-batches can cause, counts as 0: a negative Ω_i would
+    push the weight away without limit. Mammoth adds lr·g² in place of -g·Δθ.
 
     Parameters
     ----------

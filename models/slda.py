@@ -1,4 +1,4 @@
-"""SLDA: streaming linear discriminant analysis, class means and one running covariance."""
+"""SLDA: streaming linear discriminant analysis with class means and one running covariance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from embedbench.learning.prototypes import UNSEEN
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
-BLOCK = 256  # samples taken at once; more would cost more in their comparisons than they save
+BLOCK = 256  # samples at once; for more, comparing them costs more than it saves
 
 
 @dataclass
@@ -23,17 +23,16 @@ class SLDA(Learner):
     """Deep SLDA: w_c = Λ μ_c, b_c = -½ μ_c·Λ μ_c with Λ = ((1 - ε) Σ + ε I)⁻¹; one pass.
 
     **Source**: Hayes and Kanan (2020), "Lifelong machine learning with deep streaming linear
-    discriminant analysis", and their code; ε = 1e-4. Each sample adds to the scatter nΣ the outer
-    product of its distance x - μ_c from its class's mean so far, times a weight. Their weight is
-    n/(n + 1), n all samples so far, and a class begins with μ_c = 0, so that its first sample adds
-    x xᵀ.
+    discriminant analysis", and their code; ε = 1e-4. Each sample adds to the scatter nΣ a weight
+    times the outer product of x - μ_c, where μ_c is its class's mean so far. Their weight is n/(n +
+    1), n all samples so far. A class begins with μ_c = 0, so its first sample adds x xᵀ.
 
     **Departs**: by default the weight is n_c/(n_c + 1), n_c the samples of the class so far. Then Σ
-    is the covariance within classes of all samples, exactly and in whatever order they came, and a
-    class's first sample adds nothing. The paper's base initialisation takes the base session's
-    covariance by oracle approximating shrinkage (OAS); here it follows from the running Σ once
-    `base_samples` have come. Samples are taken in batches: a batch's outer products are one matrix
-    product, equal to the sample-by-sample updates.
+    is exactly the within-class covariance of all samples, in whatever order they came, and a
+    class's first sample adds nothing. The paper's base initialisation computes the base session's
+    covariance by oracle approximating shrinkage (OAS); here it follows from the running Σ after
+    `base_samples` samples. Samples are processed in batches: a batch's outer products are one
+    matrix product, equal to the sample-by-sample updates.
 
     Parameters
     ----------
@@ -42,9 +41,9 @@ class SLDA(Learner):
     weight : str
         "class", n_c/(n_c + 1); "published", n/(n + 1) and μ_c = 0 for a new class.
     base_samples : int
-        After so many samples Σ is shrunk by OAS; 0: never.
+        Number of samples after which Σ is shrunk by OAS; 0: never.
     freeze : bool
-        Keep Σ as it is after the base samples.
+        Do not change Σ after the base samples.
     """
 
     shrinkage: float = 1e-4
@@ -87,9 +86,9 @@ class SLDA(Learner):
                 self._shrink_base()
 
     def _update(self, x: Tensor, y: Tensor) -> None:
-        """Take b samples in order, as if one by one: x (b, D), y (b,)."""
+        """Add b samples in order, as if one by one: x (b, D), y (b,)."""
         if not (self.freeze and self.seen >= self.base_samples):
-            earlier = (y[:, None] == y).tril(-1).double()  # (b, b): samples of the class before
+            earlier = (y[:, None] == y).tril(-1).double()  # (b, b): earlier samples of the class
             before = self.counts[y] + earlier.sum(1)  # n_c
             sums = torch.addmm(self.sums[y], earlier, x)  # (b, b) @ (b, D)
             away = x - sums / before.clamp(min=1)[:, None]
@@ -111,7 +110,7 @@ class SLDA(Learner):
         self.scatter.mul_(1 - rho).diagonal().add_(rho * mean * n)
 
     def prepare(self) -> None:
-        """Invert the covariance: (D³)/3 multiplications, once an evaluation."""
+        """Invert the covariance: (D³)/3 multiplications, once per evaluation."""
         n = min(self.seen, self.base_samples) if self.freeze else self.seen
         sigma = self.scatter * ((1 - self.shrinkage) / max(n, 1))
         sigma.diagonal().add_(self.shrinkage)

@@ -1,4 +1,4 @@
-"""TEEN: prototypes of novel classes, drawn towards those of the base classes most like them."""
+"""TEEN: prototypes of novel classes, moved towards those of the base classes most like them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from embedbench.streams.stream import Session, StreamSpec
 class TEEN(Learner):
     """Training-free prototype calibration; a nearest-prototype classifier by cosine.
 
-    p_n ← (1 - α) p_n + α Δ_n, Δ_n the direction of Σ_b softmax_b(τ p_b·p_n) p_b over the base
-    classes b, with all p of length 1: few shots say little of where a class's mean lies, and the
-    base classes that are like it say something.
+    p_n ← (1 - α) p_n + α Δ_n, where Δ_n is the direction of Σ_b softmax_b(τ p_b·p_n) p_b over the
+    base classes b, and all p have length 1. The reason: a few shots say little about the position
+    of a class's mean, and similar base classes add information.
 
     **Source**: Wang et al. (2023), "Few-shot class-incremental learning via training-free prototype
     calibration", and their code: τ = 16; α = .5 on mini-ImageNet and CUB-200, .1 on CIFAR-100. Base

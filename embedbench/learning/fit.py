@@ -1,4 +1,4 @@
-"""The one training loop: mini-batches, one optimiser, and a named rule that says when to stop."""
+"""The one training loop: mini-batches, one optimiser, and a named stopping rule."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from .stop import Best, Stop
 
 @dataclass(frozen=True)
 class Loop:
-    """How one training goes.
+    """The settings of one training.
 
     Parameters
     ----------
     batch_size : int
         Samples per step; the last batch of an epoch may be smaller.
     stop : Stop
-        When training ends, and which of its epochs is kept.
+        When training ends, and which epoch's weights the net keeps.
     generator : torch.Generator
-        Draws the order of the samples, epoch by epoch.
+        Draws the order of the samples in each epoch.
     device : str
-        Where the net lies.
+        The device of the net.
     first : bool
-        Whether this is the first session, which may have a cap of its own.
+        Whether this is the first session, which may have a different limit of epochs.
     views : Views
         Augments the images of a batch before the objective receives them.
     """
@@ -51,7 +51,7 @@ class Loop:
 
     @property
     def cap(self) -> int:
-        """Epochs at most."""
+        """The largest number of epochs."""
         return self.stop.cap(first=self.first)
 
 
@@ -61,24 +61,24 @@ def nothing() -> None:
 
 @dataclass(frozen=True)
 class Hooks:
-    """What a method adds to the loop; by default nothing.
+    """A method's additions to the loop; by default there are none.
 
-    What these functions remember from step to step must lie in buffers of the net or in `draws`:
-    a checkpoint holds both.
+    If these functions keep state from step to step, it must be in buffers of the net or in `draws`,
+    because a checkpoint holds only these.
 
     Parameters
     ----------
     objective : Objective or None
-        Takes x (b, D) and y (b,) or (b, C) and returns their mean loss; None:
-        `plain_loss`.
+        Takes x (b, D) and y (b,) or (b, C) and returns their mean loss; None: `plain_loss`.
     regularise : callable
         Called between backward and step; may change the gradients or the parameters.
     stepped : callable
         Called after every step of the optimiser.
     validate : callable or None
-        Returns the monitored value, lower is better; None: that of the session's validation data.
+        Returns the monitored value, lower is better; None: the value on the session's validation
+        data.
     draws : numpy.random.Generator or None
-        What these functions draw from.
+        The random generator that these functions use.
     """
 
     objective: Objective | None = None
@@ -99,28 +99,28 @@ def fit(
 ) -> Log:
     """Train `net` on a session until the stopping rule ends it.
 
-    A training that was cut off goes on after the last epoch that `checkpoint` holds. One that had
-    ended ends at once.
+    A training that was interrupted continues after the last epoch that `checkpoint` holds. If it
+    had already ended, `fit` returns at once.
 
     Parameters
     ----------
     net : nn.Module
         From x (b, D) to logits (b, C), unless the objective says otherwise.
     optimiser : torch.optim.Optimizer
-        Of the net's parameters.
+        The optimiser of the net's parameters.
     session : Session
-        What is trained on.
+        The data to train on.
     how : Loop
         Batches, stopping rule, device.
     hooks : Hooks
-        What a method adds.
+        The method's additions.
     checkpoint : Checkpoint
-        `ctx.checkpoint`.
+        The session's `ctx.checkpoint`.
 
     Returns
     -------
     Log
-        What the training came to.
+        The result of the training.
     """
     training = Training(net, optimiser, session, how, hooks)
     done, ended = checkpoint.resume(training.unfinished)
@@ -139,14 +139,14 @@ def fit(
 
 
 class Training:
-    """One training at work; the parameters are those of `fit`.
+    """One training in progress; the parameters are those of `fit`.
 
     Attributes
     ----------
     parts : dict
         What a checkpoint of an ended training holds, by name.
     unfinished : dict
-        What a checkpoint inside a training holds: the parts, the best epoch and the decay.
+        What a checkpoint within a training holds: the parts, the best epoch and the decay.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class Training:
         self.net, self.optimiser, self.session = net, optimiser, session
         self.how, self.hooks = how, hooks
         self.y = torch.from_numpy(session.y).to(how.device)
-        self.steps = math.ceil(len(session.x) / how.batch_size)  # an epoch
+        self.steps = math.ceil(len(session.x) / how.batch_size)  # steps per epoch
         self.objective = hooks.objective or plain_loss(net, session, how.device)
         self.best, self.decay = Best(how.stop), how.stop.decay(optimiser)
         self.rates = [group["lr"] for group in optimiser.param_groups]
@@ -174,7 +174,7 @@ class Training:
         self.unfinished = {**self.parts, "best": self.best, "decay": self.decay}
 
     def epoch(self) -> float:
-        """Train on every sample once, in a new order; returns the mean loss."""
+        """Train on every sample once, in a new order; return the mean loss."""
         x, how, hooks = self.session.x, self.how, self.hooks
         self.net.train()
         total = torch.zeros((), device=how.device)
@@ -190,7 +190,7 @@ class Training:
         return float(total) / len(x)
 
     def verdict(self, epoch: int, loss: float) -> str:
-        """Why training ends with this epoch, whose mean loss is given; "" if it goes on."""
+        """Why training ends after this epoch with mean loss `loss`; "" if it continues."""
         stop, at_cap = self.how.stop, "epochs" if epoch == self.how.cap else ""
         if not math.isfinite(loss):
             return "diverged"
@@ -205,7 +205,7 @@ class Training:
         return "patience" if self.best.waited > stop.patience else at_cap
 
     def monitored(self, loss: float) -> float:
-        """The value that the rule watches; without validation data the training loss."""
+        """The monitored value: without validation data it is the training loss."""
         if self.hooks.validate is not None:
             return self.hooks.validate()
         if not len(self.session.val_x):
@@ -214,7 +214,7 @@ class Training:
         return validation_value(self.net, self.session, monitor, self.objective, device)
 
     def close(self, epoch: int, loss: float, reason: str) -> Log:
-        """Go back to the best weights, unless training diverged, and to the learning rate."""
+        """Restore the best weights, unless training diverged, and the initial learning rate."""
         stop, best = self.how.stop, self.best
         weights = None if reason == "diverged" else best.weights
         if weights is not None:
@@ -232,7 +232,7 @@ class Training:
         if self.decay is not None:
             log = replace(log, lr=self.optimiser.param_groups[0]["lr"])
             for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
-                group["lr"] = rate  # or a kept optimiser would begin the next session with it
+                group["lr"] = rate  # for the next session, if the optimiser is kept
         return log
 
 
@@ -247,21 +247,20 @@ def train(
     validate: Callable[[], float] | None = None,
     draws: np.random.Generator | None = None,
 ) -> dict[str, Any]:
-    """`fit` a learner's net with the settings that gradient learners share (see `mlp`).
+    """`fit` a learner's net with the shared settings of gradient learners (see `NetLearner`).
 
-    The optimiser is a fresh one unless the learner's `optimiser_state` is "kept".
+    The optimiser is new unless the learner's `optimiser_state` is "kept".
 
     Parameters
     ----------
     learner : Learner
-        Has `net`, `optimiser_`, `seeds`, `device` and `learned`, the number of sessions learned
-        before.
+        Has `net`, `optimiser_`, `seeds`, `device` and `learned`, the number of earlier sessions.
     session : Session
-        What is trained on.
+        The data to train on.
     ctx : Context
-        Of the session.
+        The context of the session.
     objective, regularise, stepped, validate, draws
-        As in `Hooks`; None: its default.
+        The same as in `Hooks`; None: the default there.
 
     Returns
     -------

@@ -67,7 +67,7 @@ class ImageTraining:
             raise UserError(f"images.frozen must be at least 0, or -1 for all, got {self.frozen}")
         if self.sha256 and not self.weights:
             raise UserError(
-                "images.sha256 is that of images.weights, and there are none; give a file"
+                "images.sha256 is the digest of a file, and images.weights names none; give a file"
             )
 
 

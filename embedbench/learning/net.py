@@ -182,6 +182,6 @@ def settle_images(name: str, learner: Any) -> None:
     if images.sha256 not in ("", digest):
         raise UserError(
             f"{images.weights} has the SHA-256 {digest[:12]}…, and {name}.images.sha256 says "
-            f"{images.sha256[:12]}…; give the file it was, or leave sha256 out"
+            f"{images.sha256[:12]}…; give the original file, or leave sha256 out"
         )
     learner.images = replace(images, sha256=digest)

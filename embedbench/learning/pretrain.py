@@ -156,7 +156,7 @@ def base_session(stream: Stream) -> Session:
     if stream.spec.multilabel:
         raise UserError("pretrain learns one label a sample, and this stream has sets of them")
     if stream.validation == "test":
-        raise UserError("pretrain looks at no test data; leave out protocol.validation=test")
+        raise UserError("pretrain does not use test data; leave out protocol.validation=test")
     classes = np.unique(session.y)
     return replace(
         session,

@@ -36,7 +36,9 @@ def weights_file(name: str, weights: str) -> Path:
     if weights != "hub":
         return Path(weights)
     if name in RESNETS:
-        raise UserError(f"nobody publishes weights of {name}; give a file with --weights FILE")
+        raise UserError(
+            f"there are no published weights of {name}; give a file with --weights FILE"
+        )
     return hub_weights(name, _config(name))[0]
 
 

@@ -1,6 +1,6 @@
 """The papers that can be reproduced: every folder here with a `paper.py`.
 
-Names are read from the source text, since importing a paper takes seconds (torch).
+Names are read from the source text, because importing a paper takes seconds (torch).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def folders() -> dict[str, Path]:
 
 
 def names() -> dict[str, tuple[str, ...]]:
-    """Return the name of every paper and then its aliases, by folder; none where it has no paper.
+    """Return the name and then the aliases of every paper, by folder; none if it has no paper.
 
     >>> names()["fscil"]
     ('tang2024', 'fscil')
@@ -40,7 +40,7 @@ def paper(name: str) -> Paper[Any]:
     Raises
     ------
     UserError
-        No paper has the name, or the folder of that name has no paper.
+        No paper has this name, or its folder has no paper.
     """
     known = names()
     for folder, of_folder in known.items():

@@ -1,4 +1,4 @@
-"""The embedding files of a reproduction: those that were named, or the shipped emoji."""
+"""The embedding files of a reproduction: the user's files, or the shipped emoji."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from embedbench.files.file import EmbeddingFile
 
 
 def emoji(out: Path, notify: Callable[[str], None], why: str) -> Path:
-    """The embeddings of the shipped emoji, extracted under `out` where they are not there yet.
+    """The embeddings of the shipped emoji; extracted under `out` unless they are there already.
 
     Parameters
     ----------
     why : str
-        Why the emoji are taken: begins the message before the extraction.
+        Reason for using the emoji; the first words of the message before the extraction.
     """
     from embedbench.extract.pipeline import extract
 
@@ -35,18 +35,18 @@ def shipped_layers() -> Path:
 def find_files(
     given: Sequence[str], out: Path, notify: Callable[[str], None] = lambda _: None
 ) -> dict[str, Path]:
-    """Embedding files by what tables call them, their stem; without any, the shipped emoji's.
+    """Embedding files by their names in tables (their stems); without any, the shipped emoji.
 
     Raises
     ------
     UserError
-        A file is missing or no embedding file, or two have one name.
+        A file is missing or is no embedding file, or two files have the same name.
     """
     if not given:
         return {"emoji": emoji(out, notify, "no --data: the shipped emoji are taken")}
     result: dict[str, Path] = {}
     for path in map(Path, given):
-        EmbeddingFile.open(path)  # says what is wrong with it
+        EmbeddingFile.open(path)  # raises an error for a bad file
         if result.setdefault(path.stem, path) != path:
             raise UserError(
                 f"{result[path.stem]} and {path} have one name, by which tables call them; "
@@ -61,30 +61,30 @@ def named_files(
     out: Path,
     notify: Callable[[str], None] = lambda _: None,
 ) -> dict[str, tuple[Path, str | None]]:
-    """Embedding files of data sets of a paper, and files that stand in for them, by name.
+    """Embedding files of a paper's data sets, and of other data that replaces them, by name.
 
     Parameters
     ----------
     given : sequence of str
-        NAME=FILE for a data set of the paper, or FILE, which stands in (its name then is None).
-        Without any, the shipped emoji stand in.
+        NAME=FILE for a data set of the paper; FILE for a stand-in (its second entry is None).
+        Without any, the shipped emoji are the stand-in.
     official : collection of str
-        Collection of str Collection of str Names of the paper's data sets.
+        Names of the paper's data sets.
     out : Path
-        Directory for files made on the way.
+        Directory for the files that are made.
 
     Raises
     ------
     UserError
-        An unknown name, a file that is missing or none of ours, or a stand-in under the name of a
-        data set of the paper.
+        A name is unknown, a file is missing or is no embedding file, or a stand-in has the name of
+        a data set of the paper.
     """
     result: dict[str, tuple[Path, str | None]] = {}
     stand_ins = []
     for item in given:
         name, equals, named = item.partition("=")
         if equals and name in official:
-            EmbeddingFile.open(Path(named))  # says what is wrong with it
+            EmbeddingFile.open(Path(named))  # raises an error for a bad file
             result[name] = (Path(named), name)
         elif equals and not Path(item).exists():
             raise UserError(

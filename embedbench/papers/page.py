@@ -1,4 +1,4 @@
-"""The page of a paper's tables, and what is saved."""
+"""The page with a paper's tables, and the files that are saved."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .published import PARTS, PaperTable
 
 
 def table_text(table: PaperTable) -> str:
-    """Return a table for the terminal, one line a row."""
+    """Return a table as text for the terminal, one line per row."""
     from rich.table import Table as RichTable
     from rich.text import Text
 

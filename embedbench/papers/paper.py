@@ -1,4 +1,4 @@
-"""A paper that can be reproduced: its tables, and the runs that they need."""
+"""A paper that can be reproduced: its tables and the runs that they need."""
 
 from __future__ import annotations
 
@@ -13,37 +13,39 @@ from embedbench.runs.cell import Cell
 from .published import PaperTable
 from .runs import Runs, wanted
 
-KIND = "learner of the paper"  # in errors
+KIND = "learner of the paper"  # named in errors
 RunsT = TypeVar("RunsT", bound=Runs)
 Measured = Callable[[RunsT], list[PaperTable]]
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of a paper.
+    """What the user requests from a paper.
 
     Parameters
     ----------
     names : sequence of str
-        Tables and figures; empty: all but the costly ones.
+        Tables and figures; empty: all except the costly ones.
     data : sequence of str
-        Embedding files, as `data.py` or the paper's `find_data` reads them; empty: shipped ones.
+        Embedding files, in the form that `data.py` or the paper's `find_data` reads; empty: shipped
+        ones.
     out : Path
-        Directory of the files made, the runs and the tables.
+        Directory for files that are made, runs and tables.
     seeds : sequence of int
-        One run each.
+        Seeds; one run for each.
     learners : sequence of str
-        Learners to run, empty: all. Of others, finished runs are used.
+        Learners to run; empty: all. For other learners, finished runs are used.
     items : sequence of str
-        Further settings, as `embedbench run --set` takes them.
+        Further settings, in the form of `embedbench run --set`.
     jobs : int
-        Processes.
+        Number of processes.
     device : str
         "cpu", "cuda", …
     progress : callable
-        Called with a cell's name, the cells done and the number of cells.
+        `progress(name, done, total)` is called with a cell's name, the finished cells and all
+        cells.
     notify : callable
-        Called with a sentence for the user.
+        `notify(message)` shows a sentence to the user.
     """
 
     out: Path
@@ -58,7 +60,7 @@ class Asked:
     notify: Notify = lambda _: None
 
     def runs(self, kind: Callable[..., RunsT], **data: Any) -> RunsT:
-        """Return the runs as asked for, of a paper's kind and on its data."""
+        """Return the requested runs, as an object of a paper's class `kind`, on its data."""
         return kind(
             self.out,
             self.seeds,
@@ -80,23 +82,23 @@ class Paper(Generic[RunsT]):
     name : str
         First author and year.
     citation : str
-        Authors, year and title, the heading of the page.
+        Authors, year and title: the heading of the page.
     stem : str
-        Names the asset with the published values, the default directory and what is saved.
+        Names the asset with the published values, the default directory and the saved files.
     runs : callable
-        Makes the runs, on the data asked for; given what is asked and the names of the tables.
+        Makes the runs on the requested data, from an `Asked` and the names of the tables.
     cells : callable
-        The runs that tables need, given the runs and the names of the tables.
+        The runs that the tables need, from the runs and the names of the tables.
     learners : callable
-        Names of the learners that may be asked for.
+        Names of the learners that may be requested.
     aliases : tuple of str
         Other names on the command line.
     exact : mapping
         Tables that need no runs, by name.
     tables : mapping
-        Tables of the runs, by name.
+        Tables that need runs, by name.
     costly : mapping
-        The same, made only where asked for by name.
+        Tables that need many runs, by name; made only on request.
     """
 
     name: str
@@ -113,14 +115,14 @@ class Paper(Generic[RunsT]):
     def reproduce(self, asked: Asked) -> tuple[list[PaperTable], list[str]]:
         """Run what is missing and make the tables.
 
-        Finished runs are kept and used again.
+        Finished runs are kept and reused.
 
         Returns
         -------
         tables : list of PaperTable
-            In the order asked for.
+            In the order of the request.
         failed : list of str
-            A sentence on each run that failed.
+            One sentence for each run that failed.
 
         Raises
         ------
@@ -145,5 +147,5 @@ class Paper(Generic[RunsT]):
 
 
 def each(*makers: Callable[[RunsT], PaperTable]) -> Measured[RunsT]:
-    """Return the maker of several tables, from the makers of one each."""
+    """Return a maker of several tables, from makers of one table each."""
     return lambda runs: [make(runs) for make in makers]

@@ -1,4 +1,4 @@
-"""Published values that ship with the package, and tables that show ours beside them."""
+"""Published values that ship with the package, and tables that compare them with ours."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ PARTS = ("paper", "ours", "diff.")
 
 @cache
 def published(paper: str) -> dict[str, Any]:
-    """Return the published values of a paper: tables by their names, and known misprints.
+    """Return the published values of a paper: its tables by name, and known misprints.
 
     Parameters
     ----------
     paper : str
-        Stem of the asset, as `Paper.stem` has it.
+        Stem of the asset, see `Paper.stem`.
     """
     asset = resources.files("embedbench") / "assets" / f"{paper}.json"
     values: dict[str, Any] = json.loads(asset.read_text(encoding="utf-8"))
@@ -32,24 +32,24 @@ def published(paper: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Value:
-    """One published number and what was measured for it.
+    """One published number and our measurement of it.
 
     Parameters
     ----------
     published : float or None
-        As printed; None where the paper has none.
+        As printed; None if the paper has no number.
     ours : Stat or None
-        Over the seeds; None where nothing was run.
+        Our measurement over the seeds; None without runs.
     decimals : int
-        Digits printed of both after the point.
+        Number of decimals in the table, for both numbers.
     stands_in : bool
-        Measured on other data than the paper's, so no difference is formed.
+        Whether ours was measured on other data; then no difference is computed.
     remark : str
-        A misprint, or the reason why there is no value.
+        A misprint, or the reason for a missing value.
     words : tuple of str or None
-        Published and ours, where they are words.
+        Published text and our text, for values that are words.
     sd : float or None
-        Standard deviation printed beside the published value.
+        The standard deviation printed with the published value.
     """
 
     published: float | None = None
@@ -62,7 +62,7 @@ class Value:
 
     @property
     def difference(self) -> float | None:
-        """Ours less the published value, where both are of the same data."""
+        """Ours minus the published value, if both are from the same data."""
         if self.published is None or self.ours is None or self.stands_in:
             return None
         return self.ours.mean - self.published
@@ -90,26 +90,26 @@ class Value:
 
 @dataclass
 class PaperTable:
-    """A table of a paper, with ours in every cell.
+    """A table of a paper, with our values beside the published ones.
 
     Parameters
     ----------
     name : str
         "2", "S6", …
     title : str
-        What it shows, in the paper's words.
+        The content of the table, in the paper's words.
     heads : sequence of str
         Names of the label columns.
     columns : sequence of str
         Names of the value columns.
     rows : list
-        Labels and values of each row. A value that a row lacks is left blank.
+        Labels and values of each row. A missing value is left blank.
     notes : list of str
-        What the reader must know.
+        Remarks for the reader.
     figures : list of tuple
-        Title and SVG of each.
+        Title and SVG of each figure.
     across : int
-        Figures side by side; 0: as many as there is room for.
+        Number of figures side by side; 0: as many as fit.
     named : int or None
         Number of label columns that name a row in remarks; None: all.
     """
@@ -126,7 +126,7 @@ class PaperTable:
 
     @property
     def short(self) -> str:
-        """ "Table S6"; a name that is a word already stands alone."""
+        """The name after "Table", as in "Table S6"; a name that is a word is not changed."""
         return self.name if re.match("[A-Z][a-z]", self.name) else f"Table {self.name}"
 
     @property
@@ -135,13 +135,13 @@ class PaperTable:
 
     @property
     def parts(self) -> list[int]:
-        """Which of `PARTS` the table has: ours, and the others where any value has them."""
+        """Indices of the `PARTS` in the table: ours, and the others if any value has them."""
         texts = [v.texts() for _, values in self.rows for v in values.values()]
         return [k for k, none in enumerate(("–", None, "")) if any(t[k] != none for t in texts)]
 
     @property
     def remarks(self) -> list[str]:
-        """Remarks of single values, with where they stand."""
+        """Remarks on single values, with their row and column."""
         return [
             f"{', '.join(labels[: self.named])}, {column}: {value.remark}"
             for labels, values in self.rows
@@ -150,7 +150,7 @@ class PaperTable:
         ]
 
     def lines(self) -> list[list[str]]:
-        """The rows as text: labels, then the `parts` of every column."""
+        """The rows as text: labels, then the parts of every column."""
         blank, parts = Value().texts(), self.parts
         return [
             [
@@ -166,7 +166,7 @@ class PaperTable:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; a number that is not there is null."""
+        """Plain JSON data; a missing number is null."""
         return {
             "table": self.name,
             "title": self.title,

@@ -1,4 +1,4 @@
-"""The runs behind a paper's tables: planned once each, kept under `out/runs`, read again."""
+"""The runs for a paper's tables: each is planned once, saved under `out/runs`, and read again."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from embedbench.scores.stats import Stat
 
 @dataclass(frozen=True)
 class Variant:
-    """A learner as a paper uses it.
+    """A learner in the form that a paper uses.
 
     Parameters
     ----------
     label : str
-        What the paper calls it.
+        The paper's name.
     learner : str
-        What we call it.
+        Our name.
     fixed : tuple of str
-        Settings that make it what the paper means; no `--set` changes them.
+        Settings that give the paper's learner; no `--set` changes them.
     """
 
     label: str
@@ -47,25 +47,25 @@ class Runs:
     Parameters
     ----------
     out : Path
-        Directory of the runs and of files made on the way.
+        Directory for the runs and other files that are made.
     seeds : sequence of int
         Seeds of every run.
     learners : sequence of str
-        Learners to run, by the paper's names. Of others, finished runs are used.
+        Learners to run, by the paper's names. For other learners, finished runs are used.
     device : str
         "cpu", "cuda", …
     items : sequence of str
-        Further settings, as `embedbench run --set` takes them.
+        Further settings, in the form of `embedbench run --set`.
     jobs : int
-        Processes.
+        Number of processes.
     known : sequence of str
-        Learners of ours that `items` may name.
+        Our names of the learners that `items` may name.
     failed : list of str
-        A sentence on each cell that failed.
+        One sentence for each cell that failed.
     notify : callable
-        Called with a sentence for the user.
+        `notify(message)` shows a sentence to the user.
     workshop : Workshop
-        Files and streams that its cells share.
+        Keeps the files and streams that the cells share.
     """
 
     out: Path
@@ -89,7 +89,7 @@ class Runs:
         fixed: Sequence[str] = (),
         preset: str | None = None,
     ) -> list[Cell]:
-        """Return one cell a seed. The user's settings go over `items`, and `fixed` over both."""
+        """Return one cell per seed; user settings override `items`, and `fixed` overrides both."""
         names = [str(f) for f in files]
         return plan(
             names,
@@ -103,7 +103,7 @@ class Runs:
         )
 
     def sessions_asked(self, protocol: str) -> int:
-        """Return `protocol.sessions` of the user's settings; 0 without."""
+        """Return the user's setting of `protocol.sessions`; 0 if there is none."""
         given = parse_settings(self.items, self.known, None).protocol
         return int(make(protocol_class(protocol), given, name="protocol").sessions)
 
@@ -112,7 +112,7 @@ class Runs:
         cells: Sequence[Cell],
         progress: StageProgress = lambda *_: None,
     ) -> None:
-        """Run what is not there yet; each failure becomes a sentence of `failed`."""
+        """Run the missing cells; each failure becomes a sentence in `failed`."""
         outcome = grid.run_grid(
             list(cells),
             self.out / "runs",
@@ -123,14 +123,14 @@ class Runs:
         self.failed += [f"{c.learner} on {c.protocol}: {why}" for c, why in outcome.failed]
 
     def records(self, cells: Iterable[Cell]) -> list[RunRecord]:
-        """Return the records of finished cells that a mean may include."""
+        """Return the records of finished cells that means may include."""
         places = [self.workshop.place(cell, self.out / "runs") for cell in cells]
         finished = [record.load(p) for p in places if (p / "record.json").is_file()]
         return [r for r in finished if not any(f in LEFT_OUT for f in r.flags)]
 
 
 def wanted(names: Sequence[str], known: Iterable[str], kind: str) -> list[str]:
-    """Return the names asked for, or all where none is; an unknown one is refused."""
+    """Return the requested names, or all if none is requested; an unknown name raises an error."""
     every = list(known)
     for name in names:
         if name not in every:
@@ -139,10 +139,10 @@ def wanted(names: Sequence[str], known: Iterable[str], kind: str) -> list[str]:
 
 
 def over(records: Sequence[RunRecord], value: Callable[[RunRecord], float]) -> Stat | None:
-    """Return a number over the records; None without records."""
+    """Return the statistics of a number over the records; None without records."""
     return Stat.of(value(r) for r in records) if records else None
 
 
 def metric(name: str) -> Callable[[RunRecord], float]:
-    """Return what reads a metric of a record."""
+    """Return a function that reads a metric of a record."""
     return lambda r: r.metrics[name]

@@ -136,9 +136,9 @@ def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     refused(r"grey\.safetensors does not fit resnet8: .* 1 of another shape", grey)
     refused(r"images of 2 channels: .* timm adapts those of 3 channels only", five, c=2)
     refused("there is no file of weights none", "none")
-    refused("nobody publishes weights of resnet8; give a file", "hub")
+    refused("there are no published weights of resnet8; give a file", "hub")
     refused(r"has the SHA-256 .*, and mlp\.images\.sha256 says abc…; give", longer, sha256="abc")
-    with pytest.raises(UserError, match=r"images\.sha256 is that of images\.weights"):
+    with pytest.raises(UserError, match=r"images\.sha256 is the digest of a file"):
         ImageTraining(sha256="abc")
 
 

@@ -138,7 +138,7 @@ def test_the_base_session_alone_is_looked_at(stream: Stream) -> None:
     tested = {int(row) for e in stream.eval_sets for row in e.x.rows}
     assert not tested & {*session.x.rows.tolist(), *session.val_x.rows.tolist()}
     for wrong, says in (
-        (replace(stream, validation="test"), "looks at no test data"),
+        (replace(stream, validation="test"), "does not use test data"),
         (replace(stream, spec=replace(stream.spec, multilabel=True)), "one label a sample"),
     ):
         with pytest.raises(UserError, match=says):

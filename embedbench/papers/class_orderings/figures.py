@@ -1,4 +1,4 @@
-"""The figures of Masana et al. (2020) in kind: what each of them shows, of other data."""
+"""The figures of Masana et al. (2020), made from other data."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def figure1(runs: Runs) -> list[PaperTable]:
 
 
 def _recall(p: Predictions) -> Floats:
-    """(C,) share of right answers of every class after the last session; NaN without samples."""
+    """(C,) share of right answers per class after the last session; NaN without test samples."""
     right = p.answer[-1] == p.y
     n = p.seen.shape[1]
     with np.errstate(invalid="ignore"):
@@ -69,7 +69,7 @@ def _recall(p: Predictions) -> Floats:
 
 
 def _groups(file: EmbeddingFile) -> Ints:
-    """(C,) number of the top group of every class; 0 where there is none."""
+    """(C,) index of the top group of every class; 0 if it has none."""
     tops = []
     for leaf in range(file.samples.n_leaves):
         node = leaf
@@ -80,7 +80,7 @@ def _groups(file: EmbeddingFile) -> Ints:
 
 
 def _order(runs: Runs, name: str, kind: str, file: EmbeddingFile) -> Ints:
-    """(C,) an order's classes by their numbers in the file."""
+    """(C,) the classes of an order, by their indices in the file."""
     result = runs.order(name, kind)
     assert result is not None
     number = {c: i for i, c in enumerate(file.classes[: file.samples.n_leaves])}
@@ -126,7 +126,7 @@ _CONFUSED = (
 
 
 def figure3(runs: Runs) -> list[PaperTable]:
-    """Figure 3: the objectives W, and the confusion matrix in the order that each one gives."""
+    """Figure 3: the objectives W, and the confusion matrix in the order from each of them."""
     from embedbench.reports.plots import heat_map
 
     tables = []
@@ -158,13 +158,13 @@ def figure3(runs: Runs) -> list[PaperTable]:
 
 
 def _unit(W: Floats) -> Floats:
-    """W brought to 0 … 1."""
+    """W scaled to the range 0 … 1."""
     scaled: Floats = (W - W.min()) / max(W.max() - W.min(), 1.0)
     return scaled
 
 
 def figures4to9(runs: Runs) -> list[PaperTable]:
-    """Figures 4 to 9: accuracy over all classes learned, a curve an order."""
+    """Figures 4 to 9: accuracy over all classes learned, one curve per order."""
     from embedbench.reports.plots import Curve, curve_plot, glyph
 
     tables = []

@@ -15,7 +15,7 @@ from .tables import statements, table1
 
 
 def runs_on(asked: Asked, tables: Sequence[str]) -> Runs:
-    """Return the runs on the files asked for, with their class orders."""
+    """Return the runs on the requested files, with their class orders."""
     runs = asked.runs(Runs, files=find_files(asked.data, asked.out, asked.notify))
     asked.notify("ordering the classes; orders that are there are kept")
     runs.make_orders()
@@ -23,7 +23,7 @@ def runs_on(asked: Asked, tables: Sequence[str]) -> Runs:
 
 
 def planned(runs: Runs, tables: Sequence[str]) -> list[Cell]:
-    """Return the runs of the tables; those on one stream are neighbours, so it is built once."""
+    """Return the runs of the tables; runs on one stream are neighbours, so it is built once."""
     cells = [cell for name in runs.files for cell in runs.joint(name)] if "fig1" in tables else []
     if {"1", "statements", "fig4"} & set(tables):
         for name, kind in itertools.product(runs.files, ORDERS):

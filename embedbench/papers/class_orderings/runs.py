@@ -19,7 +19,7 @@ from embedbench.streams.orders import make_order, write_order
 
 PROTOCOL = "incremental-class"
 SESSIONS = 10
-# Our kinds of order, and the paper's names of them.
+# Our kinds of order, and the paper's names for them.
 ORDERS = {
     "random": "Random",
     "icarl1993": "iCaRL seed",
@@ -30,7 +30,8 @@ ORDERS = {
     "equal-task-confusion": "eqTaskConf",
     "increasing-task-confusion": "incTaskConf",
 }
-# Figure 4 has the first two without exemplars, Table 1 the others with 20 a class by herding.
+# Figure 4 shows the first two, without exemplars; Table 1 shows the others, with 20 exemplars a
+# class by herding.
 LEARNERS = {
     "finetune": Variant("FT", "finetune"),
     "lwf": Variant("LwF, no exemplars", "lwf", ("lwf.memory.per_class=0",)),
@@ -44,12 +45,12 @@ LEARNERS = {
 
 @dataclass
 class Runs(runs.Runs):
-    """The runs on embedding files that stand in for CIFAR-100's images.
+    """The runs on embedding files that replace CIFAR-100's images.
 
     Parameters
     ----------
     files : dict
-        Embedding files by what tables call them.
+        Embedding files by their names in tables.
     orders : dict
         (file, kind) → "random" or the path of the order file.
     """
@@ -66,10 +67,10 @@ class Runs(runs.Runs):
         return self.sessions_asked(PROTOCOL) or SESSIONS
 
     def make_orders(self) -> None:
-        """Make the orders of every file, or take those that were made before.
+        """Make the orders of every file, or use those that were made before.
 
-        An order file is named for the file's content and the number of sessions. A file without a
-        class hierarchy has no coarse order. Random orders are drawn by the runs.
+        The name of an order file contains the content of the file and the number of sessions. A
+        file without a class hierarchy has no coarse order. Random orders are drawn by the runs.
         """
         place = self.out / "orders"
         place.mkdir(parents=True, exist_ok=True)
@@ -91,14 +92,14 @@ class Runs(runs.Runs):
                 self.orders[name, kind] = str(made)
 
     def order(self, name: str, kind: str) -> dict[str, Any] | None:
-        """Return the content of the order file of a kind; None where there is none."""
+        """Return the content of the order file of a kind; None if there is none."""
         if (name, kind) not in self.orders:
             return None
         result: dict[str, Any] = json.loads(Path(self.orders[name, kind]).read_text("utf-8"))
         return result
 
     def cells(self, name: str, kind: str, learner: str) -> list[Cell]:
-        """One cell a seed; none where the file has no such order."""
+        """One cell per seed; none if the file has no such order."""
         if (name, kind) not in self.orders:
             return []
         variant = LEARNERS[learner]
@@ -106,7 +107,7 @@ class Runs(runs.Runs):
         return self._plan(name, variant.learner, fixed)
 
     def joint(self, name: str) -> list[Cell]:
-        """One joint training, of the first seed, on all classes at once."""
+        """One joint training on all classes at once, for the first seed."""
         return self._plan(name, "offline", ["protocol.order=natural"])[:1]
 
     def _plan(self, name: str, learner: str, fixed: Sequence[str]) -> list[Cell]:
@@ -115,7 +116,7 @@ class Runs(runs.Runs):
         return self.plan(learner, PROTOCOL, [self.files[name]], items, fixed=fixed)
 
     def of(self, name: str, kind: str, learner: str) -> list[RunRecord]:
-        """The finished runs of a learner on an order, one a seed; read once, after all runs."""
+        """The finished runs of a learner on an order, one per seed; call it only after all runs."""
         key = (name, kind, learner)
         if key not in self._read:
             self._read[key] = self.records(self.cells(*key))

@@ -1,9 +1,9 @@
-"""Masana et al. (2020) again: Table 1, and what the paper says about first sessions and rankings.
+"""Masana et al. (2020): Table 1, and the paper's statements about first sessions and rankings.
 
-**Departs**: the paper trains a network on CIFAR-100's images; ours are embeddings of other data,
-with settings chosen for them. Random is drawn anew for each run here, as the spread of the paper's
-runs suggests. Accuracy is the mean over the classes seen, which is the accuracy per
-sample where classes are equally large, as in CIFAR-100.
+**Departs**: the paper trains a network on CIFAR-100's images. We use embeddings of other data, with
+settings chosen for them. Random is drawn anew for each run here, as the spread of the paper's runs
+suggests. Accuracy is the mean over the classes seen; it equals the accuracy per sample if classes
+are equally large, as in CIFAR-100.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Means = dict[tuple[str, str], float]  # (learner, order) → accuracy, percent
 
 
 def accuracy(record: RunRecord, head: str) -> float:
-    """Percent over all classes learned, after a column of Table 1 or `START`.
+    """Accuracy in percent over all classes learned, at a column of Table 1 or at `START`.
 
-    NaN where the run is shorter.
+    NaN if the run is shorter.
     """
     pooled = record.pooled
     at = len(pooled) if head == LAST else {START: 1, **AFTER}[head]
@@ -40,13 +40,13 @@ def accuracy(record: RunRecord, head: str) -> float:
 
 
 def ours(runs: Runs, name: str, kind: str, learner: str, head: str) -> Stat | None:
-    """A cell of Table 1, over the seeds; None where nothing was run, or not as long."""
+    """A cell of Table 1, over the seeds; None if there are no runs, or they are too short."""
     values = [accuracy(r, head) for r in runs.of(name, kind, learner)]
     return Stat.of(values) if values and not np.isnan(values).any() else None
 
 
 def printed(head: str) -> Means:
-    """The paper's means of a column; none after session 1."""
+    """The paper's means in a column; none after session 1."""
     return {
         (row["learner"], kind): value
         for row in published("class-orderings")["tables"]["1"]
@@ -56,7 +56,7 @@ def printed(head: str) -> Means:
 
 
 def means(runs: Runs, name: str, head: str) -> Means:
-    """Our means of a column."""
+    """Our means in a column."""
     pairs = itertools.product(LEARNERS, ORDERS)
     stats = {(learner, k): ours(runs, name, k, learner, head) for learner, k in pairs}
     return {key: stat.mean for key, stat in stats.items() if stat is not None}
@@ -101,12 +101,12 @@ def table1(runs: Runs) -> list[PaperTable]:
 
 
 def statements(runs: Runs) -> list[PaperTable]:
-    """Which orders are easy and hard, and whether the ranking of the learners depends on them."""
+    """Which orders are easy and hard, and whether they change the ranking of the learners."""
     return [t for name in runs.files for t in (_extremes(runs, name), _rankings(runs, name))]
 
 
 def _extremes(runs: Runs, name: str) -> PaperTable:
-    """Best and worst order of every learner, early and in the end."""
+    """Best and worst order of every learner, early and at the end."""
     table = PaperTable(
         f"Easiest and hardest order · {name}",
         f"Easiest and hardest order of every learner: {name} for CIFAR-100",
@@ -136,32 +136,32 @@ def _extremes(runs: Runs, name: str) -> PaperTable:
 
 
 def _extreme(of: Means, learner: str, at: int) -> str:
-    """Names of a learner's best (at = 0) or worst (-1) order, or of several that are equal."""
+    """A learner's best (at = 0) or worst (-1) order; several names if they are equal."""
     ranked = _ranked(of, learner)
     equal = [k for k in ranked if of[learner, k] == of[learner, ranked[at]]]
     return " = ".join(ORDERS[k] for k in equal) or "–"
 
 
 def _ranked(of: Means, learner: str) -> list[str]:
-    """Orders of a learner, best first."""
+    """The orders, best first, for one learner."""
     kinds = [kind for kind in ORDERS if (learner, kind) in of]
     return sorted(kinds, key=lambda kind: -of[learner, kind])
 
 
 def _gap(of: Means, learner: str) -> float | None:
-    """Accuracy on the best order less that on the worst."""
+    """Accuracy on the best order minus accuracy on the worst."""
     values = [of[learner, kind] for kind in _ranked(of, learner)]
     return values[0] - values[-1] if values else None
 
 
 def _count(of: Means) -> tuple[int, int, int]:
-    """Learners whose best order is the increasing one, whose worst the decreasing, and all."""
+    """How many learners have `EASY` as best order, how many `HARD` as worst, and all learners."""
     ranked = [r for r in (_ranked(of, learner) for learner in LEARNERS) if len(r) > 1]
     return sum(r[0] == EASY for r in ranked), sum(r[-1] == HARD for r in ranked), len(ranked)
 
 
 def _rankings(runs: Runs, name: str) -> PaperTable:
-    """The ranking of the paper's five learners on every order, against that on Random."""
+    """The ranking of the paper's five learners on every order, compared with that on Random."""
     ranking, tau, seeds = f"ranking {LAST}", "τ against Random", "τ between seeds"
     table = PaperTable(
         f"Rankings · {name}",
@@ -194,21 +194,21 @@ def _on(of: Mapping[tuple[str, str], float], kind: str) -> dict[str, float]:
 
 
 def _ranking(of: Means, kind: str) -> str:
-    """Learners from the best to the worst."""
+    """The learners from best to worst."""
     accuracies = _on(of, kind)
     ranked = sorted(accuracies, key=lambda learner: -accuracies[learner])
     return " > ".join(LEARNERS[learner].label for learner in ranked) or "–"
 
 
 def _tau(of: Means, kind: str) -> float | None:
-    """Kendall's τ of the ranking on an order and that on Random; None under two learners."""
+    """Kendall's τ between the ranking on an order and that on Random; None under two learners."""
     a, b = _on(of, "random"), _on(of, kind)
     both = [name for name in a if name in b]
     return kendall_tau([a[n] for n in both], [b[n] for n in both]) if len(both) > 1 else None
 
 
 def _between_seeds(runs: Runs, name: str, kind: str) -> Stat | None:
-    """Mean τ of any two seeds' rankings on an order; None under two seeds or learners."""
+    """Mean τ between the rankings of any two seeds; None under two seeds or learners."""
     by_seed: dict[int, list[float]] = {}
     run = [records for n in IN_TABLE if (records := runs.of(name, kind, n))]
     for record in itertools.chain.from_iterable(run):

@@ -1,4 +1,4 @@
-"""The figures of Tang et al. (2024): of printed numbers where they suffice, and of our runs."""
+"""The figures of Tang et al. (2024), from printed numbers or from our runs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from embedbench.scores.stats import Stat
 from .printed import CLASSES, RATIO, behind, row_name, rows_of
 from .runs import BETAS, LEARNERS, NO_LAYERS, SWEPT, Runs, accuracies, curve
 
-STEPS = 12  # of α, as in the paper
+STEPS = 12  # steps of α, as in the paper
 POINTS = {"α = 0": 0, "α = 1/12": 1, "α = 1/2": 6, "α = 1": STEPS}
 AXIS = f"{STEPS} α"
 NOTE = "by α: means over the sessions, at α = 0 over those with novel classes"
 
 
 def over_alpha(R: Floats, ratio: float) -> Floats:
-    """(13,) mean over the sessions of gAcc_i(α), α = 0, 1/12, … 1, where it is defined."""
+    """(13,) mean of gAcc_i(α) over the sessions where it is defined, α = 0, 1/12, … 1."""
     mean: Floats = np.nanmean(gacc(R, ratio, np.arange(STEPS + 1) / STEPS), axis=1)
     return mean
 
@@ -31,7 +31,7 @@ def over_alpha(R: Floats, ratio: float) -> Floats:
 
 
 def figure2() -> PaperTable:
-    """Figures 2 and A1: the corner cases beside methods on miniImageNet."""
+    """Figures 2 and A1: the corner cases and methods on miniImageNet."""
     cases = {name: case(len(CLASSES), BASE) for name, case in CORNER_CASES.items()}
     cases |= _printed("A6", ("SAVC", "NC-FSCIL", "Vit-Baseline"))
     table = _figure("Figure 2", "corner cases and methods on miniImageNet", cases)
@@ -50,13 +50,13 @@ def figure_a3() -> PaperTable:
 
 
 def _printed(number: str, names: Iterable[str] = ()) -> dict[str, Floats]:
-    """Accuracies behind the rows of Table A6 or A7; of some, or of all."""
+    """Accuracies behind the rows of Table A6 or A7, by method; all methods, or those in `names`."""
     known = {row_name(r): behind(number, r) for r in rows_of(number)}
     return {n: m for n in names or known if (m := known[n]) is not None}
 
 
 def _figure(name: str, what: str, cases: Mapping[str, Floats]) -> PaperTable:
-    """gAcc by α and by session of several score matrices."""
+    """gAcc by α and by session for several score matrices."""
     from embedbench.reports.plots import Curve, curve_plot, glyph
 
     columns = [*POINTS, "gAcc"]
@@ -86,7 +86,7 @@ def _figure(name: str, what: str, cases: Mapping[str, Floats]) -> PaperTable:
 
 
 def curves(runs: Runs) -> list[PaperTable]:
-    """Figures 2, 5, 6 and A3 in kind: accuracies by session and gAcc by α."""
+    """Our version of Figures 2, 5, 6 and A3: accuracies by session and gAcc by α."""
     return [_curves(runs, name) for name in runs.data]
 
 
@@ -110,12 +110,12 @@ def _curves(runs: Runs, name: str) -> PaperTable:
 
 
 def _after_base(record: RunRecord) -> Floats:
-    """(T - 1,) accuracy on novel classes, from the first session that has any."""
+    """(T - 1,) accuracy on novel classes, from the first session with novel classes."""
     return np.array(curve("novel_accuracy")(record)[1:], dtype=np.float64)
 
 
 def by_alpha(runs: Runs, name: str, variants: Sequence[str]) -> list[tuple[str, str]]:
-    """Figures 5, 7, A3: mean gAcc by α of several variants; nothing without runs."""
+    """Figures 5, 7, A3: mean gAcc by α for several variants; empty without runs."""
     return _pictures(runs, name, variants, "mean gAcc by α", _along, AXIS, 0)
 
 
@@ -128,7 +128,7 @@ def _pictures(
     axis: str,
     first: int,
 ) -> list[tuple[str, str]]:
-    """A figure of one curve of each variant that was run; none where nothing was."""
+    """A figure of one curve for each variant that was run; empty without runs."""
     from embedbench.reports.plots import Curve, curve_plot
 
     drawn = [
@@ -145,12 +145,12 @@ def _along(record: RunRecord) -> Floats:
 
 
 def sweeps(runs: Runs) -> list[PaperTable]:
-    """Figure A4 in kind: aAcc and gAcc of FR by the weight of each loss."""
+    """Our version of Figure A4: aAcc and gAcc of FR by the weight of each loss."""
     return [_sweeps(runs, name) for name in runs.data]
 
 
 def _sweeps(runs: Runs, name: str) -> PaperTable:
-    """A row a weight of each loss, the others as they are in FR."""
+    """One row per weight of each loss; the other weights are FR's defaults."""
     from embedbench.reports.plots import glyph
 
     label = runs.data[name].label
@@ -175,7 +175,7 @@ def _sweeps(runs: Runs, name: str) -> PaperTable:
 
 
 def _swept(runs: Runs, name: str, beta: str) -> list[tuple[str, str]]:
-    """aAcc and gAcc by one weight; none where a weight was not run, or not with all seeds."""
+    """aAcc and gAcc by one weight; none if a run of any seed is missing."""
     from embedbench.reports.plots import Curve, curve_plot
 
     drawn = []

@@ -1,8 +1,8 @@
-"""The layer study of Tang et al. (2024) in kind: Table 6 and Figure 3, right, of our runs.
+"""The layer study of Tang et al. (2024) with our runs: Table 6 and the right of Figure 3.
 
-FR has one module a layer, and its losses are sums over the layers. So FR with one layer alone is
-one branch of the ensemble, but for the initial weights and the draws. Raw features are a layer in
-the place of the final embedding; the prototype baseline classifies them.
+FR has one module per layer, and its losses are sums over the layers. So FR with a single layer
+equals one branch of the ensemble, up to the initial weights and the draws. For raw features, a
+layer replaces the final embedding; the prototype baseline classifies them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LAST = {
 
 
 def layers(runs: Runs) -> list[PaperTable]:
-    """Table 6 and Figure 3, right, in kind; and what the paper says of layers."""
+    """Our version of Table 6 and the right of Figure 3; and the paper's statements about layers."""
     return [made(runs, name) for name in runs.data for made in (_layers, _statements)]
 
 
@@ -72,7 +72,7 @@ def _layers(runs: Runs, name: str) -> PaperTable:
 
 
 def _of_the_paper() -> list[tuple[tuple[str, ...], dict[str, Value]]]:
-    """Table 6 as printed, and the final layer of Table 5; novel accuracies of Table A6."""
+    """Table 6 as printed, with the final layer from Table 5 and novel accuracies from Table A6."""
     novel = {r["method"]: r for r in rows_of("A6")}
     rows: list[tuple[tuple[str, ...], dict[str, Value]]] = []
     for row in [*rows_of("6"), rows_of("5")[0]]:
@@ -88,7 +88,7 @@ def _of_the_paper() -> list[tuple[tuple[str, ...], dict[str, Value]]]:
 
 
 def _figures(runs: Runs, name: str, names: Sequence[str]) -> list[tuple[str, str]]:
-    """Figure 3, right: accuracy on base and on novel classes by layer, raw and rectified."""
+    """Right of Figure 3: accuracy on base and on novel classes by layer, raw and rectified."""
     from embedbench.reports.plots import Curve, curve_plot
 
     kinds = (
@@ -116,7 +116,7 @@ def _legend() -> str:
 def _by_layer(
     runs: Runs, name: str, variants: Sequence[str], read: Callable[[RunRecord], float]
 ) -> Floats:
-    """(n, len(variants)) of the seeds that all variants have; NaN for "" and what was not run."""
+    """(n, len(variants)) for the seeds that all variants have; NaN for "" and missing variants."""
     each = [{r.seed: read(r) for r in runs.of(name, v)} if v else {} for v in variants]
     seeds = [set(e) for e in each if e]
     common = sorted(set.intersection(*seeds)) if seeds else []
@@ -128,22 +128,22 @@ def _by_layer(
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper on a difference of two variants.
+    """A statement of the paper about the difference of two variants.
 
     Parameters
     ----------
     statement : str
-        What the paper says.
+        The statement in words.
     printed : str
-        The difference as printed, or "–".
+        The printed difference, or "–".
     variant : str
         The variant that the statement is about; "{}" stands for a layer.
     baseline : str
         The variant that is subtracted.
     number : str
-        Which number of `READ`.
+        The name in `READ` of the compared number.
     holds : callable
-        Whether the statement holds of a difference.
+        Whether the statement holds for a difference.
     """
 
     statement: str
@@ -155,7 +155,7 @@ class Claim:
 
 
 def _claims() -> tuple[Claim, ...]:
-    """Return what the paper says of layers, with the differences printed in Table 6."""
+    """Return the paper's statements about layers, with the differences printed in Table 6."""
     gacc = [row["gacc"] for row in rows_of("6")]
     raw, rectified, ensemble = gacc[:-1:2], gacc[1::2], gacc[-1]
     gains = [b - a for a, b in zip(raw, rectified, strict=True)]

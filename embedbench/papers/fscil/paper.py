@@ -17,14 +17,14 @@ from .tsne import tsne
 
 
 def runs_on(asked: Asked, tables: Sequence[str]) -> Runs:
-    """Return the runs on the files asked for."""
+    """Return the runs on the requested files."""
     return asked.runs(Runs, data=find_data(asked.data, asked.out, asked.notify))
 
 
 def planned(runs: Runs, tables: Sequence[str]) -> list[Cell]:
-    """Return the runs of the tables; those on one stream are neighbours, so it is built once.
+    """Return the runs of the tables; runs on one stream are neighbours, so it is built once.
 
-    Weights that two tables share are run once.
+    A weight that two tables share is run once.
     """
     variants = [n for n in LEARNERS if n in runs.learners and set(tables) & set(PAPER.tables)]
     if "losses" in tables:
@@ -65,6 +65,6 @@ PAPER = Paper(
         "statements": statements,
         "curves": curves,
     },
-    # runs of FR by the dozen, or one more for each file
+    # many runs of FR, or one extra run per file
     costly={"losses": losses, "layers": layers, "tsne": tsne, "figa4": sweeps},
 )

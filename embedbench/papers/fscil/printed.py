@@ -1,7 +1,7 @@
-"""Tang et al. (2024) again, what needs no data: printed tables, and what follows from them.
+"""Tang et al. (2024) without data: the printed tables, and numbers computed from them.
 
-A row's aAcc is the mean of its printed sessions. Where Tables A6 and A7 print a method's accuracy
-on the novel classes too, its gAcc follows: the base classes' accuracy is what is left of aAcc_i.
+A row's aAcc is the mean of its printed sessions. If Tables A6 and A7 print a method's accuracy on
+the novel classes too, its gAcc can be computed: the base classes' accuracy follows from aAcc_i.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from embedbench.scores.stats import Stat
 
 Row = dict[str, Any]
 
-CLASSES = [60] + [5] * 8  # of the sessions of miniImageNet and CIFAR-100
+CLASSES = [60] + [5] * 8  # classes per session of miniImageNet and CIFAR-100
 RATIO = CLASSES[0] / CLASSES[1]
 TITLES = {
     "1": "FSCIL methods on miniImageNet, percent",
@@ -37,8 +37,8 @@ TITLES = {
     "A8": "losses added to the baseline, CUB-200, percent",
 }
 CASES = dict(zip(("A1", "A2", "A3"), CORNER_CASES, strict=True))
-# Tables of novel accuracies, and where the same methods' and the baseline's of all classes are; the
-# other way round; and methods with several names.
+# For tables of novel accuracies: where the same methods' accuracies of all classes are, and those
+# of the baseline; the reverse; and methods with several names.
 ALL = {"A6": ("1", "5"), "A7": ("A5", "4")}
 NOVEL = {"1": "A6", "5": "A6", "6": "A6", "3": "A7", "4": "A7", "A5": "A7"}
 SAME = {
@@ -64,7 +64,7 @@ HEADS = {
     "layers": "layers",
     "params_m": "M parameters",
 }
-CELLS = {"sessions": 1, "novel": 2, "on": 1}  # the lists of cells, and the number of the first
+CELLS = {"sessions": 1, "novel": 2, "on": 1}  # lists of cells, and the number of the first cell
 COLUMNS = {"mean": "mean", "aacc": "aAcc", "gacc": "gAcc"}
 FIRST_OF_6 = 0  # Table 6 counts its sessions from 0
 
@@ -76,7 +76,7 @@ def rows_of(number: str) -> list[Row]:
 
 
 def row_name(row: Row) -> str:
-    """Method or layer, or which losses there are; of a corner case the session, or "mean"."""
+    """Method or layer, or the losses in use; for a corner case the session, or "mean"."""
     if "after" in row:
         return str(row["after"] or "mean")
     if "fr" in row:
@@ -86,7 +86,7 @@ def row_name(row: Row) -> str:
 
 
 def misprints(number: str) -> dict[tuple[str, str], str]:
-    """What is wrong in a table, by row and cell: what it should be, and why."""
+    """The misprints of a table, by row and cell: the right value, and the reason."""
     return {
         (m["row"], m["cell"]): f"{m['reads']:g} seems right: {m['why']}"
         for m in published("fscil")["misprints"]
@@ -98,10 +98,10 @@ def misprints(number: str) -> dict[tuple[str, str], str]:
 
 
 def matrix(sessions: Sequence[float], novel: Sequence[float], ratio: float = RATIO) -> Floats:
-    """(T, T) accuracies behind printed aAcc_i and accuracies on novel classes, both in percent.
+    """(T, T) accuracies that give the printed aAcc_i and novel accuracies, both in percent.
 
-    A_i^1 = ((r + k) aAcc_i - k A_i^novel) / r, k = i - 1; every novel session gets A_i^novel, since
-    gAcc depends on their sum alone.
+    A_i^1 = ((r + k) aAcc_i - k A_i^novel) / r, k = i - 1. Every novel session gets A_i^novel,
+    because gAcc depends only on their sum.
     """
     k = np.arange(len(sessions))
     on_novel = np.array([0.0, *novel])
@@ -112,7 +112,7 @@ def matrix(sessions: Sequence[float], novel: Sequence[float], ratio: float = RAT
 
 
 def behind(number: str, row: Row) -> Floats | None:
-    """Accuracies behind a row, where all and novel classes are printed; None elsewhere."""
+    """Accuracies behind a row, if those on all and on novel classes are printed; else None."""
     if number in ALL:
         all_classes = _all_classes(number, row_name(row))
         return None if all_classes is None else matrix(all_classes["sessions"], row["novel"])
@@ -124,14 +124,14 @@ def behind(number: str, row: Row) -> Floats | None:
 
 
 def _all_classes(number: str, name: str) -> Row | None:
-    """The row of all classes of a method of Table A6 or A7."""
+    """The row with the accuracies on all classes, for a method of Table A6 or A7."""
     methods, ablation = ALL[number]
     candidates = [*rows_of(methods), rows_of(ablation)[0]]
     return next((r for r in candidates if SAME.get(row_name(r), row_name(r)) == name), None)
 
 
 def follows(number: str, row: Row) -> dict[str, float]:
-    """What the other cells of a row make of its mean, aAcc and gAcc, in percent."""
+    """A row's mean, aAcc and gAcc, computed from its other cells, in percent."""
     if number in CASES:
         made = CORNER_CASES[CASES[number]](len(CLASSES), BASE)
         curves = {"aacc": aacc(made, CLASSES), "gacc": gacc_area(made, RATIO)}
@@ -154,7 +154,7 @@ def follows(number: str, row: Row) -> dict[str, float]:
 
 
 def table(number: str) -> PaperTable:
-    """A printed table; beside its means what the other cells make of them."""
+    """A printed table, with means computed from its other cells beside the printed ones."""
     rows = rows_of(number)
     keys = [k for k in HEADS if any(k in r for r in rows)]
     lists = [k for k in CELLS if k in rows[0]]
@@ -192,7 +192,7 @@ def table(number: str) -> PaperTable:
 
 
 def _cell(value: float | None) -> str:
-    """With the printed decimals: one, but for whole numbers of the corner cases and one cell."""
+    """A value with the printed decimals: usually one; a few cells have none or two."""
     if value is None or isinstance(value, int):
         return "" if value is None else str(value)
     return f"{value:.1f}" if value == round(value, 1) else str(value)

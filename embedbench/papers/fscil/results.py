@@ -1,7 +1,7 @@
-"""Our learners on few-shot streams, beside what Tang et al. (2024) print of theirs.
+"""Our learners on few-shot streams, beside the results of Tang et al. (2024).
 
-**Departs**: the paper trains a vision transformer on the base session; ours learn on embeddings of
-a backbone that never saw the data. So both have rows in one table, and no difference is formed.
+**Departs**: the paper trains a vision transformer on the base session; we use embeddings of a
+backbone that never saw the data. So both have rows in one table, and no difference is computed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FURTHER = {
     "max_forgetting": "F",
 }
 PLACES = {"aacc": "place by aAcc", "gacc": "place by gAcc"}
-# Where the paper prints a data set's methods, its baseline, and novel accuracies.
+# By data set: the printed tables of methods, of the baseline, and of novel accuracies.
 PRINTED = {
     "mini-imagenet": ("1", "5", "A6"),
     "cub200": ("2", "A8", None),
@@ -42,7 +42,7 @@ OURS = ("NC-FSCIL", "YourSelf (Ours)", "Ours")  # methods of the paper that we h
 
 
 def learners(runs: Runs) -> list[PaperTable]:
-    """Tables 1 to 3 in kind: the learners by aAcc and by gAcc, the paper's rows below."""
+    """Our version of Tables 1 to 3: learners by aAcc and by gAcc, with the paper's rows below."""
     return [_learners(runs, name) for name in runs.data]
 
 
@@ -86,24 +86,24 @@ def _missing(runs: Runs, name: str) -> list[str]:
 
 
 def _means(runs: Runs, name: str, variant: str) -> dict[str, float]:
-    """Means over the seeds of every number, fractions."""
+    """Means over the seeds of every number, as fractions."""
     each = [summary(r) for r in runs.of(name, variant)]
     return {what: float(np.mean([s[what] for s in each])) for what in each[0]}
 
 
 def _places(of: Mapping[str, float]) -> dict[str, int]:
-    """Return places by a number, the highest first; equal numbers share a place."""
+    """Return ranks by a number, the highest first; equal numbers share a rank."""
     return {n: 1 + sum(other > v for other in of.values()) for n, v in of.items()}
 
 
 def _swapped(of: Mapping[str, tuple[float, float]]) -> int:
-    """Pairs whose order differs between the two numbers."""
+    """Number of pairs whose order differs between the two numbers."""
     pairs = combinations(of.values(), 2)
     return sum((a[0] - b[0]) * (a[1] - b[1]) < 0 for a, b in pairs)
 
 
 def _corner_cases(runs: Runs, name: str) -> dict[str, dict[str, float]]:
-    """The corner cases on a file's sessions; none without runs."""
+    """The corner cases with the sessions of a file; empty without runs."""
     records = [r for n in LEARNERS for r in runs.of(name, n)]
     if not records:
         return {}
@@ -116,7 +116,7 @@ def _corner_cases(runs: Runs, name: str) -> dict[str, dict[str, float]]:
 
 
 def _of_the_paper(official: str) -> list[tuple[tuple[str, ...], dict[str, Value]]]:
-    """Printed rows of the baseline and of the methods that we have too."""
+    """Printed rows of the baseline and of the methods that we also have."""
     methods, ablation, novel = PRINTED[official]
     on_novel = {row_name(r).lstrip("+"): r["mean"] for r in (rows_of(novel) if novel else ())}
     chosen = [rows_of(ablation)[0], *(r for r in rows_of(methods) if r["method"] in OURS)]
@@ -142,7 +142,7 @@ def _of_the_paper(official: str) -> list[tuple[tuple[str, ...], dict[str, Value]
 
 
 def further(runs: Runs) -> list[PaperTable]:
-    """hAcc, tAcc and what measures forgetting; the corner cases beside them."""
+    """hAcc, tAcc and scores of forgetting, with the corner cases."""
     return [_further(runs, name) for name in runs.data]
 
 
@@ -164,7 +164,7 @@ def _further(runs: Runs, name: str) -> PaperTable:
 
 
 def losses(runs: Runs) -> list[PaperTable]:
-    """Tables 4, 5 and A8, Figure 7 in kind: FR with each loss added."""
+    """Our version of Tables 4, 5, A8 and Figure 7: FR with each loss added."""
     return [_losses(runs, name) for name in runs.data]
 
 
@@ -199,7 +199,7 @@ def _pair(row: Row) -> str:
 
 
 def statements(runs: Runs) -> list[PaperTable]:
-    """What the paper says of FR and of the two metrics: whether it holds here."""
+    """The paper's statements about FR and the two metrics, and whether they hold here."""
     return [_statements(runs, name) for name in runs.data]
 
 
@@ -233,15 +233,15 @@ def _statements(runs: Runs, name: str) -> PaperTable:
 
 
 def _gain(runs: Runs, name: str, what: str, holds: Callable[[float], bool]) -> dict[str, Value]:
-    """FR less the baseline, in points, seed by seed."""
+    """FR minus the baseline, in points, seed by seed."""
     return verdict(runs.gaps(name, "fr", "prototype", lambda r: summary(r)[what]), holds)
 
 
 def verdict(gaps: Sequence[float], holds: Callable[[float], bool]) -> dict[str, Value]:
     """Return the mean difference, and whether a statement holds: "yes", "no", "open" or "–".
 
-    With several differences the statement is also tried at both ends of the mean's 95 % interval.
-    It is open where the three do not agree, and "–" without differences.
+    With several differences, the statement is also tested at both ends of the mean's 95 % interval;
+    if the three results differ, it is "open". Without differences it is "–".
     """
     if not gaps:
         return {"measured": Value(), "holds": _holds(None)}
@@ -257,7 +257,7 @@ def _holds(holds: bool | None) -> Value:
 
 
 def _printed_gain(official: str, what: str) -> str:
-    """YourSelf less the ViT baseline, as printed."""
+    """YourSelf minus the ViT baseline, as printed."""
     rows = {labels[1]: values for labels, values in _of_the_paper(official)}
     pair = [rows[n].get(MAIN[what]) for n in ("YourSelf (Ours)", "ViT baseline")]
     numbers = [v.published for v in pair if v is not None and v.published is not None]
@@ -265,7 +265,7 @@ def _printed_gain(official: str, what: str) -> str:
 
 
 def _printed_swaps(official: str) -> str:
-    """Pairs of the printed methods that change places, and how many pairs there are."""
+    """Number of pairs of printed methods whose order differs, and number of pairs."""
     rows = [r for r in rows_of(PRINTED[official][0]) if r["gacc"] is not None]
     n = len(rows)
     return f"{_swapped({row_name(r): (r['aacc'], r['gacc']) for r in rows})} of {n * (n - 1) // 2}"

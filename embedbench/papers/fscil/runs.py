@@ -1,4 +1,4 @@
-"""The data, streams and runs behind what is measured of Tang et al. (2024)."""
+"""The data, streams and runs for our measurements of Tang et al. (2024)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from embedbench.scores.run_record import RunRecord
 from embedbench.streams.layers import layer_names
 
 PROTOCOL = "fscil"
-SCORE = "accuracy"  # of samples, as the field counts
+SCORE = "accuracy"  # per sample, as is usual in the field
 RATIO = 12  # |base|/|novel| of a stand-in, as in the paper
-SMALL = 20  # a file of fewer classes cannot have that: three fifths of them, then one a session
+SMALL = 20  # with fewer classes: three fifths in the base session, then one per session
 OFFICIAL = {"mini-imagenet": "miniImageNet", "cub200": "CUB-200", "cifar100": "CIFAR-100"}
 LEARNERS = {
     "prototype": Variant("prototype, the baseline", "prototype"),
@@ -38,7 +38,7 @@ LEARNERS = {
     "slda": Variant("SLDA", "slda"),
     "ncm": Variant("NCM", "ncm"),
 }
-# What a loss of the paper is called in our FR: β_cos weighs two of them, β_IR pairs of two kinds.
+# The paper's losses as weights of our FR: β_cos weighs two losses, β_IR pairs of two kinds.
 BETAS = {"β_cos": ("w_cos", "w_novel"), "β_CR": ("w_class",), "β_IR": ("w_same", "w_different")}
 NO_LAYERS = "the file has no intermediate layers; embedbench extract --layers makes one that has"
 SWEPT = (0.0, 0.1, 0.25, 0.5, 1.0)  # Figure A4 goes from 0 to 1; its points are not printed
@@ -72,20 +72,20 @@ def of_layers(layers: Iterable[str]) -> dict[str, Variant]:
 
 
 def registered() -> list[str]:
-    """The learners of `LEARNERS` that there are."""
+    """The names in `LEARNERS` that are registered learners."""
     return [n for n in LEARNERS if n in learner_names()]
 
 
 @dataclass(frozen=True)
 class Data:
-    """One of the paper's data sets, or a file that stands in for them.
+    """One of the paper's data sets, or a file that replaces them.
 
     Parameters
     ----------
     file : Path
         Embedding file.
     official : str or None
-        Name of the published lists; None: a stand-in, whose sessions are made of its classes.
+        Name of the published lists; None for a stand-in, whose sessions are made from its classes.
     """
 
     file: Path
@@ -93,12 +93,12 @@ class Data:
 
     @property
     def label(self) -> str:
-        """The paper's name, or "emoji, a stand-in"."""
+        """The paper's name, or for example "emoji, a stand-in"."""
         return f"{self.file.stem}, a stand-in" if self.official is None else OFFICIAL[self.official]
 
     @cached_property
     def opened(self) -> EmbeddingFile:
-        """The file, its metadata read once."""
+        """The file; its metadata are read once."""
         return EmbeddingFile.open(self.file)
 
     def settings(self) -> list[str]:
@@ -110,7 +110,7 @@ class Data:
 
 
 def shape(n_classes: int) -> tuple[int, int]:
-    """Classes of the base session of a stand-in, and of each later one.
+    """Number of classes in the base session of a stand-in, and in each later session.
 
     >>> shape(88), shape(100), shape(200), shape(10)
     ((48, 4), (60, 5), (120, 10), (6, 1))
@@ -122,14 +122,14 @@ def shape(n_classes: int) -> tuple[int, int]:
 def find_data(
     given: Sequence[str], out: Path, notify: Callable[[str], None] = lambda _: None
 ) -> dict[str, Data]:
-    """The data of a reproduction by name; without any, shipped emoji with layers stand in.
+    """The data of a reproduction by name; without any, shipped emoji with layers are used.
 
     Parameters
     ----------
     given : sequence of str
-        "cifar100=FILE", "cub200=FILE", "mini-imagenet=FILE", or FILE, which stands in.
+        "cifar100=FILE", "cub200=FILE", "mini-imagenet=FILE", or FILE for a stand-in.
     out : Path
-        Directory for files made on the way.
+        Directory for the files that are made.
     """
     if not given:
         notify("no --data: 600 shipped emoji with the layers of a ViT are taken")
@@ -154,7 +154,7 @@ class Runs(runs.Runs):
     _read: dict[tuple[str, str], list[RunRecord]] = field(default_factory=dict, init=False)
 
     def layers(self, name: str) -> tuple[str, ...]:
-        """The layers that FR has modules for, as it is set; none where the file has none."""
+        """The layers for which FR has modules; none if the file has no layers."""
         cells = self.cells(name, "fr")
         if not cells:
             return ()
@@ -163,60 +163,60 @@ class Runs(runs.Runs):
         return layer_names(self.data[name].opened, of_stream if modules == "all" else modules)
 
     def variants(self, name: str) -> dict[str, Variant]:
-        """`VARIANTS`, and those of the file's layers."""
+        """`VARIANTS`, and the variants for the file's layers."""
         return VARIANTS | of_layers(self.data[name].opened.layers)
 
     def possible(self, name: str, variant: str) -> bool:
-        """Whether there is the learner, and the file has the layers that it may need."""
+        """Whether the learner exists, and the file has the layers that it needs."""
         learner = self.variants(name)[variant].learner
         if learner not in self.known:
             return False
         return bool(self.data[name].opened.layers) or not learner_class(learner).tags.needs_layers
 
     def cells(self, name: str, variant: str) -> list[Cell]:
-        """One cell a seed; none where the run is not possible."""
+        """One cell per seed; none if the run is not possible."""
         if not self.possible(name, variant):
             return []
         chosen, data = self.variants(name)[variant], self.data[name]
-        items = [*data.settings(), "references=0"]  # no table has an Ω
+        items = [*data.settings(), "references=0"]  # no table shows Ω
         return self.plan(chosen.learner, PROTOCOL, [data.file], items, fixed=chosen.fixed)
 
     def of(self, name: str, variant: str) -> list[RunRecord]:
-        """The finished runs that a mean may include."""
+        """The finished runs that means may include."""
         key = (name, variant)
         if key not in self._read:
             self._read[key] = self.records(self.cells(*key))
         return self._read[key]
 
     def numbers(self, name: str, variant: str, what: str) -> Floats | None:
-        """(n,) a number of `few_shot.summary`, of each run; None without runs."""
+        """(n,) a number of `few_shot.summary` for each run; None without runs."""
         values = [summary(r)[what] for r in self.of(name, variant)]
         return np.array(values) if values else None
 
     def gaps(
         self, name: str, more: str, less: str, read: Callable[[RunRecord], float]
     ) -> list[float]:
-        """A fraction of one variant less that of another, in points, of runs of one seed."""
+        """Differences of two variants in points, by seed; `read` returns fractions."""
         each = [{r.seed: read(r) for r in self.of(name, v)} for v in (more, less)]
         return [100 * (each[0][s] - each[1][s]) for s in each[0] if s in each[1]]
 
     def curve(self, name: str, variant: str, read: Callable[[RunRecord], Any]) -> Floats | None:
-        """(n, T) a curve of each run; None without runs."""
+        """(n, T) a curve for each run; None without runs."""
         values = [read(r) for r in self.of(name, variant)]
         return np.array(values, dtype=np.float64) if values else None
 
 
 def curve(name: str) -> Callable[[RunRecord], Any]:
-    """Read a curve of the accuracy of samples."""
+    """A function that reads a curve of the per-sample accuracy."""
     return lambda r: (r.by_score[SCORE].curves or {})[name]
 
 
 def summary(record: RunRecord) -> dict[str, float]:
-    """What each curve is quoted by."""
+    """The summary number of each curve."""
     curves = record.by_score[SCORE].curves or {}
     return few_shot.summary({n: np.array(v, dtype=np.float64) for n, v in curves.items()})
 
 
 def accuracies(record: RunRecord) -> Floats:
-    """(T, T) R[i, j], the accuracy of samples."""
+    """(T, T) R[i, j], the per-sample accuracy."""
     return np.array(record.by_score[SCORE].R, dtype=np.float64)

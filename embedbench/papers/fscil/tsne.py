@@ -1,8 +1,8 @@
-"""Figures 3, left, and A2 of Tang et al. (2024) in kind: raw and rectified test features.
+"""Our version of Figures 3 (left) and A2 of Tang et al. (2024): raw and rectified test features.
 
-**Departs**: the paper shows 4 base and 5 novel classes and does not say which; ours are the first
-of the stream that have enough test samples. Features are brought to length 1, as the classifier
-takes them. Two numbers stand beside the pictures, over all base and all novel classes.
+**Departs**: the paper shows 4 base and 5 novel classes and does not say which. We show the first of
+the stream that have enough test samples. Features are scaled to length 1, as for the classifier.
+Two numbers stand beside the pictures; they include all base or all novel classes.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from embedbench.streams.stream import Stream
 
 from .runs import NO_LAYERS, Runs
 
-N_BASE, N_NOVEL = 4, 5  # classes of a picture, as in the paper
-FEWEST, MOST = 5, 40  # test samples: what a class must have, and at most so many are drawn
+N_BASE, N_NOVEL = 4, 5  # classes in a picture, as in the paper
+FEWEST, MOST = 5, 40  # test samples a class must have, and the most that are drawn
 PERPLEXITY = 30.0
 COLUMNS = ("1-NN, base", "1-NN, novel", "silhouette, base", "silhouette, novel")
 
@@ -32,7 +32,7 @@ Features = NDArray[np.float32]
 
 
 def tsne(runs: Runs) -> list[PaperTable]:
-    """Figures 3, left, and A2 in kind."""
+    """Our version of Figures 3 (left) and A2."""
     runs.notify("tsne: one FR a file is trained once more, since runs keep no state")
     return [_tsne(runs, name) for name in runs.data]
 
@@ -83,18 +83,18 @@ def _notes(cell: Cell) -> list[str]:
 
 
 def features(cell: Cell, stream: Stream, layers: Sequence[str]) -> tuple[dict[str, Features], Ints]:
-    """Test features of length 1, (n, d) each, raw and then rectified; and their labels, (n,).
+    """Test features of length 1, (n, d) each, raw and then rectified, and their labels, (n,).
 
-    Trains the FR of the cell.
+    This trains the FR of the cell.
 
     Parameters
     ----------
     cell : Cell
-        An FR.
+        A cell whose learner is FR.
     stream : Stream
-        The cell's.
+        The stream of the cell.
     layers : sequence of str
-        Layers that it has modules for, in its order.
+        The layers for which FR has modules, in the order of FR.
     """
     import torch
     from torch.nn.functional import normalize
@@ -121,7 +121,7 @@ def _sides(stream: Stream) -> tuple[Ints, Ints]:
 
 
 def with_samples(y: Ints, classes: Ints, n: int) -> list[int]:
-    """The first `n` of `classes` with enough test samples; y (n,) are the labels of all."""
+    """The first `n` of `classes` with enough test samples; y (n,) are the labels of all samples."""
     return [int(c) for c in classes if np.count_nonzero(y == c) >= FEWEST][:n]
 
 
@@ -129,14 +129,14 @@ def with_samples(y: Ints, classes: Ints, n: int) -> list[int]:
 
 
 def _among(y: Ints, classes: Ints) -> Ints:
-    """Rows of the classes that have two samples or more."""
+    """Rows of the classes with at least two samples."""
     counts = np.bincount(y)
     rows: Ints = np.flatnonzero(np.isin(y, classes) & (counts[y] > 1))
     return rows
 
 
 def neighbours(x: Features, y: Ints, classes: Ints) -> float:
-    """Share of samples whose nearest other one of `classes` has their label; x of length 1."""
+    """Share of samples whose nearest neighbour in `classes` has their label; x of length 1."""
     rows = _among(y, classes)
     if len(np.unique(y[rows])) < 2:
         return float("nan")
@@ -146,7 +146,7 @@ def neighbours(x: Features, y: Ints, classes: Ints) -> float:
 
 
 def silhouette(x: Features, y: Ints, classes: Ints) -> float:
-    """Mean silhouette of the samples of `classes` by cosine distance."""
+    """Mean silhouette of the samples of `classes`, by cosine distance."""
     from sklearn.metrics import silhouette_score
 
     rows = _among(y, classes)
@@ -166,7 +166,7 @@ def _picture(
     label: str,
     seed: int,
 ) -> tuple[str, str]:
-    """A panel for each of the features, of the samples in `rows`, by class."""
+    """One panel for each kind of features: the samples in `rows`, by class."""
     from embedbench.reports.scatter import scatter_panels
 
     every = np.concatenate(list(rows.values()))
@@ -178,7 +178,7 @@ def _picture(
 
 
 def plane(x: Features, seed: int) -> Features:
-    """t-SNE of x (n, d), (n, 2)."""
+    """t-SNE of x (n, d): coordinates (n, 2)."""
     from sklearn.manifold import TSNE
 
     made = TSNE(perplexity=min(PERPLEXITY, (len(x) - 1) / 3), init="pca", random_state=seed)

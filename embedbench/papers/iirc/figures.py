@@ -1,4 +1,4 @@
-"""The figures of Abdelsalam et al. (2021) in kind: what each of them shows, of ours."""
+"""The figures of Abdelsalam et al. (2021), made from our runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Read = Callable[[RunRecord], Any]
 
 CONFUSED_AFTER = (0, 1, 5, 10)  # sessions of Figures A.18 to A.22
-FIRST, MIDDLE, LAST = 10, 10, 5  # of the 25 classes that a confusion matrix shows at most
+FIRST, MIDDLE, LAST = 10, 10, 5  # a confusion matrix shows at most 25 classes
 FOLLOWED = 4  # sessions of Figures A.16 and A.17
 
 
@@ -40,7 +40,7 @@ def newest(runs: Runs) -> list[PaperTable]:
 
 
 def superclasses(runs: Runs) -> list[PaperTable]:
-    """Figures A.10 and A.11: pw-JS if only superclasses counted."""
+    """Figures A.10 and A.11: pw-JS if only superclasses were labels."""
     parts = {"pw-JS, superclasses only": curve("superclass_pw_js")}
     return _figures(runs, "Figures A.10, A.11", "performance over the superclasses only", parts)
 
@@ -55,7 +55,7 @@ def subclasses(runs: Runs) -> list[PaperTable]:
 
 
 def jaccard(runs: Runs) -> list[PaperTable]:
-    """Figures A.14 and A.15: pw-JS beside JS; exact matches too."""
+    """Figures A.14 and A.15: pw-JS and JS, and exact matches."""
     parts = {
         "pw-JS": score("pw_js"),
         "JS": score("js"),
@@ -65,7 +65,7 @@ def jaccard(runs: Runs) -> list[PaperTable]:
 
 
 def depth(runs: Runs) -> list[PaperTable]:
-    """pw-JS if only the classes of one depth counted; the paper's hierarchies have two."""
+    """pw-JS if only classes of one depth were labels; the paper's hierarchies have two depths."""
     tables = []
     for name in runs.data:
         records = (
@@ -81,7 +81,7 @@ def depth(runs: Runs) -> list[PaperTable]:
 
 
 def labels(runs: Runs) -> list[PaperTable]:
-    """Labels given to a sample by session, and how many it has."""
+    """Number of labels given to a sample and of its true labels, by session."""
     from embedbench.reports.plots import Curve
 
     tables = []
@@ -112,7 +112,7 @@ def _figure(
     extra: Sequence[Curve] = (),
     joint: bool = True,
 ) -> PaperTable:
-    """A picture a part, a curve a learner beside the `extra` ones; `joint` has one session only."""
+    """A picture per part, a curve per learner, and the `extra` curves; `joint` has one session."""
     from embedbench.reports.plots import Curve, curve_plot
 
     data = runs.data[name]
@@ -150,7 +150,7 @@ def _key(names: Sequence[str]) -> str:
 
 
 def sessions(runs: Runs) -> list[PaperTable]:
-    """Figures A.16 and A.17: pw-JS on four sessions of the middle, followed to the end."""
+    """Figures A.16 and A.17: pw-JS on four middle sessions, from each of them to the end."""
     tables = []
     for name in runs.data:
         parts = {
@@ -213,7 +213,7 @@ def confusions(runs: Runs) -> list[PaperTable]:
 def _confusions(
     p: LabelSets, names: Sequence[str], caption: str, *, truth: bool
 ) -> list[tuple[str, str]]:
-    """A picture after each of the paper's sessions, and after the last."""
+    """A picture after each of the paper's sessions, and one after the last session."""
     from embedbench.reports.plots import named_map
 
     order = introduction_order(p)
@@ -231,7 +231,7 @@ def _confusions(
 
 
 def chosen_classes(seen: int) -> Ints:
-    """Places, in order of introduction, of the classes that a confusion matrix shows.
+    """Positions, in order of introduction, of the classes that a confusion matrix shows.
 
     >>> chosen_classes(4)
     array([0, 1, 2, 3])
@@ -248,7 +248,7 @@ def chosen_classes(seen: int) -> Ints:
 
 
 def buffers(runs: Runs) -> list[PaperTable]:
-    """Figures A.27 and A.28: ER with more and fewer exemplars a class."""
+    """Figures A.27 and A.28: ER with more and fewer exemplars per class."""
     from embedbench.reports.plots import Curve, curve_plot
 
     numbers, last = "Figures A.27, A.28", "pw-JS in the end"

@@ -24,12 +24,12 @@ from .tables import statements, table5, table6, table7
 
 
 def runs_on(asked: Asked, tables: Sequence[str]) -> Runs:
-    """Return the runs on the files asked for."""
+    """Return the runs on the requested files."""
     return asked.runs(Runs, data=find_data(asked.data, asked.out, asked.notify))
 
 
 def planned(runs: Runs, tables: Sequence[str]) -> list[Cell]:
-    """Return the runs of the tables; those on one stream are neighbours, so it is built once."""
+    """Return the runs of the tables; runs on one stream are neighbours, so it is built once."""
     variants = list(BUFFERS) if "buffer" in tables and "er" in runs.learners else []
     if set(tables) - {"buffer"}:
         variants = [*runs.learners, "joint", *variants]

@@ -1,4 +1,4 @@
-"""The data sets, task configurations and runs behind the tables and figures of IIRC."""
+"""The data sets, task configurations and runs for the tables and figures of IIRC."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from embedbench.scores.label_sets import LabelSets
 from embedbench.scores.run_record import RunRecord
 
 PROTOCOL, PRESET = "iirc", "iirc"
-CHOSEN = "protocol.configuration="  # the setting that numbers the task configurations
-STAND_IN_CONFIGURATIONS = 5  # as many as the paper has of ImageNet
+CHOSEN = "protocol.configuration="  # the setting that selects a task configuration
+STAND_IN_CONFIGURATIONS = 5  # the paper's number for ImageNet
 LEARNERS = {
     "finetune": Variant("finetune", "finetune"),
     "er": Variant("ER", "er"),
@@ -35,7 +35,8 @@ LEARNERS = {
     ),
 }
 JOINT = Variant("joint", "offline")  # all classes at once, complete labels
-# The text names 20, the default, and 100; the others are ours: Figures A.27 and A.28 print none.
+# The text gives 20 (the default) and 100; the others are ours: Figures A.27 and A.28 give no
+# numbers.
 BUFFERS = {
     f"er-{n}": Variant(f"ER {n}", "er", ("er.memory.total=none", f"er.memory.per_class={n}"))
     for n in (5, 10, 20, 40, 100)
@@ -67,19 +68,19 @@ OFFICIAL = {
     "imagenet-lite": Official("IIRC-ImageNet-lite", "6", 5),
     "imagenet-full": Official("IIRC-ImageNet-full", "7", 5),
 }
-STOOD_FOR = OFFICIAL["cifar"]  # what any other file is set beside
+STOOD_FOR = OFFICIAL["cifar"]  # any other file is compared with it
 
 
 @dataclass(frozen=True)
 class Data:
-    """One of the paper's data sets, or a file that stands in for one.
+    """One of the paper's data sets, or a file that replaces one.
 
     Parameters
     ----------
     file : Path
         Embedding file.
     official : str or None
-        Name of the data set; None: the file stands in for IIRC-CIFAR, with the hierarchy in it.
+        Name of the data set. None: the file replaces IIRC-CIFAR, with its own hierarchy.
     """
 
     file: Path
@@ -91,7 +92,7 @@ class Data:
 
     @property
     def paper(self) -> Official:
-        """The data set whose published values stand beside ours."""
+        """The data set whose published values are shown beside ours."""
         return STOOD_FOR if self.official is None else OFFICIAL[self.official]
 
     @property
@@ -107,7 +108,7 @@ class Data:
     def configured(self, k: int) -> list[str]:
         """Return settings of the protocol for task configuration k.
 
-        It is the official one, or one drawn from the hierarchy in the file.
+        It is an official one, or is drawn from the hierarchy in the file.
         """
         hierarchy = "file" if self.official is None else f"iirc-{self.official}"
         return [f"protocol.hierarchy={hierarchy}", f"{CHOSEN}{k}"]
@@ -116,14 +117,14 @@ class Data:
 def find_data(
     given: Sequence[str], out: Path, notify: Callable[[str], None] = lambda _: None
 ) -> dict[str, Data]:
-    """The data sets of a reproduction by name; without any, the shipped emoji stand in.
+    """The data sets of a reproduction by name; without any, the shipped emoji are used.
 
     Parameters
     ----------
     given : sequence of str
-        "cifar=FILE", "imagenet-lite=FILE", "imagenet-full=FILE", or FILE, which stands in.
+        "cifar=FILE", "imagenet-lite=FILE", "imagenet-full=FILE", or FILE for a stand-in.
     out : Path
-        Directory for files made on the way.
+        Directory for the files that are made.
     """
     files = named_files(given, OFFICIAL, out, notify)
     return {name: Data(path, official) for name, (path, official) in files.items()}
@@ -152,20 +153,20 @@ class Runs(runs.Runs):
         self.items = [i for i in self.items if not i.startswith(CHOSEN)]
 
     def configurations(self, name: str) -> list[int]:
-        """Numbers of the task configurations: the user's, or all."""
+        """Indices of the task configurations: the user's, or all."""
         return self._chosen or list(range(self.data[name].configurations))
 
     def cells(self, name: str, variant: str, configuration: int) -> list[Cell]:
-        """One cell a seed."""
+        """One cell per seed."""
         chosen, data = VARIANTS[variant], self.data[name]
         fixed = [*data.configured(configuration), *chosen.fixed]
-        # no table has an Ω, so there are no offline references
+        # no table shows Ω, so no offline references are needed
         return self.plan(
             chosen.learner, PROTOCOL, [data.file], ["references=0"], fixed=fixed, preset=PRESET
         )
 
     def of(self, name: str, variant: str) -> list[list[RunRecord]]:
-        """The finished runs that a mean may include: a list a configuration that has any."""
+        """The finished runs that means may include: one list per configuration with runs."""
         key = (name, variant)
         if key not in self._read:
             each = [self.records(self.cells(*key, k)) for k in self.configurations(name)]
@@ -173,9 +174,9 @@ class Runs(runs.Runs):
         return self._read[key]
 
     def curve(self, name: str, variant: str, read: Callable[[RunRecord], Any]) -> Floats | None:
-        """(n, T) a curve of each configuration, the mean over its seeds; None without runs.
+        """(n, T) a curve for each configuration, mean over its seeds; None without runs.
 
-        Runs of fewer sessions than the others end in NaN.
+        Runs with fewer sessions than the others end in NaN.
         """
         means = [
             np.mean([np.array(read(r), dtype=np.float64) for r in records], axis=0)
@@ -187,12 +188,12 @@ class Runs(runs.Runs):
         return np.stack([np.append(m, np.full(longest - len(m), np.nan)) for m in means])
 
     def sessions(self, name: str) -> int:
-        """Sessions of the longest finished run; 0 without any."""
+        """Number of sessions of the longest finished run; 0 without runs."""
         curves = [self.curve(name, n, score("pw_js")) for n in LEARNERS]
         return max((c.shape[1] for c in curves if c is not None), default=0)
 
     def answers(self, name: str, variant: str) -> tuple[LabelSets, Sequence[str]] | None:
-        """Label sets and class names of the first finished run; None where there is none."""
+        """Label sets and class names of the first finished run; None without runs."""
         for k in self.configurations(name):
             for cell in self.cells(name, variant, k):
                 place = self.workshop.place(cell, self.out / "runs")
@@ -204,15 +205,15 @@ class Runs(runs.Runs):
 
 
 def score(name: str) -> Callable[[RunRecord], Any]:
-    """Read R_j of a base score, session by session."""
+    """A function that reads R_j of a base score, session by session."""
     return lambda r: r.by_score[name].pooled
 
 
 def curve(name: str) -> Callable[[RunRecord], Any]:
-    """Read a curve of a record."""
+    """A function that reads a curve of a record."""
     return lambda r: (r.curves or {})[name]
 
 
 def matrix(record: RunRecord) -> Floats:
-    """R_jk of pw-JS, (T, T)."""
+    """R_jk for pw-JS, (T, T)."""
     return np.array(record.by_score["pw_js"].R, dtype=np.float64)

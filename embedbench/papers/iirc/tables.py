@@ -1,7 +1,7 @@
-"""Abdelsalam et al. (2021) again: Tables 5 to 7, and what the paper says of the learners.
+"""Abdelsalam et al. (2021): Tables 5 to 7, and the paper's statements about the learners.
 
-**Departs**: the paper trains residual networks on images; ours are embeddings, with learning rates
-chosen for them. Means are over task configurations, of each the mean over its seeds.
+**Departs**: the paper trains residual networks on images; we use embeddings, with learning rates
+chosen for them. Means are over task configurations; each counts with the mean over its seeds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COLUMNS = [*LEARNERS, "joint"]
 
 
 def table5(runs: Runs) -> list[PaperTable]:
-    """Table 5: pw-JS on IIRC-CIFAR after every session, or on files that stand in for it."""
+    """Table 5: pw-JS on IIRC-CIFAR after every session, or on files that replace it."""
     return _tables(runs, "5")
 
 
@@ -40,7 +40,7 @@ def _tables(runs: Runs, number: str) -> list[PaperTable]:
 
 
 def _table(runs: Runs, name: str) -> PaperTable:
-    """The published table of a data set, ours beside it."""
+    """The published table of a data set, with our values beside it."""
     data = runs.data[name]
     paper = {row["task"]: row for row in published("iirc")["tables"][data.paper.table]}
     ours = pooled(runs, name)
@@ -68,7 +68,7 @@ def _table(runs: Runs, name: str) -> PaperTable:
 
 
 def _named(what: str, runs: Runs, name: str) -> str:
-    """A table's name; with the data where it stands in, never under the paper's name alone."""
+    """A table's name; for a stand-in with the name of the data, never the paper's name alone."""
     return f"{what} · {runs.data[name].file.stem}" if runs.data[name].stands_in else what
 
 
@@ -93,7 +93,7 @@ def _notes(runs: Runs, name: str) -> list[str]:
 
 
 def pooled(runs: Runs, name: str) -> dict[str, Floats]:
-    """R_j of pw-JS, (n, T) by learner, of those that were run."""
+    """R_j for pw-JS, (n, T) by learner, for the learners that were run."""
     curves = {n: runs.curve(name, n, score("pw_js")) for n in COLUMNS}
     return {n: values for n, values in curves.items() if values is not None}
 
@@ -102,7 +102,7 @@ def pooled(runs: Runs, name: str) -> dict[str, Floats]:
 
 
 def statements(runs: Runs) -> list[PaperTable]:
-    """The shape of the paper's results: which of its statements hold here."""
+    """The paper's statements about its results, and whether they hold here."""
     return [_statements(runs, name) for name in runs.data]
 
 
@@ -148,7 +148,7 @@ def _statements(runs: Runs, name: str) -> PaperTable:
 def _on_top(
     paper: Mapping[str, float], mine: Mapping[str, float], *, stands_in: bool
 ) -> dict[str, Value]:
-    """Final pw-JS of the lower one of the joint learners less that of the best other one."""
+    """Final pw-JS of the worse joint learner minus that of the best other learner."""
     printed, lead = _lead(paper), _lead(mine)
     stat = None if np.isnan(lead) else Stat.of([lead])
     value = Value(None if np.isnan(printed) else printed, stat, 2, stands_in)
@@ -162,7 +162,7 @@ def _lead(of: Mapping[str, float]) -> float:
 
 
 def _ranking(of: Mapping[str, float]) -> str:
-    """Learners from the best to the worst."""
+    """The learners from best to worst."""
     ranked = sorted((n for n in COLUMNS if n in of), key=lambda n: -of[n])
     return " > ".join(VARIANTS[n].label for n in ranked) or "–"
 
@@ -170,7 +170,7 @@ def _ranking(of: Mapping[str, float]) -> str:
 def _gap(
     paper: Mapping[str, float], ours: Mapping[str, Floats], *, stands_in: bool
 ) -> dict[str, Value]:
-    """Final pw-JS of incremental joint less that of ER-infinite, configuration by configuration."""
+    """Final pw-JS of incremental joint minus that of ER-infinite, for each configuration."""
     pair = "incremental-joint", "er-infinite"
     printed = paper[pair[0]] - paper[pair[1]] if all(n in paper for n in pair) else None
     a, b = (ours.get(n) for n in pair)
@@ -182,7 +182,7 @@ def _gap(
 
 
 def _measured(values: Floats | None, holds: Callable[[float], bool]) -> dict[str, Value]:
-    """A number of each configuration, and whether the statement holds of their mean."""
+    """A number for each configuration, and whether the statement holds for their mean."""
     if values is None:
         return {"measured": Value(), **_holds(None)}
     stat = Stat.of(values)
@@ -200,13 +200,13 @@ def _final(values: Floats) -> float:
 
 
 def _lasts(runs: Runs, name: str, learner: str, what: str) -> Floats | None:
-    """(n,) last value of a curve of each configuration."""
+    """(n,) last value of a curve, for each configuration."""
     values = runs.curve(name, learner, curve(what))
     return None if values is None else values[:, -1]
 
 
 def _late(runs: Runs, name: str, learner: str) -> Floats | None:
-    """(n,) mean of R_jj over the second half of the sessions, of each configuration."""
+    """(n,) mean of R_jj over the second half of the sessions, for each configuration."""
     values = runs.curve(name, learner, lambda r: np.diagonal(matrix(r)))
     if values is None:
         return None
@@ -215,7 +215,7 @@ def _late(runs: Runs, name: str, learner: str) -> Floats | None:
 
 
 def _ratio(above: Floats | None, below: Floats | None) -> Floats | None:
-    """Quotient configuration by configuration; NaN where below is 0, None where one is missing."""
+    """Quotient for each configuration; NaN where `below` is 0, None if one is missing."""
     if above is None or below is None or len(above) != len(below):
         return None
     quotient: Floats = above / np.where(below > 0, below, np.nan)

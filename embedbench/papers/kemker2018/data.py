@@ -1,4 +1,4 @@
-"""The data sets of Kemker et al. (2018): looked for, checked against Table 1, or stood in for."""
+"""The data sets of Kemker et al. (2018): searched, checked against Table 1, or replaced."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STAND_IN = "-stand-in"
 
 @dataclass(frozen=True)
 class Size:
-    """What the sizes of the paper's models depend on."""
+    """The numbers of a data set that decide the sizes of the paper's models."""
 
     features: int
     classes: int
@@ -30,7 +30,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Data:
-    """One of the paper's data sets, or a file that stands in for it.
+    """One of the paper's data sets, or a file that replaces it.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Data:
     file : Path
         Embedding file.
     stands_in : bool
-        Another data set in its place; never averaged under the paper's name.
+        Whether other data replace it; they are never averaged under the paper's name.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Data:
 
     @cached_property
     def counts(self) -> dict[str, list[int]]:
-        """The numbers of Table 1: single ones as a list of one, ranges as [least, most]."""
+        """The numbers of Table 1: single numbers as a list of one, ranges as [least, most]."""
         file = EmbeddingFile.open(self.file)
         per_class = {
             split: np.bincount(
@@ -72,13 +72,13 @@ class Data:
 
     @cached_property
     def size(self) -> Size:
-        """Features, classes and training samples."""
+        """Number of features, classes and training samples."""
         counts = self.counts
         return Size(counts["features"][0], counts["classes"][0], counts["train"][0])
 
 
 def paper_size(name: str) -> Size:
-    """The sizes of Table 1; MNIST's 60,000 training samples as its other numbers imply."""
+    """The sizes in Table 1; MNIST has 60,000 training samples, as its other numbers imply."""
     row = next(r for r in published("kemker2018")["tables"]["1"] if r["data"] == name)
     train = 60_000 if name == "mnist" else int(row["train"])
     return Size(int(row["features"]), int(row["classes"]), train)
@@ -91,24 +91,25 @@ def find_data(
     *,
     names: Sequence[str] = tuple(NAMES),
 ) -> dict[str, Data]:
-    """The paper's data sets that are at hand, by name.
+    """The available data sets of the paper, by name.
 
-    What `given` does not name is looked for: NAME.h5 here; MNIST's four IDX files here or in
-    ./mnist, which are imported; and for CUB-200 the shipped emoji stand in, which are extracted.
+    Data sets that are not in `given` are searched: NAME.h5 in the working directory; for MNIST also
+    its four IDX files, there or in ./mnist, which are imported. For CUB-200 the shipped emoji are
+    extracted as a stand-in.
 
     Parameters
     ----------
     given : sequence of str
         "mnist=mnist.h5", "cub-stand-in=birds.h5", …
     out : Path
-        Directory for files made on the way.
+        Directory for the files that are made.
     names : sequence of str
         The data sets that are needed.
 
     Raises
     ------
     UserError
-        A name or file is unknown, or a file is not the data set that it is called.
+        A name or file is unknown, or a file does not match the data set of its name.
     """
     result = {}
     for item in given:
@@ -132,8 +133,8 @@ def find_data(
 
 
 def _checked(data: Data) -> Data:
-    """Refuse a file that is called one of the paper's data sets and is not."""
-    got, want = data.size, paper_size(data.name)  # opening also says what is wrong with a file
+    """Refuse a file that has the name of a data set of the paper but is different data."""
+    got, want = data.size, paper_size(data.name)  # opening also raises an error for a bad file
     if not data.stands_in and (got.features, got.classes) != (want.features, want.classes):
         raise UserError(
             f"{data.file} has {got.features} features and {got.classes} classes, and "

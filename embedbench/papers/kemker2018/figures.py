@@ -16,7 +16,7 @@ from .runs import LEARNERS, Runs
 
 
 def table_s9(runs: Runs) -> PaperTable:
-    """Table S9: features that are not redundant, and their share in percent."""
+    """Table S9: number of features that are not redundant, and their share in percent."""
     from embedbench.files.redundancy import redundancy
 
     table = PaperTable("S9", "Non-redundant features (FCBF)", ("data",), ("features", "percent"))

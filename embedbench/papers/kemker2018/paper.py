@@ -1,4 +1,4 @@
-"""`embedbench reproduce kemker2018`: the tables, and which runs each of them needs."""
+"""`embedbench reproduce kemker2018`: the tables, and the runs that each of them needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .tables import table1, table2, table2_sizes, table3, table4, table5, table_
 
 
 def runs_on(asked: Asked, tables: Sequence[str]) -> Runs:
-    """Return the runs on the data sets that are needed and at hand."""
+    """Return the runs on those of the needed data sets that are available."""
     needed = ["mnist"] if {"s1", "s6", "s7"} >= set(tables) else list(NAMES)
     data = find_data(asked.data, asked.out, asked.notify, names=needed)
     for name in needed:
@@ -34,7 +34,7 @@ def planned(runs: Runs, tables: Sequence[str]) -> list[Cell]:
 
 def _cells(runs: Runs, table: str) -> list[Cell]:
     """The runs that a table needs."""
-    if table in ("1", "s7", "s9"):  # S7 is quick and kept nowhere
+    if table in ("1", "s7", "s9"):  # S7 is quick and its runs are not saved
         return []
     if table == "s10":
         return [cell for row in s10_rows(runs) for cell in s10_cells(runs, *row)]

@@ -25,19 +25,19 @@ LEARNERS = {
     "fel": "FEL",
 }
 PROTOCOLS = ("permutation", "incremental-class", "multi-modal")
-SOM_SIDE = 30  # of Table S6: the original's 90 units a class
+SOM_SIDE = 30  # for Table S6: the original's 90 units per class
 
 Run = tuple[str, str, tuple[str, ...]]  # learner, protocol, names of the data sets
 
 
 @dataclass
 class Runs(runs.Runs):
-    """The runs of a reproduction: planned once each, kept under `out/runs`.
+    """The runs of a reproduction: each is planned once and saved under `out/runs`.
 
     Parameters
     ----------
     data : dict
-        Data sets at hand, by the paper's names.
+        The available data sets, by the paper's names.
     """
 
     data: dict[str, Data] = field(kw_only=True)
@@ -45,7 +45,7 @@ class Runs(runs.Runs):
     known: Sequence[str] = tuple(LEARNERS)
 
     def table2(self, protocols: Iterable[str] = PROTOCOLS) -> list[Run]:
-        """All runs of Table 2 that the data at hand allow."""
+        """All runs of Table 2 for which there is data."""
         pairs = list(itertools.permutations([n for n in self.data if n != "mnist"], 2))
         return [
             (learner, protocol, names)
@@ -56,13 +56,13 @@ class Runs(runs.Runs):
         ]
 
     def cells(self, run: Run) -> list[Cell]:
-        """One cell a seed."""
+        """One cell per seed."""
         learner, protocol, names = run
         items = [f"fel.fel_units={fel_units(names)}"] if learner == "fel" else []
         return self.cells_on(learner, protocol, names, items)
 
     def inc_cells(self, learner: str, x: int) -> list[Cell]:
-        """Table S6, Inc-x: all digits but x, then x; a 30 x 30 map."""
+        """Table S6, Inc-x: all digits except x, then x; a 30 x 30 map."""
         orders = self.out / "orders"
         orders.mkdir(exist_ok=True)
         path = orders / f"inc-{x}.txt"
@@ -80,12 +80,12 @@ class Runs(runs.Runs):
         *,
         preset: str | None = "kemker",
     ) -> list[Cell]:
-        """One cell a seed on data sets of the paper."""
+        """One cell per seed, on data sets of the paper."""
         files = [self.data[n].file for n in names]
         return self.plan(learner, protocol, files, items, preset=preset)
 
     def of(self, run: Run) -> list[RunRecord]:
-        """A run's records; none where its data are not at hand."""
+        """The records of a run; none if its data are not available."""
         at_hand = all(name in self.data for name in run[2])
         return self.records(self.cells(run)) if at_hand else []
 
@@ -97,12 +97,12 @@ class Runs(runs.Runs):
         return any(self.data[n].stands_in for n in names if n in self.data)
 
     def label(self, names: Sequence[str]) -> str:
-        """Names of the data sets, first the one learned first."""
+        """Names of the data sets, in the order in which they are learned."""
         return " / ".join(self.data[n].label if n in self.data else NAMES[n] for n in names)
 
 
 def fel_units(names: Sequence[str]) -> int:
-    """Units of the fixed expansion layer (Table S5), 1200 in the multi-modal experiment."""
+    """Units of the fixed expansion layer (Table S5); 1200 in the multi-modal experiment."""
     return FEL_UNITS[names[0]] if len(names) == 1 else 1200
 
 
@@ -111,6 +111,6 @@ def seconds(r: RunRecord) -> float:
 
 
 def modalities(name: str, protocol: str) -> tuple[str, ...]:
-    """Names of the data of a row of Table 2: the first modality names the row."""
+    """Names of the data for a row of Table 2; the row is named after its first modality."""
     others = {"cub": "audioset", "audioset": "cub"}
     return (name, others[name]) if protocol == "multi-modal" else (name,)

@@ -11,7 +11,7 @@ from embedbench.scores.stats import Stat
 
 from .runs import Runs
 
-# Without a cap λ = 10,000 runs for 85 epochs and more a session; five learn the first to 96 %.
+# Without a cap, λ = 10,000 runs for 85 or more epochs a session; five learn the first to 96 %.
 COMMON = ("ewc.stop.epochs=5", "ewc.lam_decay=0.25")
 CHOICES = {
     "λ = 0": ("ewc.lam=0",),

@@ -1,4 +1,4 @@
-"""Table S10: every learner with the capacity that suits the data best."""
+"""Table S10: every learner with the best capacity for the data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .runs import LEARNERS, Runs, fel_units
 from .sizes import Capacity, megabytes
 from .tables import SYMBOLS
 
-# PathNet's rows in the paper are those of Table 2.
+# PathNet's rows in the paper are the same as in Table 2.
 CAPACITIES: dict[str, tuple[str, tuple[int, ...]]] = {
     "mlp": ("units", (200, 400, 800, 1600)),
     "ewc": ("units", (200, 400, 800, 1600)),
@@ -26,7 +26,7 @@ CAPACITIES: dict[str, tuple[str, tuple[int, ...]]] = {
 
 
 def capacity(runs: Runs, learner: str, name: str) -> dict[str, Any]:
-    """The log of the search for one learner and data set; on validation data of all classes."""
+    """The log of the search for one learner and data set, on validation data of all classes."""
     setting, values = CAPACITIES[learner]
     (cell, *_) = runs.cells_on(learner, "permutation", [name], ["protocol.validation=train"])
     grid = {setting: [str(v) for v in values]}
@@ -34,7 +34,7 @@ def capacity(runs: Runs, learner: str, name: str) -> dict[str, Any]:
 
 
 def s10_cells(runs: Runs, learner: str, protocol: str, name: str) -> list[Cell]:
-    """The runs of one row; what was chosen for the data set serves both protocols."""
+    """The runs of one row; both protocols use the capacity chosen for the data set."""
     if learner not in CAPACITIES:
         return runs.cells((learner, protocol, (name,)))
     items = chosen_items(capacity(runs, learner, name))
@@ -42,7 +42,7 @@ def s10_cells(runs: Runs, learner: str, protocol: str, name: str) -> list[Cell]:
 
 
 def s10_rows(runs: Runs) -> list[tuple[str, str, str]]:
-    """(learner, protocol, data) of the rows that the data at hand allow."""
+    """(learner, protocol, data) of the rows for which there is data."""
     return [
         (row["learner"], row["protocol"], row["data"])
         for row in published("kemker2018")["tables"]["S10"]

@@ -1,4 +1,4 @@
-"""Table S7: FEL on MNIST whose last part is not stationary."""
+"""Table S7: FEL on MNIST, where the last part of training is not stationary."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SETTINGS = {
 
 
 def table_s7(runs: Runs) -> PaperTable:
-    """Table S7: accuracy on all ten digits when a share of training saw five of them."""
+    """Table S7: accuracy on all ten digits after a share of training showed only five of them."""
     table = PaperTable("S7", "FEL verification (MNIST)", ("non-stationary share",), ("accuracy",))
     data = runs.data.get("mnist")
     source = Digits.of(EmbeddingFile.open(data.file)) if data else None
@@ -50,7 +50,7 @@ def table_s7(runs: Runs) -> PaperTable:
 
 
 def _accuracy(source: Digits, share: float, runs: Runs) -> Stat:
-    """Percent of test digits, over the seeds."""
+    """Accuracy on test digits in percent, over the seeds."""
     from embedbench.runs.runner import run_stream
 
     values = []
@@ -65,7 +65,7 @@ def _accuracy(source: Digits, share: float, runs: Runs) -> Stat:
 
 @dataclass(frozen=True)
 class Digits:
-    """A file's features in memory, their digest, and its split."""
+    """The features of a file in memory, with their digest and split."""
 
     file: EmbeddingFile
     split: Split
@@ -80,8 +80,11 @@ class Digits:
 
 
 def drifting(source: Digits, share: float, seed: int) -> Stream:
-    """A stream of as many draws as there are training samples, the last `share` of them from the
-    upper half of the classes; one eval set of all test samples."""
+    """A stream with one session: as many draws as training samples.
+
+    The last `share` of the draws is from the upper half of the classes. One eval set has all test
+    samples.
+    """
     file, split, features = source.file, source.split, source.features
     rng = np.random.default_rng(seed)
     n = len(split.train)
@@ -89,7 +92,7 @@ def drifting(source: Digits, share: float, seed: int) -> Stream:
     upper = split.train[file.labels[split.train] >= half]
     late = round(share * n)
     draws = [rng.choice(split.train, n - late), rng.choice(upper, late)]
-    everything = np.arange(file.samples.n_leaves)  # all may be answered from the start
+    everything = np.arange(file.samples.n_leaves)  # all are candidates from the start
     sessions = [_session(features, file, rows, everything) for rows in draws if len(rows)]
     test = EvalSet(
         x=_view(features, split.test),

@@ -1,4 +1,4 @@
-"""Model sizes as Kemker et al. (2018) count them, and Table 5's summary by stated rules."""
+"""Model sizes as Kemker et al. (2018) count them, and Table 5's summary by explicit rules."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from .data import Size
 
-BYTES = 4  # of a float and of a stored label
+BYTES = 4  # bytes of a float and of a stored label
 MEMORY = 300  # samples of GeppNet+STM's short-term memory
 FEL_UNITS = {"mnist": 2000, "cub": 1200, "audioset": 2000}
 
-# Table 5's questions, each with the rule that gives the paper's ticks from the paper's numbers
+# The questions of Table 5, each with a rule that gives the paper's ticks from its numbers
 QUESTIONS = {
     "incremental-class": "mean Ω_all on incremental class at least 0.9 of the best learner's",
     "similar data": "mean Ω_all on permutation at least 0.9 of the best learner's",
@@ -24,17 +24,17 @@ ASKED = {
     "similar data": "permutation",
     "dissimilar data": "multi-modal",
 }
-GROWING = ("pathnet", "geppnet", "geppnet-stm")  # a head a session, or all training data
+GROWING = ("pathnet", "geppnet", "geppnet-stm")  # one head per session, or all training data
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """What a learner's size depends on besides the data; the values of Table 2.
+    """What a learner's size depends on besides the data; the defaults are the values of Table 2.
 
     Parameters
     ----------
     units : int
-        Hidden units a layer.
+        Hidden units per layer.
     side : int
         Side of the map, in units.
     fel_units : int
@@ -63,10 +63,10 @@ def megabytes(
     Parameters
     ----------
     sessions : int
-        Heads of PathNet; 10 is what the printed sizes imply.
+        Number of PathNet's heads; the printed sizes imply 10.
     outputs : int or None
-        Outputs of the readout; None: the classes. 10 gives the printed CUB-200 sizes of the
-        GeppNets.
+        Outputs of the readout; None: the number of classes. 10 gives the printed CUB-200 sizes of
+        the GeppNets.
     """
     d, c, h = size.features, size.classes, capacity.units
     units, expanded = capacity.side**2, capacity.fel_units
@@ -94,7 +94,7 @@ def summary(
     Parameters
     ----------
     omega_all : mapping
-        (learner, protocol) → mean Ω_all; a pair that is not there gets a cross.
+        (learner, protocol) → mean Ω_all; a missing pair gets a cross.
     size : mapping
         (learner, data set) → MB.
     minutes : mapping

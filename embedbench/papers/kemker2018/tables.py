@@ -1,4 +1,4 @@
-"""Kemker et al. (2018) again: each of its tables beside ours."""
+"""Kemker et al. (2018): each table of the paper with our values beside it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def table2(runs: Runs) -> PaperTable:
 
 
 def table2_sizes(runs: Runs) -> PaperTable:
-    """Table 2's MB column: as the paper counts (no data needed), and the bytes truly held."""
+    """Table 2's MB column: by the paper's count (no data needed), and the bytes really held."""
     paper, held = "MB as the paper counts", "MB held here"
     table = PaperTable("2 MB", "Model sizes", ("learner", "data"), (paper, held))
     misprint = _misprints("2")
@@ -96,7 +96,7 @@ def _held(r: RunRecord) -> float:
 
 
 def _means(runs: Runs) -> dict[tuple[str, str], tuple[Stat | None, bool]]:
-    """(learner, protocol) → mean Ω_all over the data sets at hand, and whether all are real."""
+    """(learner, protocol) → mean Ω_all over the available data sets, and whether all are real."""
     means = {}
     for learner, protocol in itertools.product(LEARNERS, PROTOCOLS):
         names = ("cub", "audioset") if protocol == "multi-modal" else tuple(NAMES)
@@ -158,7 +158,7 @@ def table4(runs: Runs) -> PaperTable:
 
 
 def table5(runs: Runs) -> PaperTable:
-    """Table 5: who does well at what, by rules that give the paper's ticks from its numbers."""
+    """Table 5: strengths of the learners, by rules that give the paper's ticks from its numbers."""
     table = PaperTable("5", "Summary", ("learner",), tuple(QUESTIONS))
     printed = {
         (r["learner"], r["question"]): r["yes"] for r in published("kemker2018")["tables"]["5"]
@@ -192,7 +192,7 @@ def _tick(yes: bool | None) -> str:
 
 
 def _misprints(table: str) -> dict[tuple[str | None, str], str]:
-    """(learner, cell) → what is wrong with the printed value."""
+    """(learner, cell) → the error in the printed value."""
     return {
         (m["learner"], m["cell"]): f"printed {m['printed']:g}, reads {m['reads']:g}: {m['why']}"
         for m in published("kemker2018")["misprints"]
@@ -239,7 +239,7 @@ def _s6(r: RunRecord) -> dict[str, float]:
 
 
 def table_s8(runs: Runs) -> PaperTable:
-    """Table S8: multi-modal accuracies, percent, mean per class."""
+    """Table S8: multi-modal accuracies in percent, mean per class."""
     table = PaperTable(
         "S8",
         "Multi-modal accuracies",

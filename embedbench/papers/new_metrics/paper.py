@@ -11,7 +11,7 @@ from .tables import LEARNERS, Runs, figure2, figure3, figure4, table1, table2
 
 
 def runs_on(asked: Asked, tables: Sequence[str]) -> Runs:
-    """Return the runs on the files asked for."""
+    """Return the runs on the requested files."""
     return asked.runs(Runs, files=find_files(asked.data, asked.out, asked.notify))
 
 

@@ -1,8 +1,8 @@
-"""Michel et al. (2023) again: the random classifier's tables, the coefficients, the curves.
+"""Michel et al. (2023): the tables of the random classifier, the coefficients, the curves.
 
-**Departs**: the curves are of embeddings, not of the images of CIFAR-100 and Tiny ImageNet. The
-paper's memory of 2,000 is 4 % and 2 % of these data, at which a small file would keep less than a
-sample a class: ours is a tenth of the training samples.
+**Departs**: the curves are from embeddings, not from the images of CIFAR-100 and Tiny ImageNet. The
+paper's memory of 2,000 is 4 % and 2 % of these data; in a small file that would be less than one
+sample per class. Ours is a tenth of the training samples.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from embedbench.scores.stats import Stat
 
 PROTOCOL = "incremental-class"
 SEEN = (2, 4, 6, 8, 10)  # classes after each of the five tasks of Tables 1 and 2
-SHORT, LONG = 10, 50  # sessions; the paper has 10 of CIFAR-100 and 100 of Tiny ImageNet
+SHORT, LONG = 10, 50  # sessions; the paper: 10 for CIFAR-100, 100 for Tiny ImageNet
 COEFFICIENTS = (20, 100)  # sessions of Figure 2
-MEMORY = 0.1  # of the training samples
+MEMORY = 0.1  # share of the training samples
 QUARTERS = {"at K/4": 0.25, "at K/2": 0.5, "at 3K/4": 0.75, "at K": 1.0}
 POINT = 0.01
 LEARNERS = {
     "er": Variant("ER", "er"),
     "gdumb": Variant("GDumb", "gdumb"),
-    # ER without a memory takes one step a stream batch, on it alone: online fine-tuning
+    # ER without a memory takes one step on each stream batch alone: online fine-tuning
     "finetune": Variant("Finetune", "er", ("er.memory.total=0",)),
 }
 
@@ -48,7 +48,7 @@ class Runs(reproduce_runs.Runs):
     Parameters
     ----------
     files : dict
-        Embedding files by what tables call them.
+        Embedding files by their names in tables.
     """
 
     files: dict[str, Path] = field(kw_only=True)
@@ -56,19 +56,19 @@ class Runs(reproduce_runs.Runs):
     known: Sequence[str] = ("er", "gdumb")
 
     def sessions(self, name: str) -> list[int]:
-        """Numbers of sessions: the user's, or those of a short and a long stream."""
+        """Numbers of sessions: the user's, or one for a short and one for a long stream."""
         if asked := self.sessions_asked(PROTOCOL):
             return [asked]
         n = EmbeddingFile.open(self.files[name]).samples.n_leaves
         return list(dict.fromkeys(equal_sessions(n, asked) for asked in (SHORT, LONG)))
 
     def memory(self, name: str) -> int:
-        """Samples that ER and GDumb keep, unless the user says otherwise."""
+        """Number of samples that ER and GDumb keep, unless the user sets it."""
         split = EmbeddingFile.open(self.files[name]).split
         return max(1, round(MEMORY * int((split == TRAIN).sum())))
 
     def cells(self, name: str, sessions: int, learner: str) -> list[Cell]:
-        """Return one cell a seed. Each seed draws another class order."""
+        """Return one cell per seed. Each seed draws another class order."""
         variant = LEARNERS[learner]
         items = [
             f"protocol.sessions={sessions}",
@@ -80,7 +80,7 @@ class Runs(reproduce_runs.Runs):
         return self.plan(variant.learner, PROTOCOL, files, items, fixed=variant.fixed)
 
     def all_cells(self) -> list[Cell]:
-        """Every run; those on one stream side by side, so that it is built once."""
+        """All runs; runs on one stream are neighbours, so that it is built once."""
         streams = [(name, k) for name in self.files for k in self.sessions(name)]
         lists = [[self.cells(*s, learner) for learner in self.learners] for s in streams]
         return [
@@ -88,7 +88,7 @@ class Runs(reproduce_runs.Runs):
         ]
 
     def curves(self, name: str, sessions: int, learner: str, curve: str) -> Floats | None:
-        """(n, K) values of the finished runs, a line a seed; None without any."""
+        """(n, K) values of the finished runs, one row per seed; None without runs."""
         records = self.records(self.cells(name, sessions, learner))
         if not records:
             return None
@@ -96,9 +96,9 @@ class Runs(reproduce_runs.Runs):
 
 
 def equal_sessions(n_classes: int, asked: int) -> int:
-    """Number of sessions next to `asked` that share the classes evenly, two each at least.
+    """The number of sessions nearest to `asked` with equally many classes each, at least two.
 
-    Where none lies within a fifth of what was asked, sessions differ by a class.
+    If none lies within a fifth of `asked`, the sizes of sessions differ by one class.
 
     >>> equal_sessions(100, 50), equal_sessions(88, 10), equal_sessions(88, 50)
     (50, 11, 44)
@@ -121,13 +121,13 @@ def table1() -> PaperTable:
 
 
 def table2() -> PaperTable:
-    """Table 2: its forgetting."""
+    """Table 2: forgetting of the random classifier after each of these tasks."""
     _, forgetting = random_tables(SEEN)
     return _random("2", "Forgetting of a random classifier, percent", "AF", forgetting)
 
 
 def _random(name: str, title: str, mean: str, exact: Sequence[Sequence[Fraction]]) -> PaperTable:
-    """Printed values beside the exact ones, to the printed digits."""
+    """Printed values beside the exact ones, with the printed number of digits."""
     columns = [f"T{j}" for j in range(1, 6 if name == "1" else 5)]
     table = PaperTable(name, title, ("after",), [*columns, mean])
     rows = {row["after"]: row for row in published("new-metrics")["tables"][name]}
@@ -152,7 +152,7 @@ def _exact(printed: float, value: float) -> Value:
 
 
 def figure2() -> PaperTable:
-    """Figure 2: γ_k and β_k of 20 and of 100 equal sessions."""
+    """Figure 2: γ_k and β_k for 20 and for 100 equal sessions."""
     from embedbench.reports.plots import Curve, curve_plot, glyph
 
     heads = ["γ_1", "γ_K/2", "γ_K", "β_2", "β_K/2", "β_K"]
@@ -179,7 +179,7 @@ def figure2() -> PaperTable:
 
 
 def figure3(runs: Runs) -> PaperTable:
-    """Figure 3: AA and RAA by session; where RAA stops rising."""
+    """Figure 3: AA and RAA by session, and where RAA stops rising."""
     table = _curves(runs, "3", ("aa", "raa"))
     table.notes += [
         "a constant RAA: accuracy falls as a random classifier's would, nothing more is gained. "
@@ -201,7 +201,7 @@ def figure4(runs: Runs) -> PaperTable:
 
 
 def _curves(runs: Runs, number: str, names: tuple[str, str]) -> PaperTable:
-    """Values at the quarters of every stream, and a picture a stream and metric."""
+    """Values at the quarters of every stream, and one picture per stream and metric."""
     from embedbench.reports.plots import Curve, curve_plot, glyph
 
     plain, rescaled = (n.upper() for n in names)
@@ -245,6 +245,6 @@ def _at_quarters(curves: Floats) -> dict[str, Value]:
 
 
 def near_highest(curves: Floats) -> int:
-    """First session, from 1, at which the mean curve is within a point of its highest value."""
+    """The first session, from 1, where the mean curve is within a point of its highest value."""
     mean = curves.mean(axis=0)
     return int(np.argmax(mean >= np.nanmax(mean) - POINT)) + 1
