@@ -18,7 +18,7 @@ def later(default: Any, *, earlier: Any) -> Any:
     """A dataclass field that was added after runs had been made without it.
 
     With the value `earlier` the class behaves as it did before it had the field. The field is then
-    left out of `identity`, so that finished runs stay valid. Once released, `earlier` never changes.
+    left out of `identity`: finished runs stay finished. Once released, `earlier` never changes.
 
     Parameters
     ----------

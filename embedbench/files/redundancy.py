@@ -1,11 +1,11 @@
-"""Feature redundancy: how many features say of the class what no better feature says.
+"""Feature redundancy: how many features inform on the class beyond all better features.
 
 **Source**: Kemker et al. (2018), supplement, "Fast Correlation Based Filter": Eq. 5-8, Table S9,
 Fig. S4; the filter is Yu and Liu (2003), the intervals are Fayyad and Irani (1993).
 
 **Departs**: the paper states neither how features were discretised nor the threshold δ. Here δ = 0,
-and intervals come from the MDL principle on the class labels, or hold equally many samples. Samples
-are all but the test samples.
+and intervals come from the MDL principle on the class labels, or hold equally many samples. All
+samples but the test samples are used.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from .samples import TEST
 
 METHODS = ("mdlp", "frequency")
 BINS = 10  # intervals of "frequency"
-BATCH = 32  # features that are compared with others at a time
-COLUMNS = 512  # others whose one-hot codes are held at a time
-ROWS = 2048  # samples whose one-hot codes are held at a time
-SLACK = 1e-9  # two SU that differ by less are equal: they are sums of floats
+BATCH = 32  # features that are compared with the others at a time
+COLUMNS = 512  # features whose one-hot codes are in memory at a time
+ROWS = 2048  # samples whose one-hot codes are in memory at a time
+SLACK = 1e-9  # values of SU that differ by less count as equal, since they are sums of floats
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Coded:
     Parameters
     ----------
     values : array of int
-        (F, n) number of the interval that each value lies in.
+        (F, n) index of the interval of each value.
     bins : array of int
-        (F,) how many intervals each feature has.
+        (F,) number of intervals of each feature.
     """
 
     values: NDArray[np.uint16]
@@ -62,7 +62,7 @@ class Coded:
         return np.array([math.log2(n) - _xlog(n)[c].sum() / n for c in counts])
 
     def one_hot(self, rows: slice) -> NDArray[np.float32]:
-        """(r, Σ bins) one column an interval, feature after feature."""
+        """(r, Σ bins) one column per interval, feature after feature."""
         values = self.values[:, rows].T + (np.cumsum(self.bins) - self.bins)
         out = np.zeros((len(values), int(self.bins.sum())), dtype=np.float32)
         np.put_along_axis(out, values, 1, axis=1)
@@ -72,7 +72,7 @@ class Coded:
 def symmetric_uncertainty(joint: NDArray[Any]) -> float:
     """SU of two variables from their joint counts, (a, b): 2 IG / (H + H), Eq. 5 to 8.
 
-    0 where neither varies. Independent variables have 0, each a function of the other 1.
+    It is 0 if they are independent or neither varies, and 1 if each determines the other.
 
     >>> symmetric_uncertainty(np.array([[3, 0], [0, 5]]))
     1.0
@@ -140,18 +140,18 @@ def fcbf(
     delta: float = 0.0,
     progress: Progress = lambda *_: None,
 ) -> Ints:
-    """The features that are kept, by falling SU with the class (ties: the lower index first).
+    """The features that are kept, by decreasing SU with the class (ties: lower index first).
 
-    Features with SU(f, class) ≤ δ go. Then, from the best one down, each that is left removes every
-    later q with SU(p, q) ≥ SU(q, class). Only SU of features that are kept are computed, a batch
-    against all that is left at a time.
+    Features with SU(f, class) ≤ δ are dropped. Then each remaining feature p, the best one first,
+    removes every later q with SU(p, q) ≥ SU(q, class). SU(p, q) is computed for kept features p
+    only, a batch of them at a time.
 
     Parameters
     ----------
     relevance : array of float
         (F,) SU of every feature with the class.
     delta : float
-        δ.
+        Threshold δ.
     """
     left = np.argsort(-relevance, kind="stable")
     left = left[relevance[left] > delta + SLACK]
@@ -172,7 +172,7 @@ def fcbf(
 
 
 def _removes(codes: Coded, relevance: Floats, p: Ints, q: Ints) -> Bools:
-    """(P, Q) p makes q redundant."""
+    """(P, Q) whether p makes q redundant."""
     return su_between(codes.take(p), codes.take(q)) >= relevance[q] - SLACK
 
 
@@ -204,7 +204,7 @@ def discretise(
 
 
 def frequency_cuts(values: NDArray[np.float32], bins: int = BINS) -> NDArray[np.float32]:
-    """The largest values of all intervals but the last, which hold equally many samples."""
+    """Cuts into intervals with equally many samples: the largest value of all but the last."""
     shares = np.arange(1, bins) / bins
     cuts = np.unique(np.quantile(values, shares, method="inverted_cdf"))
     kept: NDArray[np.float32] = cuts[cuts < values.max()]
@@ -212,17 +212,17 @@ def frequency_cuts(values: NDArray[np.float32], bins: int = BINS) -> NDArray[np.
 
 
 def mdlp_cuts(values: NDArray[np.float32], labels: Ints) -> NDArray[np.float32]:
-    """The largest values of all intervals but the last, by Fayyad and Irani (1993).
+    """Cuts by Fayyad and Irani (1993): the largest value of each interval but the last.
 
     The cut with the least class entropy is made if its gain exceeds
-    (log2(N - 1) + log2(3^k - 2) - k H(S) + k1 H(S1) + k2 H(S2)) / N, k the number of classes; then
-    the same on either side.
+    (log2(N - 1) + log2(3^k - 2) - k H(S) + k1 H(S1) + k2 H(S2)) / N, where k is the number of
+    classes. Then both sides are cut in the same way.
     """
     order = np.argsort(values)
     v, y = values[order], labels[order].astype(np.uint16)  # NumPy sorts short integers by radix
     by_class = np.argsort(y, kind="stable")
     sizes = np.bincount(y)
-    rank = np.empty(len(v), dtype=np.int64)  # how many of its class stand before each sample
+    rank = np.empty(len(v), dtype=np.int64)  # how many samples of its class precede each sample
     rank[by_class] = np.arange(len(v)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     table = _xlog(len(v))
     cuts = []
@@ -238,7 +238,7 @@ def mdlp_cuts(values: NDArray[np.float32], labels: Ints) -> NDArray[np.float32]:
 
 
 def _best_cut(v: NDArray[np.float32], y: NDArray[np.uint16], rank: Ints, table: Floats) -> int:
-    """Samples on the left of the best cut of sorted values; 0 where it is not worth its bits.
+    """Number of samples left of the best cut of sorted values; 0 if it is not worth its bits.
 
     With f(m) = m log2 m, N H = f(N) - Σ_c f(N_c): from one sample to the next only one N_c changes,
     so all cuts together cost one cumulative sum, whatever the number of classes.
@@ -265,7 +265,7 @@ def _best_cut(v: NDArray[np.float32], y: NDArray[np.uint16], rank: Ints, table: 
 
 
 def _log2_3k_2(k: int) -> float:
-    """log2(3^k - 2), which is k log2 3 where 3^k has no room in a float."""
+    """log2(3^k - 2); k log2 3 where 3^k overflows a float."""
     return math.log2(3**k - 2) if k < 600 else k * math.log2(3)
 
 
@@ -282,14 +282,14 @@ def redundancy(
     *,
     progress: Callable[..., None] = lambda *_: None,
 ) -> tuple[dict[str, Any], Coded]:
-    """How many features of a file FCBF keeps, as plain JSON (Table S9), and the features in codes.
+    """Filter the features of a file: the result as plain JSON (Table S9), and the intervals.
 
     Parameters
     ----------
     method : str
-        Of `discretise`.
+        Discretisation, see `discretise`.
     progress : callable
-        Takes (done, total) and what is done.
+        Called with (done, total, stage).
     """
     rows = file.split != TEST
     if not rows.any():
