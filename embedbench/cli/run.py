@@ -35,18 +35,20 @@ def run(
         list[str] | None, typer.Option("--set", help="ewc.lam=100, protocol.base=50, …")
     ] = None,
     order: Annotated[str | None, typer.Option(help="natural, random, size or a file.")] = None,
-    trunk: Annotated[str | None, typer.Option(help="mlp, linear; of images resnet32, …")] = None,
-    weights: Annotated[str | None, typer.Option(help="Of the trunk: FILE, or hub.")] = None,
-    augment: Annotated[str | None, typer.Option(help="Of images: crop-flip or timm.")] = None,
+    trunk: Annotated[str | None, typer.Option(help="mlp, linear; for images resnet32, …")] = None,
+    weights: Annotated[str | None, typer.Option(help="Weights of the trunk: FILE, or hub.")] = None,
+    augment: Annotated[
+        str | None, typer.Option(help="Augmentation of images: crop-flip or timm.")
+    ] = None,
     preset: Annotated[str | None, typer.Option(help="Settings by name: kemker, league.")] = None,
     tune: Annotated[
         list[str] | None, typer.Option(help="Values to choose from: mlp.lr=0.1,0.01.")
     ] = None,
     tune_sessions: Annotated[
-        int, typer.Option(help="Sessions whose validation data chooses.", min=1)
+        int, typer.Option(help="Sessions whose validation data decide.", min=1)
     ] = 3,
     budget_mb: Annotated[
-        float | None, typer.Option(help="As many exemplars as fit: bytes held, in MB.", min=0)
+        float | None, typer.Option(help="Take as many exemplars as fit into this many MB.", min=0)
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Processes (default: the cores).", min=1)] = None,
     device: Device = "auto",
@@ -55,7 +57,7 @@ def run(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Teach learners a stream and keep what they answered. Run again, it goes on."""
+    """Run learners through a stream and store their answers. Run it again to resume."""
     from embedbench.machine import cores
     from embedbench.reports.text import print_report
     from embedbench.runs import grid

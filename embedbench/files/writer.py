@@ -119,7 +119,7 @@ class Partial:
             write_safely(self.directory / "job.json", text)
 
     def _check_job(self, job: dict[str, Any], *, overwrite: bool) -> None:
-        """Keep unfinished work of this job; refuse that of another one, or drop it (`overwrite`)."""
+        """Keep unfinished work of this job; refuse that of another, or drop it if `overwrite`."""
         try:
             stored = json.loads((self.directory / "job.json").read_text())
         except (OSError, ValueError):  # killed before job.json was written, or damaged

@@ -91,7 +91,7 @@ def load_weights(model: nn.Module, path: Path, cfg: dict[str, Any], *, channels:
     """Load a file of weights into a model without its classifier, in float32.
 
     First timm renames parameters, resamples position embeddings, and adapts the first convolution
-    to the number of channels. Then every parameter and buffer of the model must be in the file, with
+    to the number of channels. Then every parameter and buffer of the model must be in the file with
     the same shape. The file may also hold a classifier.
 
     Parameters
