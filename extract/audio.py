@@ -6,10 +6,10 @@ features of VGGish (Hershey et al. 2017; Gemmeke et al. 2017): sound at 16 kHz, 
 (periodic Hann) every 10 ms, magnitudes of their Fourier transform, triangles on the HTK mel scale
 from 125 to 7,500 Hz, log(x + 0.01).
 
-**Departs** 128 bands instead of VGGish's 64, so that the vectors have the paper's width. Windows are
-padded to 2,048 samples instead of 512, because some of the 128 triangles are narrower than the 31 Hz
-between the bins of 512. No network follows; a frame is the mean of the 98 windows that lie entirely
-within its second.
+**Departs** 128 bands instead of VGGish's 64, so that the vectors have the paper's width. Windows
+are padded to 2,048 samples instead of 512, because some of the 128 triangles are narrower than the
+31 Hz between the bins of 512. No network follows; a frame is the mean of the 98 windows that lie
+entirely within its second.
 """
 
 from __future__ import annotations

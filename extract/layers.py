@@ -15,9 +15,9 @@ class Layers:
     """The intermediate embeddings of one model.
 
     The last layer may equal the final embedding: it does if the embedding is the class token of a
-    ViT's last block, or the mean over positions of a ResNet's last stage. It does not if patches are
-    averaged, or if a convolution or a norm follows the pooling. Therefore `lastN` always includes
-    the last layer.
+    ViT's last block, or the mean over positions of a ResNet's last stage. It does not if patches
+    are averaged, or if a convolution or a norm follows the pooling. Therefore `lastN` always
+    includes the last layer.
 
     Parameters
     ----------

@@ -59,9 +59,8 @@ class TimmBackbone(Backbone):
         device: torch.device,
     ) -> None:
         self.dtype, self.device = dtype, device
-        preprocessing = (
-            metadata_of(weights).get("shown", {}) if weights else {}
-        )  # our own weights name it
+        # weights that we pretrained name their preprocessing
+        preprocessing = metadata_of(weights).get("shown", {}) if weights else {}
         size = size or preprocessing.get("input_size", [None])[-1]
         model = create_model(name, size)
         cfg = dict(model.pretrained_cfg)
@@ -70,9 +69,7 @@ class TimmBackbone(Backbone):
         args = {"input_size": (3, size, size)} if size else {}
         resolve: Callable[..., dict[str, Any]] = resolve_data_config
         config = resolve(args, pretrained_cfg={**cfg, **preprocessing})
-        self.transform = create_transform(
-            **config, use_prefetcher=True
-        )  # gives bytes; the arithmetic comes later
+        self.transform = create_transform(**config, use_prefetcher=True)  # bytes, no arithmetic
         example = torch.randn(2, *config["input_size"], generator=torch.Generator().manual_seed(0))
         self.taken = Layers(model, layers)
         self.model = folded(model, example).to(device).to(memory_format=torch.channels_last)
