@@ -14,15 +14,12 @@ from PIL import Image
 
 from embedbench.cli import app
 from embedbench.errors import UserError
-from embedbench.files import redundancy
+from embedbench.files import intervals, redundancy
 from embedbench.files.file import EmbeddingFile
+from embedbench.files.intervals import Coded, discretise, frequency_cuts, mdlp_cuts
 from embedbench.files.redundancy import (
-    Coded,
     class_su,
-    discretise,
     fcbf,
-    frequency_cuts,
-    mdlp_cuts,
     su_between,
     su_matrix,
     symmetric_uncertainty,
@@ -248,11 +245,11 @@ def test_mdlp_by_plain_loops(seed: int, levels: int) -> None:
 
 
 def test_the_price_of_many_classes_has_room_in_a_float() -> None:
-    assert redundancy._log2_3k_2(1) == 0
-    assert redundancy._log2_3k_2(2) == pytest.approx(math.log2(7))
-    below, above = redundancy._log2_3k_2(599), redundancy._log2_3k_2(600)
+    assert intervals._log2_3k_2(1) == 0
+    assert intervals._log2_3k_2(2) == pytest.approx(math.log2(7))
+    below, above = intervals._log2_3k_2(599), intervals._log2_3k_2(600)
     assert above - below == pytest.approx(math.log2(3))
-    assert redundancy._log2_3k_2(5000) == pytest.approx(5000 * math.log2(3))
+    assert intervals._log2_3k_2(5000) == pytest.approx(5000 * math.log2(3))
 
 
 @pytest.mark.parametrize(
