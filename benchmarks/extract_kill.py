@@ -2,7 +2,7 @@
 
     python benchmarks/extract_kill.py SOURCE [--kills 20] [--size 96] [--seed 0]
 
-Any moment counts, from the start of the process to the renaming of the finished file.
+The moments lie between the start of the process and the renaming of the finished file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ print(seen[0])
 
 
 def start(source: str, out: Path, size: int, device: str) -> subprocess.Popen[str]:
-    """Start an extraction in a process of its own."""
+    """Start an extraction in a separate process."""
     command = [sys.executable, "-c", CODE, source, str(out), str(size), device]
     here = str(Path(__file__).parent.parent)
     paths = [here, *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -42,7 +42,7 @@ def start(source: str, out: Path, size: int, device: str) -> subprocess.Popen[st
 
 
 def finish(process: subprocess.Popen[str]) -> int:
-    """Wait for an extraction; return how many images it found already done."""
+    """Wait for an extraction; return how many images were done before it."""
     said, _ = process.communicate()
     if process.returncode:
         raise SystemExit(f"an extraction ended with {process.returncode}")
@@ -51,8 +51,17 @@ def finish(process: subprocess.Popen[str]) -> int:
 
 @dataclass(frozen=True)
 class Kill:
-    """One killed extraction: after how many seconds, the image at which it was taken up, and
-    whether it then made the same file."""
+    """One killed extraction.
+
+    Parameters
+    ----------
+    moment : float
+        Seconds after which it was killed.
+    resumed_at : int
+        Image at which it resumed.
+    same : bool
+        Whether it then made the same file.
+    """
 
     moment: float
     resumed_at: int
@@ -67,7 +76,7 @@ def kills(
     Parameters
     ----------
     earliest : float
-        Share of the time of an uninterrupted one before which none is killed.
+        Share of the time of an uninterrupted extraction before which none is killed.
     """
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory() as directory:
@@ -86,13 +95,15 @@ def kills(
             except subprocess.TimeoutExpired:
                 process.kill()
             process.communicate()
-            if out.exists():  # it was faster than the first time: no kill
+            if out.exists():  # it finished before the kill
                 out.unlink()
                 continue
             number += 1
-            found = finish(start(source, out, size, device))
+            resumed_at = finish(start(source, out, size, device))
             file = EmbeddingFile.open(out)
-            yield Kill(moment, found, file.digests == expected.digests and not file.damaged_rows())
+            yield Kill(
+                moment, resumed_at, file.digests == expected.digests and not file.damaged_rows()
+            )
             out.unlink()
 
 
@@ -106,8 +117,8 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     args = parser.parse_args()
     same = 0
-    found = kills(args.source, args.kills, size=args.size, seed=args.seed, device=args.device)
-    for number, kill in enumerate(found, 1):
+    results = kills(args.source, args.kills, size=args.size, seed=args.seed, device=args.device)
+    for number, kill in enumerate(results, 1):
         same += kill.same
         print(
             f"{number:2d}. killed after {kill.moment:5.1f} s, resumed at image {kill.resumed_at}: "

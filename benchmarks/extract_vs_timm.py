@@ -1,8 +1,8 @@
 """`embedbench extract` against a plain timm loop, on the same images and the same cores.
 
 The loop is what one would write: float32, contiguous, a DataLoader with two workers, batches of
-64, `torch.inference_mode`, the same decoding. Both run in processes of their own, in turn, and
-the best of the rounds counts; the time is that of the images, without building the model.
+64, `torch.inference_mode`, the same decoding. Both run in separate processes, in turn, and the best
+of the rounds counts. The time is that of the images, without building the model.
 
     python benchmarks/extract_vs_timm.py [--images 512] [--rounds 3] [--models NAME …]
 """
@@ -79,22 +79,22 @@ def ours(folder: Path, name: str, dtype: str) -> dict[str, Any]:
         notify=lambda message: None,
         progress=lambda done, total: seen.append((time.perf_counter(), done)),
     )
-    warm = next(i for i, (_, done) in enumerate(seen) if done >= 64)  # as the loop has one, too
+    warm = next(i for i, (_, done) in enumerate(seen) if done >= 64)  # the plain loop warms up, too
     seconds, count = seen[-1][0] - seen[warm][0], seen[-1][1] - seen[warm][1]
-    names, found = torch.load(folder / f"{name}.pt")
+    names, features = torch.load(folder / f"{name}.pt")
     row_of = {path: row for row, path in enumerate(names)}
-    theirs = found[[row_of[id_] for id_ in file.sample_ids.tolist()]].numpy()
+    theirs = features[[row_of[id_] for id_ in file.sample_ids.tolist()]].numpy()
     rows = file.read()
     norms = np.linalg.norm(rows, axis=1) * np.linalg.norm(theirs, axis=1)
     return {"rate": count / seconds, "cosine": float(((rows * theirs).sum(1) / norms).min())}
 
 
 def one(folder: Path, name: str, side: str, workers: int) -> dict[str, Any]:
-    """Run one side in a process of its own."""
+    """Run one side in a separate process."""
     command = [sys.executable, __file__, "--one", str(folder), name, side, str(workers)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
 
 
 def main() -> None:
@@ -114,7 +114,9 @@ def main() -> None:
             for _ in range(args.rounds):
                 for side in SIDES:
                     runs[side].append(one(folder, name, side, args.workers))
-            best = {side: max(found, key=lambda run: run["rate"]) for side, found in runs.items()}
+            best = {
+                side: max(results, key=lambda run: run["rate"]) for side, results in runs.items()
+            }
             for side, run in best.items():
                 ratio = run["rate"] / best["timm"]["rate"]
                 print(

@@ -1,15 +1,15 @@
 """Fingerprints of what runs compute: every learner on every protocol, on small files.
 
-It uses nothing but the command line and the files that this writes, so it outlives any
-rearrangement of the code. Run it before and after a change that must not change a result:
+It uses only the command line and the files that the command line writes, so it still works after
+the code is rearranged. Run it before and after a change that must not change a result:
 
     python benchmarks/fingerprints.py --out before.json
     python benchmarks/fingerprints.py --out after.json --against before.json
 
-A row is one run, one embedding file or one refusal. That of a run holds the SHA-256 of
+A row is one run, one embedding file or one refusal. The row of a run holds the SHA-256 of
 `predictions.h5` and of parts of `record.json` (settings, logs, scores, …), the metrics, the digests
 of stream and files, and the place. Everything runs on one thread, one process at a time. With
-`--against` the exit code is 1 where a row differs, is missing or is new. Floating-point results
+`--against` the exit code is 1 if a row differs, is missing or is new. Floating-point results
 depend on the processor and on the versions of the libraries: compare on one machine, in one
 environment.
 """
@@ -72,7 +72,7 @@ RULES = {
     "plateau": "stop.rule=plateau stop.epochs=5 stop.patience=0 stop.min_steps=0",
 }
 # name | protocol | files | learners (*: all; trunk: those that have one) | options | settings
-# A rule in the settings stands for its settings; `big` leaves SMALL out, for presets.
+# A rule among the settings means the settings of RULES; `big` leaves SMALL out, for presets.
 CASES = """
 permutation | permutation | a | * | --seeds 0,1 | epochs protocol.sessions=3
 classes | incremental-class | a | * | --seeds 0,1 | epochs protocol.step=2
@@ -106,7 +106,7 @@ EXTRACTS = {
 
 @dataclass(frozen=True)
 class Case:
-    """One call of `embedbench run`, a line of `CASES`."""
+    """One call of `embedbench run`: a line of `CASES`."""
 
     name: str
     protocol: str
@@ -122,15 +122,15 @@ class Case:
         return cls(name, protocol, h5, learners, options.split(), settings.split())
 
     def items(self, learners: Sequence[str]) -> list[str]:
-        """What follows `--set`, where these learners run."""
-        found = []
+        """The values of `--set` for these learners."""
+        items = []
         if "big" not in self.settings:
             for name in ("", "offline", *learners):
                 start = f"{name}." if name else ""
-                found += [start + item for item in SMALL.get(name, "").split()]
+                items += [start + item for item in SMALL.get(name, "").split()]
         for item in self.settings:
-            found += RULES[item].split() if item in RULES else [item] if item != "big" else []
-        return found
+            items += RULES[item].split() if item in RULES else [item] if item != "big" else []
+        return items
 
 
 def sha(data: Any) -> str:
@@ -153,7 +153,7 @@ def embedbench(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def made(folder: Path, *words: str) -> str:
-    """What a command printed that must not fail."""
+    """Run a command that must not fail; return what it printed."""
     done = embedbench(folder, *words)
     if done.returncode:
         sys.exit(f"embedbench {' '.join(words)}: {done.stderr.strip()}")
@@ -168,7 +168,7 @@ def file_row(path: Path) -> Row:
 
 
 def write_files(folder: Path) -> dict[str, Row]:
-    """Write all embedding files; a row for each."""
+    """Write all embedding files; return a row for each."""
     for name in write_sources(folder):
         made(folder, "import", f"{name}.npz", "--out", f"{name}.h5", "--quiet")
     write_images(folder / "png")
@@ -179,7 +179,7 @@ def write_files(folder: Path) -> dict[str, Row]:
 
 
 def refusals(case: Case, folder: Path, learners: list[str]) -> dict[str, str]:
-    """Run a case; the reason of each run that failed, or of the command that was refused."""
+    """Run a case; return the reason of each failed run, or of the refusal of the command."""
     out = ["--out", case.name, "--jobs", "1", "--device", "cpu", "--json", "--quiet"]
     items = [word for item in case.items(learners) for word in ("--set", item)]
     what = ["--protocol", case.protocol, "--learner", ",".join(learners)]
@@ -208,7 +208,7 @@ def run_row(place: Path, root: Path) -> Row:
 
 
 def run_rows(case: Case, folder: Path) -> Iterator[tuple[str, Row]]:
-    """A named row for each run under a case's directory, references among them."""
+    """A named row for each run in a case's directory, reference runs included."""
     root = folder / case.name
     rows = []
     for path in root.rglob("record.json"):
@@ -235,20 +235,23 @@ def fingerprints(folder: Path, only: Sequence[str]) -> dict[str, Row]:
         chosen = {"*": every, "trunk": [name for name in every if name in trunks]}
         learners = chosen.get(case.learners) or case.learners.split(",")
         failed = refusals(case, folder, learners)
-        found = dict(run_rows(case, folder))
+        case_rows = dict(run_rows(case, folder))
         for path in (folder / case.name).rglob("record.json"):
             record = json.loads(path.read_text())
             trunks |= {record["learner"]} if "trunk" in record["learner_params"] else set()
-        rows |= found
+        rows |= case_rows
         for what, reason in failed.items():
             rows[f"{case.name}: {what} refused"] = {"refused": reason}
         seconds = time.perf_counter() - start
-        print(f"{case.name}: {len(found)} runs, {len(failed)} refused, {seconds:.0f} s", flush=True)
+        print(
+            f"{case.name}: {len(case_rows)} runs, {len(failed)} refused, {seconds:.0f} s",
+            flush=True,
+        )
     return dict(sorted(rows.items()))
 
 
 def compare(before: dict[str, Row], after: dict[str, Row]) -> int:
-    """Print how the rows differ; the number of those that do."""
+    """Print how the rows differ; return how many do."""
     differ = 0
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name), after.get(name)

@@ -1,9 +1,9 @@
-"""What keeping freed memory saves: steps of a small network on images, one CPU thread.
+"""Time saved by keeping freed memory: steps of a small network on images, one CPU thread.
 
     python benchmarks/freed_memory.py [--rounds 3]
 
-Both sides are processes of their own, in turn. CPU time of a step, of which in the kernel, and the
-most memory held; the ratio is the median of the rounds'.
+The two sides run in turn, in separate processes. The table has the CPU time of a step, its part in
+the kernel, and the peak memory; the ratio is the median over the rounds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STEPS = 8
 
 
 def measure(kept: bool) -> list[dict[str, float]]:
-    """A side, in this process: of each shape seconds a step, in the kernel, and MB held so far."""
+    """Measure one side: for each shape, seconds per step, those in the kernel, and peak MB."""
     import torch
 
     from embedbench.learning.images import ImageTraining
@@ -31,7 +31,7 @@ def measure(kept: bool) -> list[dict[str, float]]:
     torch.set_num_threads(1)
     if kept:
         keep_freed_memory()
-    found = []
+    results = []
     for size, batch in SHAPES:
         trunk, _ = image_trunk("resnet8", (3, size, size), ImageTraining())
         x = torch.randn(batch, 3, size, size)
@@ -43,8 +43,8 @@ def measure(kept: bool) -> list[dict[str, float]]:
         seconds, after = time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF)
         kernel = after.ru_stime - before.ru_stime
         values = {"step": seconds / STEPS, "kernel": kernel / STEPS, "mb": after.ru_maxrss / 1024}
-        found.append(values)
-    return found
+        results.append(values)
+    return results
 
 
 def main() -> None:
@@ -70,10 +70,10 @@ def main() -> None:
             step, kernel, mb = (
                 statistics.median(r[side][k][name] for r in rounds) for name in rounds[0][side][k]
             )
-            told = f"{ratio:.2f}" if side == "kept" else "1.00"
+            ratio_text = f"{ratio:.2f}" if side == "kept" else "1.00"
             print(
                 f"| {size} | {batch} | {side} | {1e3 * step:.0f} | {1e3 * kernel:.0f} | "
-                f"{mb:.0f} | {told} |"
+                f"{mb:.0f} | {ratio_text} |"
             )
 
 

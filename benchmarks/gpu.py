@@ -1,11 +1,12 @@
-"""All that waits for a graphics card, in one command that stops in time and goes on later.
+"""All measurements on a graphics card, in one command with a time limit that can be resumed.
 
     python benchmarks/gpu.py [--out DIR] [--parts answers extraction …] [--minutes 9]
 
-It needs the clone, torch, torchvision, timm, h5py, NumPy, safetensors and Pillow; it makes its own
-data and fetches nothing. What else is missing it says, and leaves out what needs it. Results lie in
-DIR/gpu.json, from which the next call goes on, and DIR/gpu.md. A step that breaks, hangs or kills
-its process is a line of the table; the others go on. `benchmarks/README.md` says how to read it.
+It needs the clone, torch, torchvision, timm, h5py, NumPy, safetensors and Pillow. It makes its own
+data and downloads nothing. It names other missing modules, and leaves out what needs them. Results
+are written to DIR/gpu.json, from which the next call resumes, and to DIR/gpu.md. A step that
+breaks, hangs or kills its process becomes a line of the table, and the other steps still run.
+`benchmarks/README.md` explains the table.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ PARTS = {
     "conformance": "The conformance suite on the card",
 }
 STARTING = 15.0  # seconds until a part's process is ready, on the card
-LONGER = 3.0  # times the seconds expected: then a step hangs
+LONGER = 3.0  # a step hangs if it takes this many times the expected seconds
 
 
 def steps_of(part: str) -> list[Step]:
@@ -65,18 +66,18 @@ def drive(
     *,
     toy: bool = False,
 ) -> None:
-    """Run the steps that are not done yet until the deadline; a process a part.
+    """Run the steps that are not done yet, until the deadline; each part in its own process.
 
     Parameters
     ----------
     plan : sequence of Step
         The steps, part by part.
     deadline : float
-        Of `time.monotonic`.
+        A time of `time.monotonic`.
     start : callable
-        Takes a part; starts its process.
+        Starts the process of a part.
     save : callable
-        Is called after every step.
+        Called after every step.
     """
     worker: tuple[str, Worker] | None = None
     try:
@@ -123,18 +124,24 @@ def _keep(state: State, name: str, answer: dict[str, Any], card: str, *, hung: b
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
-    """What was asked for."""
+    """The arguments of the command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("gpu"), help="of gpu.json and gpu.md")
+    parser.add_argument(
+        "--out", type=Path, default=Path("gpu"), help="directory of gpu.json and gpu.md"
+    )
     parser.add_argument(
         "--parts", nargs="+", default=list(PARTS), metavar="PART",
         help=f"{', '.join(PARTS)}, or the beginning of a step's name, as images/fr",
     )  # fmt: skip
-    parser.add_argument("--minutes", type=float, default=9.0, help="then it stops")
-    parser.add_argument("--again", choices=("broke", "all"), help="do such steps once more")
+    parser.add_argument("--minutes", type=float, default=9.0, help="time limit")
+    parser.add_argument(
+        "--again", choices=("broke", "all"), help="repeat the steps that broke, or all"
+    )
     parser.add_argument("--list", action="store_true", help="name the steps and end")
     parser.add_argument("--device", default="cuda", help="cpu: to try the script itself")
-    parser.add_argument("--toy", action="store_true", help="everything small: no figure counts")
+    parser.add_argument(
+        "--toy", action="store_true", help="everything small; the figures mean nothing"
+    )
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--scratch", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args(words)
@@ -181,7 +188,9 @@ def main() -> None:
         words = ["--worker", part, "--scratch", str(folder), "--device", args.device]
         return Worker([sys.executable, __file__, *words, *(["--toy"] if args.toy else [])])
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # stops as Ctrl-C does: all is saved
+    signal.signal(
+        signal.SIGTERM, signal.default_int_handler
+    )  # stops as Ctrl-C does, with everything saved
     with tempfile.TemporaryDirectory(prefix="embedbench-gpu-") as scratch:
         end = began + 60 * args.minutes
         with contextlib.suppress(KeyboardInterrupt):

@@ -2,8 +2,9 @@
 
     python benchmarks/label_sets_size.py [--samples 50000]
 
-Random answers of one to four labels among the classes seen, as many test as post-task validation
-samples. Peak memory is that of the whole process: answers in memory, written, read again, scored.
+The answers are random: one to four labels among the classes seen. There are as many test as
+post-task validation samples. Peak memory is that of the whole process, which holds the answers,
+writes them, reads them again and scores them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def answers(n: int, seen: int, draw: np.random.Generator) -> np.ndarray:
 
 
 def main() -> None:
-    """Print one line a step."""
+    """Print one line per step."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int, default=50_000)
     n = 2 * parser.parse_args().samples

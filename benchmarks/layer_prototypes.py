@@ -1,9 +1,10 @@
-"""How well each layer of an embedding file names base validation samples by prototypes.
+"""Accuracy of each layer of an embedding file on base validation samples, by prototypes.
 
     python benchmarks/layer_prototypes.py FILE --base 60 --way 5 [--scale none] [--embedding final]
 
-By cosine to the class means of the base session, of the layer's own features and of the final
-embedding's: what the relations of FR ask an intermediate feature for. Order seed 0; no test data.
+Samples are classified by cosine to the class means of the base session: means of the layer itself,
+and means of the final embedding. FR's relations use such cosines of intermediate features. Order
+seed 0; no test data.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from embedbench.seeds import Seeds
 
 
 def main() -> None:
-    """Print a line a layer."""
+    """Print one line per layer."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--base", type=int, required=True)

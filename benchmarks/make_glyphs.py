@@ -2,10 +2,10 @@
 
     python benchmarks/make_glyphs.py OUT [--classes 100] [--draws 2] [--fonts FOLDER]
 
-The characters are drawn at random from the letters and symbols that every face has; one that looks
-like an earlier one is left out. Each face draws each of them a few times, turned, sized
-and moved a little at random, dark on light. The files are FACE.K.png: with `embedbench extract OUT
---group '([^/.]+)[.]'` a face stands on one side of the split.
+The characters are chosen at random from the letters and symbols that every face has; one that looks
+like an earlier one is left out. Each face draws each character a few times, dark on light, with a
+little random rotation, scaling and shift. The files are FACE.K.png: with `embedbench extract OUT
+--group '([^/.]+)[.]'` all images of a face are on one side of the split.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 SIZE = 128  # pixels
 CODES = (*range(0x21, 0x250), *range(0x370, 0x590), *range(0x10D0, 0x1100), *range(0x2190, 0x2800))
-NONE = "\U0010ffff"  # a font draws its sign for a missing glyph
+NONE = "\U0010ffff"  # no font has it, so each draws its sign for a missing glyph
 ALIKE = 0.9  # cosine of two pictures that count as the same
 
 
@@ -56,18 +56,18 @@ def drawable(fonts: list[ImageFont.FreeTypeFont]) -> Iterator[str]:
 
 
 def chosen(fonts: list[ImageFont.FreeTypeFont], n: int, draw: np.random.Generator) -> list[str]:
-    """`n` characters of which no two look alike in the first face."""
-    found: list[str] = []
+    """Choose `n` characters, no two of which look alike in the first face."""
+    characters: list[str] = []
     pictures = np.zeros((0, 32 * 32))
     candidates = list(drawable(fonts))
     for place in draw.permutation(len(candidates)):
-        own = normalised(fonts[0], candidates[place])
-        if own.any() and (pictures @ own < ALIKE).all():
-            found.append(candidates[place])
-            pictures = np.vstack([pictures, own])
-        if len(found) == n:
-            return found
-    raise SystemExit(f"only {len(found)} characters look different, {n} were asked for")
+        values = normalised(fonts[0], candidates[place])
+        if values.any() and (pictures @ values < ALIKE).all():
+            characters.append(candidates[place])
+            pictures = np.vstack([pictures, values])
+        if len(characters) == n:
+            return characters
+    raise SystemExit(f"only {len(characters)} characters look different, {n} were asked for")
 
 
 def varied(image: Image.Image, draw: np.random.Generator) -> Image.Image:
@@ -90,7 +90,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--classes", type=int, default=100)
-    parser.add_argument("--draws", type=int, default=2, help="of a character by a face")
+    parser.add_argument("--draws", type=int, default=2, help="images of a character per face")
     parser.add_argument("--fonts", type=Path, default=Path("/usr/share/fonts/truetype/dejavu"))
     args = parser.parse_args()
     paths = [p for p in sorted(args.fonts.glob("*.ttf")) if "Math" not in p.stem]

@@ -2,12 +2,12 @@
 
     python benchmarks/run_bridge.py MNIST EMOJI --out OUT
 
-MNIST: the folder of its four IDX files, of which the first 3,000 and 1,000 images are taken; EMOJI:
-a folder of class folders. Both are extracted with the shipped backbone and as images; the streams
-are digits in five sessions of two classes, emoji in twelve sessions, and digits with permuted
-pixels: there the embeddings are the pixels themselves, one row an image, since only these can be
-permuted as the images are. Learners, their settings and epochs are the same on both sides; only the
-trunk differs. What is finished is kept, so that the command goes on where it was stopped.
+MNIST is the folder of its four IDX files; the first 3,000 training and 1,000 test images are used.
+EMOJI is a folder of class folders. Both are extracted with the shipped backbone and as images. The
+streams are digits in five sessions of two classes, emoji in twelve sessions, and digits with
+permuted pixels. In the last one the embeddings are the pixels themselves, one row per image,
+because only these can be permuted like the images. Learners, their settings and epochs are the same
+on both sides; only the trunk differs. Finished work is kept, so the command can be resumed.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def cut(source: Path, out: Path) -> None:
 
 
 def embedbench(*words: object) -> None:
-    """Run a command, shown as it would be typed."""
+    """Print a command, and run it."""
     print("$ embedbench", *words, flush=True)
     subprocess.run([Path(sys.executable).parent / "embedbench", *map(str, words)], check=True)
 
 
 def extracted(source: Path, out: Path, *words: object) -> Path:
-    """The file of a source and a backbone, made where it is not there yet."""
+    """The file of a source and a backbone; it is made unless it exists."""
     if not out.exists():
         embedbench("extract", source, "--backbone", *words, "--out", out)
     return out

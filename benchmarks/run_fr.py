@@ -1,13 +1,13 @@
-"""Minutes of a whole run of FR at the size of the paper's CIFAR-100, beside its arithmetic.
+"""Minutes of a whole run of FR at the size of the paper's CIFAR-100, and of its arithmetic.
 
     python benchmarks/run_fr.py [--device cuda] [--paper]
 
 Nine sessions (60 classes of 500 samples, then 8 × 5 classes of 5), the final embedding and three
 layers of 256 random columns, preset `fr-short`: Adam and some 150 steps a session of 64 drawn
-samples. `--paper` has the paper's schedule instead (SGD, 100 epochs of 600 samples a class in
-batches of 1,024: 41,400 steps), of which `--epochs` of the 100 are run and the time is scaled. The
-floor is that of the modules' products, forward and backward, at the rate of a large float32 product
-(CPU only).
+samples. `--paper` uses the paper's schedule instead (SGD, 100 epochs of 600 samples a class in
+batches of 1,024: 41,400 steps); `--epochs` of its 100 epochs are run, and the time is scaled. The
+floor is the time of the modules' products, forward and backward, at the rate of a large float32
+product (CPU only).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def cifar_like(path: Path, train: int = 500, test: int = 100) -> Path:
 
 
 def taught(file: Path, settings: dict[str, Any], device: str) -> tuple[Any, list[SessionLog]]:
-    """FR with these settings through nine sessions; the learner, and what each session took."""
+    """Run FR with these settings through nine sessions; return the learner and the logs."""
     stream = build_stream(file, "fscil", base=60, way=5)
     learner = make(learner_class("fr"), settings, name="fr")
     _, logs = run_stream(stream, learner, Seeds.of(0), device=device)
@@ -64,7 +64,7 @@ def taught(file: Path, settings: dict[str, Any], device: str) -> tuple[Any, list
 
 
 def main() -> None:
-    """Print what it took."""
+    """Print the times."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--paper", action="store_true")

@@ -1,4 +1,4 @@
-"""Minutes of one IIRC-CIFAR configuration for ER, beside the floor of its arithmetic.
+"""Minutes of one IIRC-CIFAR configuration for ER, and the floor of its arithmetic.
 
     python benchmarks/run_iirc.py [--learner er] [--epochs 140] [--sessions 22]
 
@@ -51,7 +51,7 @@ def cifar_like(path: Path, width: int = 512) -> Path:
 
 
 def main() -> None:
-    """Print what it took."""
+    """Print the times."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--learner", default="er")
     parser.add_argument("--epochs", type=int, default=140)

@@ -1,13 +1,13 @@
-"""Seconds of Kemker et al.'s learners at CUB-200's size, beside the minutes that they printed.
+"""Seconds of Kemker et al.'s learners at CUB-200's size, beside the paper's minutes.
 
     python benchmarks/run_kemker.py [--learner geppnet …] [--protocol permutation …]
 
-2048-d, 200 classes, 30 training and 29 test samples a class; two kinds of data, since the novelty
-rate decides what a step of the GeppNets costs: "clustered" (noise .3 around class means) and
-"random" (noise 10: hardly any class structure). `--preset kemker`; the offline reference is not
-part of the time. Evaluation after every session is. The floor is the arithmetic alone at the rate
-of a large matrix product, measured first: forward and backward of every step, the distances of
-every draw to every unit, and the answers.
+2048-d, 200 classes, 30 training and 29 test samples a class. There are two kinds of data, because
+the novelty rate determines the cost of a GeppNet's step: "clustered" (noise .3 around class means)
+and "random" (noise 10: hardly any class structure). `--preset kemker`. The time includes evaluation
+after every session, but not the offline reference. The floor is the time of the arithmetic alone at
+the rate of a large matrix product, measured first: forward and backward of every step, the
+distances of every draw to every unit, and the answers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DATA = {"clustered": 0.3, "random": 10.0}
 
 
 def rate(n: int = 2048, repeats: int = 10) -> float:
-    """Floating-point operations a second of a float32 matrix product, best of a few."""
+    """Floating-point operations per second of a float32 matrix product, best of `repeats`."""
     a, best = torch.ones(n, n), 1e9
     for _ in range(repeats):
         began = time.perf_counter()
@@ -46,7 +46,7 @@ def rate(n: int = 2048, repeats: int = 10) -> float:
 
 
 def operations(learner: Any, stream: Stream, logs: list[SessionLog]) -> float:
-    """Multiplications and additions that the run cannot do without."""
+    """The least number of multiplications and additions of the run."""
     d, c = stream.spec.input_shape[0], stream.spec.n_classes
     answered = len(logs) * sum(len(e.y) for e in stream.eval_sets)
     if hasattr(learner, "som"):
@@ -65,7 +65,7 @@ def operations(learner: Any, stream: Stream, logs: list[SessionLog]) -> float:
 
 
 def timed(path: Path, learner: str, protocol: str, speed: float) -> tuple[float, float, float, str]:
-    """Seconds, their floor, final accuracy and the novelty of later sessions, of one run."""
+    """One run: seconds, their floor, final accuracy and the novelty of later sessions."""
     settings = parse_settings([], [learner], "kemker")
     chosen: dict[str, Any] = settings.learners.get(learner, {})
     if learner == "fel":

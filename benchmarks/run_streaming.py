@@ -1,12 +1,12 @@
-"""Seconds of the streaming learners beside the matrix arithmetic that they cannot do without.
+"""Seconds of the streaming learners, beside those of their matrix arithmetic alone.
 
     python benchmarks/run_streaming.py [FILE] [--sessions 10] [--repeats 3]
 
-Learning alone, answers left out. The bare side does the same sums on one resident matrix, in
+Only learning is timed, not answers. The bare side does the same sums on one resident matrix, in
 shuffled batches of the same size and in the same precision: class sums (ncm); the scatter matrix
-and one Cholesky factorisation a session (slda); projection, HᵀH, HᵀY and one factorisation a
-session (ranpac, λ given). Sides in turn, best of the repeats. Without FILE: clusters of CUB-200's
-shape.
+and one Cholesky factorisation per session (slda); projection, HᵀH, HᵀY and one factorisation per
+session (ranpac, with λ fixed). The sides run in turn, and the best of the repeats counts. Without
+FILE the data are clusters of CUB-200's shape.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def bare_ncm(sessions: Sessions, n_classes: int, batch: int) -> None:
 
 
 def bare_slda(sessions: Sessions, n_classes: int, batch: int) -> None:
-    """Σ += dᵀd for every batch; a factorisation and its solution a session."""
+    """Σ += dᵀd for every batch; a factorisation and its solution per session."""
     width = sessions[0][0].shape[1]
     scatter = torch.zeros(width, width, dtype=torch.float64)
     means = torch.zeros(n_classes, width, dtype=torch.float64)

@@ -2,9 +2,9 @@
 
     python benchmarks/run_vs_avalanche.py [mnist.h5] [--parts permuted classes]
 
-Needs an environment that holds both (see benchmarks/README.md). Avalanche is given what suits it:
-tensors in memory, cut (and permuted) before the clock starts, no worker processes, no loggers, one
-metric (accuracy per experience), the evaluation batch that it is fastest with.
+It needs an environment that holds both (see benchmarks/README.md). Avalanche runs under its best
+conditions: tensors in memory, split (and permuted) before the clock starts, no worker processes, no
+loggers, one metric (accuracy per experience), and its fastest evaluation batch.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from embedbench.streams.stream import Stream
 from embedbench.streams.table import View
 
 SEED = 0
-LAM = 100.0  # λ/2 Σ F (θ - θ*)² here, λ' Σ F (θ - θ*)² there: λ' = λ/2
+LAM = 100.0  # λ/2 Σ F (θ - θ*)² here; in Avalanche λ' Σ F (θ - θ*)², so λ' = λ/2
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ class Settings:
     Parameters
     ----------
     title : str
-        In the table.
+        Title in the table.
     learner : str
-        Its name here.
+        Name of the learner in embedbench.
     optimiser, lr, batch : str, float, int
-        Of every session.
+        Optimiser, learning rate and batch size of every session.
     ours : dict
-        Further settings here.
+        Further settings in embedbench.
     """
 
     title: str
@@ -85,7 +85,7 @@ SETTINGS = {
 }
 OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "nadam": torch.optim.NAdam,
-    "adam": partial(torch.optim.Adam, fused=True),  # as here; Avalanche's users would leave it out
+    "adam": partial(torch.optim.Adam, fused=True),  # fused as here; by default Avalanche's is not
 }
 
 
@@ -103,7 +103,7 @@ def ours(stream: Stream, settings: Settings, epochs: int) -> Any:
 
 
 def scenario(stream: Stream) -> Any:
-    """The stream as an Avalanche benchmark: one data set of tensors an experience."""
+    """The stream as an Avalanche benchmark: one data set of tensors per experience."""
 
     def dataset(x: View, y: np.ndarray[Any, Any]) -> Any:
         tensors = TensorDataset(x.tensor(), torch.from_numpy(y))
@@ -150,8 +150,8 @@ def theirs(stream: Stream, data: Any, settings: Settings, epochs: int, eval_batc
 def floors(stream: Stream, settings: Settings, epochs: int) -> tuple[float, float]:
     """Seconds of the matrix products of training and evaluation, at the rate measured.
 
-    Here, where every eval set is answered after every session; and Avalanche's, which answers those
-    that `sets_after` says. The Fisher information is not counted.
+    First ours, which answers every eval set after every session; then Avalanche's, which answers
+    those of `sets_after`. The Fisher information is not counted.
     """
     width, n_classes = stream.spec.input_shape[0], stream.spec.n_classes
     forward, step = mlp_flops(width, 400, n_classes)
@@ -167,7 +167,7 @@ def floors(stream: Stream, settings: Settings, epochs: int) -> tuple[float, floa
 
 
 def measure(title: str, stream: Stream, epochs: int, eval_batch: int, repeats: int) -> None:
-    """Print a table of all learners on one stream; Avalanche's side is timed once a learner."""
+    """Print a table of all learners on one stream; Avalanche's side is timed once per learner."""
     print(f"\n**{title}**: {len(stream.sessions)} sessions, {epochs} epochs each\n")
     print(
         "| learner | here s | Avalanche s | times faster | best s: here, Avalanche "
@@ -201,9 +201,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("file", nargs="?", help="MNIST as an embedding file; default: synthetic")
     parser.add_argument("--parts", nargs="+", default=["permuted", "classes"])
-    parser.add_argument("--sessions", type=int, default=3, help="of the permuted stream")
-    parser.add_argument("--epochs", type=int, nargs=2, default=(2, 10), help="of the two parts")
-    parser.add_argument("--eval-batch", type=int, default=1024, help="Avalanche's")
+    parser.add_argument("--sessions", type=int, default=3, help="sessions of the permuted stream")
+    parser.add_argument(
+        "--epochs", type=int, nargs=2, default=(2, 10), help="epochs of the two parts"
+    )
+    parser.add_argument(
+        "--eval-batch", type=int, default=1024, help="evaluation batch of Avalanche"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()

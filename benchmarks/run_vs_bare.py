@@ -3,12 +3,12 @@
     python benchmarks/run_vs_bare.py [mnist.h5]
 
 The bare loop is what one writes for one experiment: permuted copies of the data, one `for` loop,
-no protocol, no records. Its weights start equal and its batches are the same, so that, given the
-optimiser of `run`, it must answer as `run` does; the share of equal answers is printed.
+no protocol, no records. It starts with the same weights and gets the same batches. With the
+optimiser of `run` it must therefore give the same answers; the share of equal answers is printed.
 
-Two comparisons, each under two rules. "Memory to memory": data in memory to answers in memory.
-"File to files": `run` also verifies checksums, writes predictions.h5, scores it and writes
-record.json; the bare loop reads the same file with h5py and saves its answers as npy.
+There are two comparisons, each under two stopping rules. "Memory to memory": from data in memory to
+answers in memory. "File to files": `run` also verifies checksums, writes predictions.h5, scores it
+and writes record.json; the bare loop reads the same file with h5py and saves its answers as npy.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Plan:
     Parameters
     ----------
     sessions, epochs : int
-        Of the stream, per session.
+        Sessions of the stream, and epochs per session.
     look : bool
-        Watch the validation loss after every epoch and go back to the best weights.
+        Measure the validation loss after every epoch, and restore the best weights.
     """
 
     sessions: int
@@ -71,7 +71,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Data:
-    """The stream's data as a bare loop holds it: (n, D) float32 and (n,) int64."""
+    """The stream's data for a bare loop: (n, D) float32 and (n,) int64."""
 
     train: tuple[Tensor, Tensor]
     val: tuple[Tensor, Tensor]
@@ -80,7 +80,7 @@ class Data:
 
     @classmethod
     def of(cls, stream: Stream, table: Tensor, device: str = "cpu") -> Data:
-        """Cut the table into copies on a device, as the protocol's split says."""
+        """Copy the parts of the protocol's split to a device."""
         first, test = stream.sessions[0], stream.eval_sets[0]
         parts = ((first.x, first.y), (first.val_x, first.val_y), (test.x, test.y))
         columns = [s.x.columns for s in stream.sessions]
@@ -136,7 +136,7 @@ def bare(
 def loops(
     path: Path, plan: Plan, device: str = "cpu"
 ) -> tuple[Callable[[], Any], Callable[..., Tensor]]:
-    """Data in memory to answers in memory, on a device: ours, the bare loop's."""
+    """From data in memory to answers in memory, on a device: our side and the bare loop."""
     stream = build_stream(path, "permutation", seed=SEED, sessions=plan.sessions)
     data = Data.of(stream, stream.sessions[0].x.table.tensor("cpu"), device)
     learner = make_learner("mlp", stop=asdict(plan.stop))
@@ -148,11 +148,13 @@ def loops(
 
 
 def cells(path: Path, plan: Plan, out: Path) -> tuple[Callable[[], Any], Callable[[], None]]:
-    """File to files: ours, the bare loop's."""
+    """From file to files: our side and the bare loop."""
     stream = build_stream(path, "permutation", seed=SEED, sessions=plan.sessions)
 
     def ours() -> None:
-        link = Path(tempfile.mkdtemp(dir=out)) / "mnist.h5"  # new, so that nothing kept is used
+        link = (
+            Path(tempfile.mkdtemp(dir=out)) / "mnist.h5"
+        )  # a new path, so that no stored run is reused
         link.symlink_to(path.resolve())
         chosen = settings.Settings(
             protocol={"sessions": plan.sessions},
@@ -173,7 +175,7 @@ def cells(path: Path, plan: Plan, out: Path) -> tuple[Callable[[], Any], Callabl
 
 
 def floor(path: Path, plan: Plan) -> float:
-    """Seconds of the matrix products alone, at the rate measured on the largest of them."""
+    """Seconds of the matrix products alone, at the rate of the largest one."""
     stream = build_stream(path, "permutation", seed=SEED, sessions=plan.sessions)
     first = stream.sessions[0]
     forward, step = mlp_flops(first.x.width, 400, 10)

@@ -1,4 +1,4 @@
-"""Small sources for `fingerprints.py`, the same bytes every time; no code of embedbench."""
+"""Small sources for `fingerprints.py`: always the same bytes, made without embedbench."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-TRAIN, TEST = 24, 8  # samples a class
+TRAIN, TEST = 24, 8  # samples per class
 CHILD_OF = (0, 0, 0, 1, 1, 1, 2, 2, -1, -1)  # superclass of each leaf of the file with a hierarchy
 
 
 def blobs(
     rng: np.random.Generator, labels: NDArray[np.int64], width: int, spread: float = 1.5
 ) -> NDArray[np.float32]:
-    """One Gaussian a class, near enough to its neighbours that no learner is always right."""
+    """One Gaussian per class; they overlap, so that no learner is always right."""
     centres = rng.normal(size=(labels.max() + 1, width))
     x: NDArray[np.float32] = (
         centres[labels] + spread * rng.normal(size=(len(labels), width))

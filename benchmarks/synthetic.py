@@ -1,4 +1,4 @@
-"""Random embedding files of the right shape, for when the real data is not there."""
+"""Random embedding files with the shapes of real data sets."""
 
 from __future__ import annotations
 

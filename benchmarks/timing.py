@@ -1,4 +1,4 @@
-"""Times of two sides that do the same work, as ratios; and the rate of this machine's products."""
+"""Ratios of the times of sides that do the same work; and the rate of matrix products here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Rounds:
     Parameters
     ----------
     times : list of list of float
-        Seconds, one list a side, one entry a round.
+        Seconds: one list per side, one entry per round.
     disturbed : int
         Rounds that were kept although other processes were busy.
     """
@@ -34,7 +34,7 @@ class Rounds:
         return statistics.median(self.times[side])
 
     def best(self, side: int) -> float:
-        """Seconds of a side's fastest round: what disturbs only ever adds."""
+        """Seconds of a side's fastest round; disturbances can only make a round slower."""
         return min(self.times[side])
 
     def ratio(self, side: int, other: int) -> float:
@@ -44,10 +44,10 @@ class Rounds:
 
 
 def in_turn(sides: Sequence[Callable[[], object]], repeats: int) -> Rounds:
-    """Time all sides in turn, `repeats` times, each round in the opposite order of the one before.
+    """Time all sides in turn, `repeats` times; the order alternates from round to round.
 
-    A round during which other processes used more than `BUSY` cores is measured again, at most
-    `TRIES` times in all; of these the quietest counts.
+    A round during which other processes used more than `BUSY` cores is repeated, up to `TRIES`
+    times in all; the one with the least disturbance counts.
     """
     kept, disturbed = [], 0
     for i in range(repeats):
@@ -75,7 +75,7 @@ def _seconds(f: Callable[[], object]) -> float:
 
 
 def _others() -> float:
-    """CPU seconds that other processes have used since the machine started; 0 where unknown."""
+    """CPU seconds of other processes since the machine started; 0 if unknown."""
     stat = Path("/proc/stat")
     if not stat.is_file():
         return 0.0

@@ -47,7 +47,7 @@ def make_learner(name: str, **params: Any) -> Learner:
 def run(
     stream: Stream, learner: Learner | str, *, seed: int = 0, device: str = "cpu"
 ) -> AnyPredictions:
-    """Teach a learner the stream; returns what it answered after every session."""
+    """Run a learner through a stream; return its answers after every session."""
     from embedbench.runs.runner import run_stream
 
     if isinstance(learner, str):
@@ -62,18 +62,18 @@ def score(
     score: str | None = None,
     normalise_new: bool = False,
 ) -> dict[str, float]:
-    """All metrics of one run, by name; fractions.
+    """All metrics of one run by name, as fractions.
 
     Parameters
     ----------
     offline : AnyPredictions or sequence of AnyPredictions or None
-        Answers of the `offline` learner on the same stream, or on each of its `references` where
-        there are several (multi-modal); without it Ω is NaN.
+        Answers of the `offline` learner on the same stream. A multi-modal stream has several
+        `references`: give the answers on each. None: Ω is NaN.
     score : str or None
-        Base score, one of `scores.scoring.SCORES`, or of `scores.multilabel.SCORES` for label sets;
-        None: the main one, "class_accuracy" or "pw_js".
+        Base score, one of `scores.scoring.SCORES`, or of `scores.multilabel.SCORES` for label sets.
+        None: the main score, "class_accuracy" or "pw_js".
     normalise_new : bool
-        `stream.normalise_new`, for Ω_new.
+        Whether Ω_new is divided by α_ideal; give `stream.normalise_new`.
     """
     ideal: float | Floats = float("nan")
     matrices = score_matrices(predictions)

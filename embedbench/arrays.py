@@ -15,7 +15,7 @@ Labels = NDArray[Any]  # (n,) int, or (n, C) bool in a multi-label stream
 
 
 def digest(*parts: Any) -> str:
-    """SHA-256 (hex) over strings, bytes and integer or boolean arrays, each with its own length."""
+    """SHA-256 (hex) of strings, bytes and integer or boolean arrays; lengths are hashed too."""
     sha = hashlib.sha256()
     for part in parts:
         if isinstance(part, np.ndarray):

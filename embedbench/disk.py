@@ -1,7 +1,7 @@
-"""Writing so that after a crash a file is there whole or not at all.
+"""Atomic writing: after a crash a file is either complete or absent.
 
-Every file of the project is written here: `write_safely` takes its bytes or its text, `writing`
-serves libraries that write to a name of their own.
+All files are written through this module. `write_safely` takes bytes or text; `writing` gives a
+temporary name to a library that opens its files itself.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from embedbench.errors import UserError
 
 
 def write_safely(path: Path, data: bytes | str) -> None:
-    """Write a file, whole or not at all, over what is there; text as UTF-8.
+    """Write a file atomically; an existing one is replaced. Text is written as UTF-8.
 
     Raises
     ------
     UserError
-        It cannot be written.
+        The file cannot be written.
     """
     with writing(path) as temporary:
         temporary.write_bytes(data.encode() if isinstance(data, str) else data)
@@ -30,14 +30,16 @@ def write_safely(path: Path, data: bytes | str) -> None:
 
 @contextmanager
 def writing(path: Path, *, within: Path | None = None) -> Iterator[Path]:
-    """Give a temporary name to write to; it becomes `path` at the end, or goes after an error.
+    """Yield a temporary name to write to.
+
+    At the end the temporary file is renamed to `path`; after an error it is removed.
 
     Parameters
     ----------
     path : Path
-        The file to write, over what is there.
+        The file to write; an existing one is replaced.
     within : Path or None
-        Directory of the temporary name, on the same file system; None: that of `path`.
+        Directory of the temporary file, on the same file system; None: that of `path`.
 
     Raises
     ------
@@ -60,13 +62,13 @@ def writing(path: Path, *, within: Path | None = None) -> Iterator[Path]:
 
 
 def temporary_name(path: Path, within: Path | None = None) -> Path:
-    """A hidden name for unfinished work, unique among the writers of one host and of several."""
+    """A hidden name for unfinished work, unique across processes and hosts."""
     writer = f"{platform.node()[:32]}-{os.getpid()}-{secrets.token_hex(4)}"
     return (within or path.parent) / f".{path.name}.{writer}.tmp"
 
 
 def _sync_directory(directory: Path) -> None:
-    """Bring renames inside a directory to the disk."""
+    """Sync a directory, so that renames inside it survive a crash."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -18,7 +18,7 @@ class DamagedFileError(UserError):
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
-    """Return the error for a name that is not on a list, with the nearest one that is.
+    """Return the error for an unknown name; it suggests the nearest known one.
 
     >>> str(unknown("learner", "ewcc", ["mlp", "ewc"]))
     "unknown learner 'ewcc'. Did you mean 'ewc'? Known: ewc, mlp."

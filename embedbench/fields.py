@@ -1,4 +1,4 @@
-"""Dataclasses made from settings, the ranges of their values, and what of them is identity."""
+"""Dataclasses made from settings: their values, their ranges, and what identifies a run."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any, cast
 from embedbench.errors import UserError, unknown
 
 _UNIONS = (typing.Union, types.UnionType)
-_LATER = "later"  # the key of a field's metadata that holds the value of the earlier behaviour
+_LATER = "later"  # the key of a field's metadata that holds the value with the earlier behaviour
 
 
 def later(default: Any, *, earlier: Any) -> Any:
     """A dataclass field that was added after runs had been made without it.
 
-    At the value `earlier` the class does what it did before it had the field, and the field is left
-    out of `identity`: finished runs stay finished. Once released, `earlier` never changes.
+    With the value `earlier` the class behaves as it did before it had the field. The field is then
+    left out of `identity`: finished runs stay finished. Once released, `earlier` never changes.
 
     Parameters
     ----------
     default : object
-        The default of the field. It may be another value than `earlier`.
+        The default of the field. It may differ from `earlier`.
     earlier : object
-        The value with the earlier behaviour.
+        The value that gives the earlier behaviour.
 
     Examples
     --------
@@ -40,14 +40,14 @@ def later(default: Any, *, earlier: Any) -> Any:
 
 
 def identity(settings: Any) -> dict[str, Any]:
-    """The settings that decide what a run is: all but later fields at their earlier value.
+    """The settings that identify a run: all fields but later ones at their earlier value.
 
-    Recipes, places and checkpoints digest it. Records keep the full settings.
+    Recipes, checkpoints and the places of runs are computed from it. Records keep all settings.
 
     Parameters
     ----------
     settings : object
-        A dataclass instance. Dataclasses within it are treated likewise.
+        A dataclass instance. Dataclasses within it are treated in the same way.
 
     Returns
     -------
@@ -81,7 +81,7 @@ class Range:
     with_low, with_high : bool
         Whether a bound itself lies in the range.
     text : str
-        The range in words, as an error says it: "at least 1", "in (0, 1]".
+        The range in words, for error messages: "at least 1", "in (0, 1]".
     """
 
     low: float
@@ -118,21 +118,21 @@ def within(interval: str) -> Range:
 
 
 def require(settings: Any, name: str, /, **ranges: Range) -> None:
-    """Refuse settings that lie outside their ranges; None, where it is given, lies in every one.
+    """Refuse settings that lie outside their ranges; None is always accepted.
 
     Parameters
     ----------
     settings : object
-        Has an attribute for each of `ranges`.
+        An object with an attribute for each of `ranges`.
     name : str
-        What the settings belong to, as errors say it: `ewc` of `ewc.lam`; "" for nothing.
+        Prefix in error messages: "ewc" gives `ewc.lam`, "" gives `lam`.
     **ranges : Range
         The range of each attribute.
 
     Raises
     ------
     UserError
-        For the first attribute that lies outside.
+        An attribute lies outside its range; the message names the first one.
 
     Examples
     --------
@@ -154,12 +154,12 @@ def make(cls: type, settings: dict[str, Any], *, name: str, start: Any = None) -
     Parameters
     ----------
     settings : dict
-        Field → value; dots or nested dicts reach into nested dataclasses, whose other fields stay
-        as the default of the outer one has them.
+        Field → value. Names with dots and nested dicts set fields of nested dataclasses; the other
+        fields of a nested dataclass keep the values that it has in the default of the outer one.
     name : str
-        The prefix that errors show, as in `ewc.lam`.
+        Prefix in error messages: `ewc` in `ewc.lam`.
     start : object
-        A `cls` that gives the values of other fields, or None: the defaults.
+        An instance of `cls` that gives the values of all other fields; None: the defaults.
     """
     if not dataclasses.is_dataclass(cls):
         raise UserError(f"{name} must be a dataclass; put @dataclass above its class")
@@ -192,15 +192,15 @@ def make(cls: type, settings: dict[str, Any], *, name: str, start: Any = None) -
 
 
 def _default(cls: type, name: str) -> Any:
-    """The default of a dataclass's field; None where it has none."""
-    (found,) = (f for f in dataclasses.fields(cls) if f.name == name)
-    if found.default_factory is not dataclasses.MISSING:
-        return found.default_factory()
-    return None if found.default is dataclasses.MISSING else found.default
+    """The default of a dataclass's field; None if it has none."""
+    (field,) = (f for f in dataclasses.fields(cls) if f.name == name)
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return None if field.default is dataclasses.MISSING else field.default
 
 
 def _read(value: Any, hint: Any, name: str) -> Any:
-    """Read a text value as `hint`; other values must fit it already."""
+    """Convert a text to the type `hint`; a value of another type must already fit it."""
     options = typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
     if isinstance(value, str):
         if type(None) in options and value.lower() in ("none", "null"):

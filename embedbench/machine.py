@@ -1,4 +1,4 @@
-"""What this process may take of the machine: cores, and memory that is freed and needed again."""
+"""What this process takes of the machine: CPU cores, and memory that it keeps for reuse."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ SMALLEST_RETURNED = 1 << 30  # bytes
 
 
 def keep_freed_memory() -> None:
-    """Let glibc keep what is freed, in blocks of up to 1 GiB; elsewhere, do nothing.
+    """Let glibc keep freed memory in blocks of up to 1 GiB; without glibc do nothing.
 
-    A network's activations are freed and needed again step after step. By default their memory goes
-    back to the kernel in between, which fills every page with zeros before it gives it out again: a
-    quarter to two fifths of the time of a small network on a CPU. The process holds its memory
-    longer, and at its height up to 6 % more (benchmarks/RESULTS.md).
+    A network's activations are freed and allocated again at every step. By default the memory goes
+    back to the kernel in between, and the kernel fills every page with zeros before it gives it out
+    again. For a small network on a CPU this takes a quarter to two fifths of the time. In return,
+    the process holds its memory longer, and its peak is up to 6 % higher (benchmarks/RESULTS.md).
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -26,7 +26,7 @@ def keep_freed_memory() -> None:
 
 
 def cores() -> int:
-    """The cores this process may run on, at most OMP_NUM_THREADS where that is set."""
+    """The number of cores this process may use; at most OMP_NUM_THREADS if that is set."""
     try:
         mine = len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS and Windows

@@ -1,4 +1,4 @@
-"""Arithmetic on a card that gives the same bits twice."""
+"""Repeatable arithmetic on a GPU: the same bits every time."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any
 
 @contextmanager
 def repeatable(device: str) -> Iterator[None]:
-    """While open, a card repeats its bits; on a CPU nothing changes.
+    """Within this context a GPU gives the same bits every time; on a CPU nothing changes.
 
-    That is: float32 without TF32, no convolution chosen by timing, and of operations that add in
-    any order (`index_add_`, the gradient of `gather`) those that keep one. PyTorch warns of an
-    operation that it has no such form of, and goes on.
+    It means: float32 without TF32, no convolution chosen by timing, and a fixed order of addition
+    in operations that otherwise add in any order (`index_add_`, the gradient of `gather`). Where
+    PyTorch has no such form of an operation, it warns and continues.
     """
     if not device.startswith("cuda"):
         yield
         return
     import torch
 
-    deterministic: Any = torch.utils.deterministic  # its settings are no attributes to mypy
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS asks for
+    deterministic: Any = torch.utils.deterministic  # mypy does not know its settings
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # required by cuBLAS
     before = torch.get_deterministic_debug_mode(), deterministic.fill_uninitialized_memory
     exact = {"enabled": True, "benchmark": False, "deterministic": True, "allow_tf32": False}
     try:
         torch.set_deterministic_debug_mode("warn")
-        deterministic.fill_uninitialized_memory = False  # nothing here reads what it did not write
+        deterministic.fill_uninitialized_memory = False  # no code here reads unwritten memory
         with torch.backends.cudnn.flags(**exact):
             yield
     finally:

@@ -13,7 +13,7 @@ from embedbench.errors import UserError, unknown
 
 @dataclass(frozen=True)
 class Seeds:
-    """Four seeds, drawn from one, settable one by one.
+    """Four seeds, drawn from one; each can also be set by itself.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ class Seeds:
     batches : int
         Order of the samples within a session.
     memory : int
-        What a buffer keeps.
+        Which samples a buffer keeps.
     """
 
     order: int

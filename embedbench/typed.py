@@ -1,4 +1,4 @@
-"""Typed values that travel as JSON: frozen dataclasses, written to plain data and read back.
+"""Typed values as JSON: frozen dataclasses, written to plain data and read back.
 
 `Typed.from_json` is the one validator of such data: it checks every key and every type.
 """
@@ -19,8 +19,8 @@ import numpy as np
 from embedbench.errors import UserError
 
 # Metadata of a dataclass's field.
-ABSENT = {"absent": True}  # None: the key is left out; a null is read as NaN, where NaN fits
-UNWRITTEN = {"unwritten": True}  # no part of the JSON
+ABSENT = {"absent": True}  # None leaves the key out; a null is read as NaN if NaN fits
+UNWRITTEN = {"unwritten": True}  # the field is not written
 
 _UNIONS = (typing.Union, types.UnionType)
 _SCALARS: dict[Any, tuple[tuple[type, ...], str]] = {
@@ -33,7 +33,7 @@ _SCALARS: dict[Any, tuple[tuple[type, ...], str]] = {
 
 
 class _MismatchError(Exception):
-    """What a value should have been, and where it lies."""
+    """A value that does not fit: what was expected, and the path of the value."""
 
     def __init__(self, path: str, expected: str, value: Any) -> None:
         super().__init__(f"{path or 'it'} must be {expected}, got {_short(value)}")
@@ -41,7 +41,7 @@ class _MismatchError(Exception):
 
 
 class _MissingError(_MismatchError):
-    """A key that is not there."""
+    """A missing key."""
 
     def __str__(self) -> str:
         return f"the key {self.path} is missing"
@@ -60,14 +60,14 @@ class Typed:
 
     @classmethod
     def from_json(cls, data: Any, name: str = "the data") -> Self:
-        """Read and check plain JSON data. Keys that no field has are passed over.
+        """Read and check plain JSON data. Unknown keys are ignored.
 
         Parameters
         ----------
         data : Any
             What `json.loads` returned.
         name : str
-            What the data is, as errors say it: a path.
+            Name of the data in error messages, such as a path.
 
         Raises
         ------
@@ -110,7 +110,7 @@ def _written(value: Any) -> Iterator[tuple[str, Any]]:
 
 @dataclasses.dataclass(frozen=True)
 class _Spec:
-    """One field of a dataclass: its name, its key in JSON, its type, whether it may be missing."""
+    """One field of a dataclass: name, key in JSON, type, whether the key may be missing."""
 
     name: str
     key: str
@@ -127,7 +127,7 @@ def _specs(cls: type) -> tuple[_Spec, ...]:
         if f.metadata.get("unwritten"):
             continue
         hint, absent = hints[f.name], bool(f.metadata.get("absent"))
-        if absent:  # None stands for a missing key, not for a null
+        if absent:  # None means a missing key, not a null
             hint = functools.reduce(operator.or_, _present(hint))
         missing = dataclasses.MISSING
         required = f.default is missing and f.default_factory is missing
@@ -136,12 +136,12 @@ def _specs(cls: type) -> tuple[_Spec, ...]:
 
 
 def _present(hint: Any) -> list[Any]:
-    """Return the types of a union but for None."""
+    """Return the types of a union, except None."""
     return [one for one in typing.get_args(hint) if one is not type(None)]
 
 
 def _read(value: Any, hint: Any, path: str) -> Any:
-    """Return a JSON value as the type `hint` has it."""
+    """Convert a JSON value to the type `hint`."""
     origin = typing.get_origin(hint)
     if hint is Any:
         return value
@@ -171,7 +171,7 @@ def _read_scalar(value: Any, hint: Any, path: str) -> Any:
 def _read_tuple(value: Any, item: Any, path: str) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple):
         raise _MismatchError(path, "a list", value)
-    if item is float:  # most of a record is this
+    if item is float:  # most values of a record are floats
         return tuple(
             v if type(v) is float else _read_scalar(v, float, f"{path}[{i}]")
             for i, v in enumerate(value)
@@ -180,7 +180,7 @@ def _read_tuple(value: Any, item: Any, path: str) -> tuple[Any, ...]:
 
 
 def _read_union(value: Any, hints: tuple[Any, ...], path: str) -> Any:
-    """Return the value as the first type that fits; None before NaN."""
+    """Convert a value to the first type that fits; a null is None rather than NaN."""
     errors = []
     for hint in sorted(hints, key=lambda h: h is not type(None)):
         try:
@@ -210,7 +210,7 @@ def _joined(path: str, key: str) -> str:
 
 
 def _short(value: Any) -> str:
-    """Return a value as an error shows it."""
+    """Return a value as short text for error messages."""
     if isinstance(value, dict | list | tuple):
         return "an object" if isinstance(value, dict) else "a list"
     if value is None or isinstance(value, bool):

@@ -11,7 +11,7 @@ __all__ = ["extract"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the pipeline, and torch with it, when it is first asked for."""
+    """Import the pipeline, and torch with it, at its first use."""
     if name == "extract":
         from .pipeline import extract
 

@@ -1,15 +1,15 @@
-"""Sounds: WAV files to log-mel frames, one a second, one after another.
+"""Sounds: from WAV files to log-mel frames, one per second, concatenated.
 
-**Source** Kemker et al. (2018), "Datasets": ten 128-dimensional vectors, one a second of sound,
-concatenated in order; there they are AudioSet's VGGish embeddings. Here they are what VGGish begins
-with (Hershey et al. 2017; Gemmeke et al. 2017): sound at 16 kHz, windows of 25 ms (periodic Hann)
-every 10 ms, magnitudes of their Fourier transform, triangles on the HTK mel scale from 125 to
-7,500 Hz, log(x + 0.01).
+**Source** Kemker et al. (2018), "Datasets": ten 128-dimensional vectors, one per second of sound,
+concatenated in order; in the paper they are AudioSet's VGGish embeddings. Here they are the input
+features of VGGish (Hershey et al. 2017; Gemmeke et al. 2017): sound at 16 kHz, windows of 25 ms
+(periodic Hann) every 10 ms, magnitudes of their Fourier transform, triangles on the HTK mel scale
+from 125 to 7,500 Hz, log(x + 0.01).
 
-**Departs** 128 bands in place of VGGish's 64, so that the vectors have the paper's width; windows
-padded to 2,048 samples in place of 512, because some of 128 triangles are narrower than the 31 Hz
-between the bins of 512; no network behind, but the mean of a second's windows, of those that lie
-within it whole (98).
+**Departs** 128 bands instead of VGGish's 64, so that the vectors have the paper's width. Windows
+are padded to 2,048 samples instead of 512, because some of the 128 triangles are narrower than the
+31 Hz between the bins of 512. No network follows; a frame is the mean of the 98 windows that lie
+entirely within its second.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ RATE = 16_000
 WINDOW, HOP, PADDED = 400, 160, 2_048  # samples
 BANDS, LOWEST, HIGHEST = 128, 125.0, 7_500.0
 FLOOR = 0.01
-SLOWEST, FASTEST = 1_000, 384_000  # rates that are believed
+SLOWEST, FASTEST = 1_000, 384_000  # other sample rates are refused
 
 
 class LogMel(Backbone):
-    """Log-mel frames of sounds, one a second.
+    """Log-mel frames of sounds, one per second.
 
     Parameters
     ----------
     seconds : int
-        What counts of a sound, from its start: longer ones are cut, shorter ones padded with
+        Seconds used of a sound, from its start: longer sounds are cut, shorter ones padded with
         silence. The paper's clips have 10.
     """
 
@@ -51,7 +51,9 @@ class LogMel(Backbone):
     def __init__(self, seconds: int) -> None:
         self.seconds = seconds
         self.window = get_window("hann", WINDOW).astype(np.float32)  # periodic
-        self.filters = csr_array(mel_filters().T)  # not BLAS's: a row's bits are its own
+        self.filters = csr_array(
+            mel_filters().T
+        )  # no BLAS, so that a row's bits do not depend on the batch
         self.backbone = {
             "name": "log-mel",
             "library": "embedbench",
@@ -83,7 +85,9 @@ class LogMel(Backbone):
 
     def frames(self, rate: int, sound: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the (seconds · 128,) frames of a sound (n,) with values between -1 and 1."""
-        sound = sound[: (self.seconds + 1) * rate]  # one more, or the end would feel the cut
+        sound = sound[
+            : (self.seconds + 1) * rate
+        ]  # one second more, so that resampling does not change the end
         if rate != RATE:
             common = math.gcd(rate, RATE)
             sound = resample_poly(sound, RATE // common, rate // common)
@@ -98,7 +102,7 @@ class LogMel(Backbone):
         return np.asarray(logs.mean(axis=1).ravel())
 
     def forward(self, batch: NDArray[np.float32]) -> dict[str, torch.Tensor]:
-        """Return the frames: all was done in `prepare`."""
+        """Return the frames, which `prepare` has computed."""
         return {"features": torch.from_numpy(batch)}
 
 
@@ -114,8 +118,8 @@ def mel(hertz: NDArray[Any]) -> NDArray[np.float64]:
 def mel_filters() -> NDArray[np.float32]:
     """Return the (1025, 128) weights of Fourier bins in mel bands.
 
-    The bands' corners are evenly spaced on the mel scale; a triangle has its ends where its
-    neighbours have their tops, and rises and falls evenly on the mel scale.
+    The corners of the bands are evenly spaced on the mel scale. A triangle begins and ends at the
+    tops of its neighbours, and is linear on the mel scale.
     """
     bins = mel(np.fft.rfftfreq(PADDED, 1 / RATE))[:, None]  # (1025, 1)
     lowest, highest = mel(np.array([LOWEST, HIGHEST])).tolist()
@@ -132,14 +136,16 @@ def read_wav(content: bytes) -> tuple[int, NDArray[np.float32]]:
     Raises
     ------
     ValueError
-        The bytes are no WAV file of PCM or floating-point samples, or a damaged one.
+        The bytes are not a WAV file of PCM or floating-point samples, or are damaged.
     """
     size = int.from_bytes(content[4:8], "little") + 8
-    if content[:4] == b"RIFF" and len(content) < size < 0xFFFFFFFF:  # a pipe writes the largest
+    if (
+        content[:4] == b"RIFF" and len(content) < size < 0xFFFFFFFF
+    ):  # writers to a pipe put the largest size
         raise ValueError(f"cut short: {len(content)} bytes of {size}")
     try:
         rate, sound = wavfile.read(io.BytesIO(content))
-    except Exception as error:  # whatever scipy's reader runs into in damaged bytes
+    except Exception as error:  # scipy's reader raises many kinds of errors on damaged bytes
         raise ValueError(f"not a WAV file that scipy reads: {error}") from error
     values = _scaled(np.asarray(sound))
     if not SLOWEST <= rate <= FASTEST:
@@ -152,7 +158,7 @@ def read_wav(content: bytes) -> tuple[int, NDArray[np.float32]]:
 
 
 def _scaled(sound: NDArray[Any]) -> NDArray[np.float32]:
-    """Return samples with full scale at ±1; scipy gives 24 bits as the upper ones of 32."""
+    """Return samples with full scale at ±1; scipy puts 24 bits into the upper bits of 32."""
     if sound.dtype.kind == "f":
         return sound.astype(np.float32)
     if sound.dtype == np.uint8:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .source import Content
 
-# Backbones that are no models, and why weights, layers and half precision do not go with them.
+# Backbones that are no models, and why they take no weights, layers or half precision.
 OURS = {
     "pixels": "pixels are raw values",
     "none": "none keeps the images as they are",
@@ -19,9 +19,9 @@ OURS = {
 
 
 class Backbone(ABC):
-    """From images or sounds to rows of tables.
+    """A function from images or sounds to rows of tables.
 
-    `prepare` runs in many threads, one sample a call; `forward` runs in one, a batch a call.
+    `prepare` runs in many threads, one sample per call; `forward` in one, one batch per call.
     `backbone` and `preprocessing` are parts of the provenance.
     """
 
@@ -32,9 +32,9 @@ class Backbone(ABC):
 
     @abstractmethod
     def prepare(self, content: Content) -> NDArray[Any]:
-        """Return what `forward` needs of one sample, an image as (H, W, C) bytes.
+        """Return one sample as `forward` takes it, such as an image as (H, W, C) bytes.
 
-        The shape is the same for every sample; damaged content raises an error of its reader.
+        The shape is the same for every sample. Damaged content raises an error of its reader.
         """
 
     @abstractmethod

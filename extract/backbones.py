@@ -1,4 +1,4 @@
-"""Backbones: what turns an image or a sound into an embedding, and what to write down of it."""
+"""Opening backbones by name, and choosing the device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .timm_backbone import TimmBackbone
 
 
 def check_kind(name: str, source: Source) -> None:
-    """Raise UserError where a backbone of images is given sounds, or the other way round."""
+    """Raise UserError if a backbone of images is given sounds, or the other way round."""
     takes = "sounds" if name == "log-mel" else "images"
     if source.holds != takes:
         instead = "log-mel" if source.holds == "sounds" else "pixels, or a model of timm"
@@ -55,7 +55,7 @@ def open_backbone(
 
 
 def choose_device(name: str) -> torch.device:
-    """Return the device that a name stands for; `auto` takes a CUDA card where there is one."""
+    """Return the device of a name; `auto` is a CUDA card if there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

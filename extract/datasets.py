@@ -1,4 +1,4 @@
-"""Sources that are read through other people's readers: timm's data sets, and MNIST's IDX files."""
+"""Sources that timm's data sets or MNIST's IDX files provide."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from embedbench.files.samples import TEST, TRAIN
 
 from .source import Content, Source
 
-_SPLITS = (("train",), ("test", "validation", "val"))  # the first that exists counts
+_SPLITS = (("train",), ("test", "validation", "val"))  # the first that exists is used
 _STREAMED = ("hfids/", "tfds/", "wds/")
 
 
@@ -29,13 +29,13 @@ def timm_source(name: str) -> Source:
     ----------
     name : str
         As timm spells it (`torch/cifar100`, `hfds/cifar100`, `wds/name`), optionally with
-        `@ROOT`. `torch/` data sets lie in `~/.cache/embedbench` where no root is given, and
-        are fetched from their home there when they are missing.
+        `@ROOT`. Without a root, `torch/` data sets are in `~/.cache/embedbench`; missing ones
+        are downloaded.
 
     Raises
     ------
     UserError
-        The data set cannot be had, has no labels, or has no training part.
+        The data set is not available, has no labels, or has no training part.
     """
     name, _, root = name.partition("@")
     if not root and name.startswith("torch/"):
@@ -70,14 +70,14 @@ def timm_source(name: str) -> Source:
 
 
 def _create(name: str, root: str, splits: Sequence[str]) -> tuple[Any, str]:
-    """Return timm's data set for the first split that exists, and what went wrong else."""
+    """Return timm's data set for the first split that exists, or None and the problem."""
     from timm.data.dataset_factory import create_dataset
 
     problem = ""
     for split in splits:
         for download in (False, True) if name.startswith("torch/") else (False,):
             try:
-                with contextlib.redirect_stdout(sys.stderr):  # readers print what they miss
+                with contextlib.redirect_stdout(sys.stderr):  # readers print to stdout
                     data = create_dataset(name, root=root or None, split=split, download=download)
                 return data, ""
             except ImportError as error:
@@ -85,18 +85,18 @@ def _create(name: str, root: str, splits: Sequence[str]) -> tuple[Any, str]:
                     f"{name} needs the package {error.name!r}, which embedbench does not bring; "
                     f"install it (pip install {error.name})."
                 ) from error
-            except Exception as error:  # whatever a reader of one of twenty libraries raises
+            except Exception as error:  # the readers of many libraries raise many kinds of errors
                 problem = f"{type(error).__name__}: {error}".split("\n")[0]
     return None, problem
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Tell whether timm fell back to one folder for both parts (it has no split folders)."""
+    """Whether timm used one folder for both parts, because it found no split folders."""
     return getattr(a, "samples", None) is not None and a.samples == getattr(b, "samples", None)
 
 
 class _Part:
-    """One split of a timm data set: its labels and a way to read its images."""
+    """One split of a timm data set: its labels, and a function that reads its images."""
 
     def __init__(self, dataset: Any, problem: str, streamed: bool) -> None:
         self.dataset, self.problem = dataset, problem
@@ -115,7 +115,7 @@ class _Part:
             raise UserError("the data set has images without a label; choose a labelled split.")
 
     def _targets(self) -> Sequence[int]:
-        """Return all labels, without decoding an image where the data set allows it."""
+        """Return all labels; if the data set allows it, no image is decoded."""
         column = getattr(self.reader, "label_key", None)
         if column is not None and self.reader is not None:
             return list(self.reader.dataset[column])
@@ -128,14 +128,14 @@ class _Part:
         if self.reader is None:
             image: Content = self.dataset[i][0]
             return image
-        # timm's own __getitem__ would hand out the next image in place of a damaged one
+        # timm's own __getitem__ would return the next image instead of a damaged one
         file, _ = self.reader[i][:2]
         with file:
             content: bytes = file.read()
         return content
 
     def classes(self, at_least: int) -> tuple[str, ...]:
-        """Return the class names, numbers where the data set has none."""
+        """Return the class names; numbers if the data set has none."""
         names = getattr(self.dataset, "classes", None)
         indexed = getattr(self.reader, "class_to_idx", None)
         if names is None and indexed:
@@ -147,7 +147,7 @@ class _Part:
 
 
 class _Stream:
-    """A data set that can only be read in order: once for its labels, once for its images."""
+    """A data set that can only be read in order; it is read for its labels, then for its images."""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
@@ -157,7 +157,7 @@ class _Stream:
         self._items: Iterator[tuple[Image.Image, int]] = iter(())
 
     def read(self, i: int) -> Image.Image:
-        """Return image i; images that were left out before it are passed over."""
+        """Return image i; images before it that were not read are skipped."""
         with self._lock:
             if i < self._next or self._next == 0:
                 self._items, self._next = iter(self.dataset), 0

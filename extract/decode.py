@@ -1,4 +1,4 @@
-"""Reading, decoding and running batches in threads, in order."""
+"""Reading, decoding and computing batches in threads, in order."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from embedbench.errors import UserError
 from .backbone import Backbone
 from .source import Source, open_image
 
-AHEAD = 2  # batches that wait beside those being worked on: bounds the memory
+AHEAD = 2  # batches that wait beside those in work; this bounds the memory
 
-# What Pillow, zipfile and zlib raise over damaged bytes.
+# Errors that Pillow, zipfile and zlib raise on damaged bytes.
 _BAD = (
     OSError,
     SyntaxError,
@@ -40,7 +40,7 @@ _BAD = (
 
 @dataclass(frozen=True)
 class Decoded:
-    """One image or sound: as the backbone wants it, its content hash, or what is wrong."""
+    """One image or sound: as the backbone takes it, its content hash, or what is wrong."""
 
     ready: NDArray[Any] | None
     digest: bytes = bytes(16)
@@ -71,7 +71,7 @@ def decode(source: Source, i: int, backbone: Backbone) -> Decoded:
 
 
 def _reason(error: Exception) -> str:
-    """Return what is wrong, the same words each time: they stand in the file."""
+    """Return what is wrong. The text goes into the file, so it is the same every time."""
     if isinstance(error, UnidentifiedImageError):
         return "not an image that Pillow knows"
     return " ".join(str(error).split()) or type(error).__name__
@@ -79,16 +79,16 @@ def _reason(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class Batch:
-    """Consecutive samples, as they were read and as the backbone takes them.
+    """Consecutive samples, and the backbone's output for them.
 
     Parameters
     ----------
     rows : range
         Their numbers in the source.
     decoded : tuple of Decoded
-        What was read of each, the arrays left out.
+        Hash or problem of each sample, without the arrays.
     tables : dict
-        The backbone's output for those that could be decoded; empty where none could.
+        The backbone's output for the samples that could be decoded; empty if none could.
     """
 
     rows: range
@@ -101,9 +101,9 @@ def computed(
 ) -> Iterator[Batch]:
     """Yield each batch with its tables, in order.
 
-    `workers` threads read and decode, each a batch at a time. On a CPU they run the backbone,
-    too: threads with a batch each beat threads that share one. On a card this thread launches the
-    forward passes while the others decode.
+    `workers` threads read and decode, each one batch at a time. On a CPU they also run the
+    backbone: one batch per thread is faster than one batch shared by all threads. On a card this
+    thread launches the forward passes while the others decode.
     """
     here = backbone.device.type != "cpu"
 

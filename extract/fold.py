@@ -1,4 +1,4 @@
-"""BatchNorm folded into the convolution before it: the same function, one pass over memory less."""
+"""Folding BatchNorm into the convolution before it: the same function with less memory traffic."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 
 def folded(model: nn.Module, example: torch.Tensor) -> nn.Module:
-    """Return the model with every BatchNorm folded that directly follows a convolution.
+    """Fold every BatchNorm that directly follows a convolution, and return the model.
 
-    Which norm follows which convolution is seen in one forward pass, so it works for any model;
-    that the result is the same function is checked on that pass. A model whose output changes is
-    returned as it came.
+    One forward pass shows which norm follows which convolution, so this works for any model. The
+    output of that pass is compared with that of the folded model; if it changes, the original model
+    is returned.
 
     Parameters
     ----------
     model : Module
-        In eval mode, on the CPU, in float32.
+        A model in eval mode, on the CPU, in float32.
     example : Tensor
         (n, 3, H, W) input for the two passes.
     """
@@ -38,7 +38,7 @@ def folded(model: nn.Module, example: torch.Tensor) -> nn.Module:
     try:
         with torch.inference_mode():
             after = lighter(example)
-    except (AttributeError, TypeError):  # the model's code looks inside its norms
+    except (AttributeError, TypeError):  # the model's code uses attributes of its norms
         return model
     same = torch.allclose(before, after, rtol=1e-3, atol=1e-4 * float(before.abs().max()))
     return lighter if same else model

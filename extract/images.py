@@ -1,4 +1,4 @@
-"""Images without a backbone: as they are, for pixel files, or flattened into rows of values."""
+"""Images without a backbone: unchanged, for pixel files, or flattened into rows of values."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from .source import Content, open_image
 class Images(Backbone):
     """The images themselves, uint8, for a pixel file: `--backbone none`.
 
-    Greyscale or RGB with alpha dropped, as before a backbone; with a size, the shorter side is
-    brought to it (bicubic, antialiased) and the centre is kept.
+    They are greyscale or RGB; alpha is dropped, as before a backbone. With a size, the shorter side
+    is resized to it (bicubic, antialiased) and the centre is kept.
 
     Parameters
     ----------
     first : Image
-        An image of the source: greyscale images keep one channel, all others become RGB, and
-        without `size` every image must have this one's height and width.
+        An image of the source. If it is greyscale, all images become greyscale, else RGB. Without
+        `size`, every image must have its height and width.
     size : int or None
-        Height and width of the result, or None.
+        Height and width of the result; None: no resizing.
     """
 
     dtype = "uint8"
@@ -91,10 +91,10 @@ class Pixels(Images):
 
 
 def centre(image: Image.Image, size: int) -> Image.Image:
-    """Return the size x size pixels in the centre, once the shorter side has that size.
+    """Resize the shorter side to `size`, and return the size x size pixels in the centre.
 
-    Where sizes are odd, they are rounded as torchvision rounds them, so that a pixel file shows
-    what a backbone of that input size and no margin is shown.
+    Sizes are rounded as in torchvision, so that a pixel file holds the same crop as the input of a
+    backbone of that size without margin.
     """
     width, height = image.size
     short = min(width, height)

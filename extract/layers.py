@@ -1,4 +1,4 @@
-"""Intermediate embeddings: which layers are taken, under which names, and how."""
+"""Intermediate embeddings: which layers are taken, their names, and how they are pooled."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from embedbench.errors import UserError
 class Layers:
     """The intermediate embeddings of one model.
 
-    The last block of a ViT is the final embedding again where that is its class token; so is the
-    last stage of a ResNet, the mean over positions. Where patches are averaged, or a convolution or
-    a norm follows the pooling, they differ; so `lastN` counts the last one for every model.
+    The last layer may equal the final embedding: it does if the embedding is the class token of a
+    ViT's last block, or the mean over positions of a ResNet's last stage. It does not if patches
+    are averaged, or if a convolution or a norm follows the pooling. Therefore `lastN` always
+    includes the last layer.
 
     Parameters
     ----------
     model : object
         A timm model.
     wanted : sequence of str
-        Names as `block-8` or `stage-3`, numbers, `lastN` or `all`; numbers count from 0.
+        Names such as `block-8` or `stage-3`, numbers from 0, `lastN`, or `all`.
     """
 
     def __init__(self, model: Any, wanted: Sequence[str]) -> None:
@@ -40,7 +41,7 @@ class Layers:
         self.options = {"norm": True, "return_prefix_tokens": True} if self.blocks else {}
 
     def described(self) -> dict[str, str]:
-        """Return name -> what it is, for the provenance."""
+        """Return name -> description, for the provenance."""
         if not self.numbers:
             return {}
         what = "feature map, mean over positions"
@@ -63,7 +64,7 @@ class Layers:
 
 
 def _numbers(wanted: Sequence[str], kind: str, count: int) -> list[int]:
-    """Return the layer numbers that a list of names, numbers, `lastN` and `all` asks for."""
+    """Return the layer numbers of a list of names, numbers, `lastN` and `all`."""
     chosen: set[int] = set()
     for word in wanted:
         text = word.strip()

@@ -1,7 +1,8 @@
 """`embedbench extract`: source, backbone, blocks, file.
 
-A block of 1024 samples is the unit of work: it is decoded, run and stored whole, with batches cut
-from its first sample on, so that resumed work makes the bits that uninterrupted work makes.
+The unit of work is a block of 1024 samples: it is decoded, computed and stored as a whole. Batches
+are cut from the first sample of a block, so that resumed work gives the same bits as uninterrupted
+work.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from .splits import across, choose_split, pairs_text
 from .timm_backbone import DTYPES
 
 CPU_BATCH, CUDA_BATCH = 4, 128  # on a CPU the activations of 4 images still fit the caches
-CPU_LANES, CUDA_LANES = 8, 16  # threads at most: beyond, they wait for Python's lock
+CPU_LANES, CUDA_LANES = 8, 16  # most threads; more would wait for Python's lock
 COMPARED = 32  # rows on which half precision is compared with float32
 
 
@@ -63,9 +64,9 @@ def extract(
     workers: int | None = None,
     batch_size: int | None = None,
 ) -> EmbeddingFile:
-    """Write the embedding file of a source's images or sounds through a backbone, or a pixel file.
+    """Write an embedding file, or a pixel file, from the images or sounds of a source.
 
-    Work that was interrupted is taken up at the last block that is whole.
+    Interrupted work resumes after its last complete block.
 
     Parameters
     ----------
@@ -75,37 +76,37 @@ def extract(
         The file to write.
     backbone : str or None
         `pixels` (flat values), `none` (a pixel file), `log-mel` (for sounds) or a model of
-        timm; may be left out for the source `demo`.
+        timm. None: the shipped backbone, for the source `demo` only.
     weights : str or PathLike or None
         File of weights, `shipped` for those in the package, or None for timm's own.
     layers : sequence of str
-        Intermediate embeddings, as `block-8`, `8`, `last4` or `all`.
+        Intermediate embeddings, such as `block-8`, `8`, `last4` or `all`.
     dtype : str
-        Arithmetic: `float32`, `bfloat16` or `float16` (the halves are stored as float16).
+        Arithmetic: `float32`, `bfloat16` or `float16`; the last two are stored as float16.
     size : int or None
-        Input height and width instead of the model's own; for log-mel the seconds, else 10.
+        Input height and width instead of the model's own; for log-mel, seconds (default 10).
     split, group : str or None
         See `choose_split`.
     device : str
         `auto`, `cpu`, `cuda`, `cuda:1`, …
     skip_bad : bool
-        Leave out what cannot be decoded, and list it in the provenance.
+        Leave out samples that cannot be decoded, and list them in the provenance.
     overwrite : bool
-        Replace a file that is there.
+        Replace an existing file.
     progress : callable or None
-        Called with (samples done, samples in all) after every batch.
+        Called with (samples done, total) after every batch.
     notify : callable
-        Called with each sentence that the user should read; warns by default.
+        Called with each message for the user; by default it warns.
     workers : int or None
-        Threads that decode, and on a CPU run the backbone; by default the cores, at most 8 (16
-        beside a card).
+        Threads that decode and, on a CPU, run the backbone; by default as many as cores, at most 8
+        (16 with a card).
     batch_size : int or None
-        Samples in a forward pass; by default 4 on a CPU and 128 on a card.
+        Samples per forward pass; by default 4 on a CPU and 128 on a card.
 
     Raises
     ------
     UserError
-        Anything that is wrong with what was given, the first unreadable file among it.
+        An argument is wrong, or a sample cannot be read; the first one is named.
     """
     check_target(Path(out), overwrite=overwrite)
     if dtype not in DTYPES:
@@ -138,9 +139,9 @@ def extract(
 
 @contextmanager
 def _arithmetic_settings(threads: int) -> Iterator[None]:
-    """Set what makes one machine's bits another's: no TF32, no algorithm chosen by timing."""
+    """Make the bits repeatable: no TF32, and no algorithm chosen by timing."""
     before = torch.get_num_threads()
-    torch.set_num_threads(threads)  # of one operation, in each of the threads to come
+    torch.set_num_threads(threads)  # threads of one operation, in each worker thread
     exact = {"enabled": True, "benchmark": False, "deterministic": True, "allow_tf32": False}
     try:
         with torch.backends.cudnn.flags(**exact), warnings.catch_warnings():
@@ -153,7 +154,7 @@ def _arithmetic_settings(threads: int) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Work:
-    """What decides the rows: source, backbone, how the batches are cut, threads of an operation."""
+    """What determines the rows: source, backbone, batch size, threads of an operation."""
 
     source: Source
     backbone: Backbone
@@ -163,7 +164,7 @@ class _Work:
     skip_bad: bool
 
     def job(self) -> dict[str, Any]:
-        """Return what must agree for two pieces of work to be parts of one."""
+        """Return what must agree for two pieces of work to belong to one file."""
         ids = hashlib.sha256("\0".join(self.source.ids).encode()).hexdigest()
         return {
             "samples": ids,
@@ -202,7 +203,7 @@ class _Work:
             progress(n, n)
 
     def _refuse(self, batch: Batch) -> None:
-        """Raise UserError over a sample that cannot be decoded, unless such are to be skipped."""
+        """Raise UserError for a sample that cannot be decoded, unless these are skipped."""
         for i, sample in zip(batch.rows, batch.decoded, strict=True):
             if sample.problem and not self.skip_bad:
                 raise UserError(
@@ -240,7 +241,7 @@ def _finish(
     rule: dict[str, Any],
     notify: Notify,
 ) -> EmbeddingFile:
-    """Put the file together from the blocks, with what is to be said about it."""
+    """Assemble the file from the blocks, and tell the user what is notable."""
     source = work.source
     blocks = range(-(-len(source.ids) // Partial.BLOCK))
     notes = [partial.note(block) for block in blocks]
@@ -275,7 +276,7 @@ def _finish(
 
 
 def _arithmetic(work: _Work, kept: NDArray[np.int64], notify: Notify) -> dict[str, Any]:
-    """Return dtype and device, and for half precision what it changed on a sample of rows."""
+    """Return dtype and device; for half precision also its error on some rows."""
     backbone = work.backbone
     device = backbone.device
     made_on: dict[str, Any] = {"dtype": backbone.dtype, "device_kind": device.type}

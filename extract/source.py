@@ -1,4 +1,4 @@
-"""The contract of a source: samples by id, and how an image is opened."""
+"""The contract of a source: samples by id; and opening an image."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Source:
     Parameters
     ----------
     name : str
-        The data set's name, as it stands in the provenance.
+        The data set's name in the provenance.
     ids : tuple of str
         (N,) sample ids: POSIX paths from the source's root, or split/index.
     labels : array of int
@@ -28,13 +28,13 @@ class Source:
     classes, parents : tuple of str, array of int
         (C,) names and parents, leaves first (see `embedbench.files.samples.Samples`).
     read : callable
-        Sample number to its encoded bytes or its image; safe to call from several threads.
+        Function from a sample's number to its encoded bytes or image; it is thread-safe.
     split : array of int or None
-        (N,) the source's own split, or None where it has none.
+        (N,) the source's own split; None if it has none.
     revision, licence : str
-        What is known of them; empty or "not stated" where nothing is.
+        Revision and licence; empty or "not stated" if unknown.
     in_order : bool
-        Whether going back to an earlier sample is slow, so that one thread must read.
+        Whether one thread must read, because going back to an earlier sample is slow.
     holds : str
         `images` or `sounds`.
     """
@@ -53,7 +53,7 @@ class Source:
 
 
 def open_image(content: Content) -> Image.Image:
-    """Return an image from encoded bytes; raise one of Pillow's errors over damaged ones."""
+    """Return an image from encoded bytes; damaged bytes raise one of Pillow's errors."""
     if isinstance(content, Image.Image):
         return content
     return Image.open(io.BytesIO(content))

@@ -1,4 +1,4 @@
-"""Where images and sounds come from: a source becomes a list of samples, read in any order."""
+"""Opening sources of images and sounds: lists of samples that are read in any order."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ TIMM_PREFIXES = ("torch/", "hfds/", "hfids/", "tfds/", "wds/")
 
 
 def open_source(source: str) -> Source:
-    """Return the source that a word, a path or a timm data set name stands for.
+    """Return the source for a word, a path or the name of a timm data set.
 
     Parameters
     ----------
     source : str
         `demo`; a folder or zip of class folders, of images or of WAV files; a CUB-200-2011
-        folder; a folder of MNIST IDX files; or a name that timm's `create_dataset` reads, as
-        `torch/cifar100`, with `@ROOT` behind it where the data lie in a folder of their own.
+        folder; a folder of MNIST IDX files; or a name that timm's `create_dataset` reads, such
+        as `torch/cifar100`, followed by `@ROOT` if the data are in a folder ROOT.
 
     Raises
     ------
     UserError
-        Nothing of that name, nothing in it that is an image or sound of a class, or both.
+        There is no such source, or it holds no images or sounds in classes, or it holds both.
     """
     if source == "demo":
         return _demo()
@@ -119,18 +119,18 @@ def _zip(path: Path) -> Source:
 
 
 def _of_one_kind(paths: Sequence[str], where: str) -> tuple[list[str], str]:
-    """Return the paths of images or of sounds, sorted, and which they are.
+    """Return the sorted paths of images or of sounds, and which of the two they are.
 
-    Hidden files and everything else is left out.
+    Hidden files and all other files are left out.
     """
-    found: dict[str, list[str]] = {"images": [], "sounds": []}
+    by_kind: dict[str, list[str]] = {"images": [], "sounds": []}
     for path in sorted(paths):
         suffix = PurePosixPath(path).suffix.lower()
         if any(part.startswith((".", "__MACOSX")) for part in PurePosixPath(path).parts):
             continue
         if suffix in IMAGE_SUFFIXES | SOUND_SUFFIXES:
-            found["images" if suffix in IMAGE_SUFFIXES else "sounds"].append(path)
-    images, sounds = found["images"], found["sounds"]
+            by_kind["images" if suffix in IMAGE_SUFFIXES else "sounds"].append(path)
+    images, sounds = by_kind["images"], by_kind["sounds"]
     if images and sounds:
         raise UserError(
             f"{where} holds {len(images)} images (first {images[0]}) and {len(sounds)} sounds "
@@ -144,7 +144,7 @@ def _of_one_kind(paths: Sequence[str], where: str) -> tuple[list[str], str]:
 
 
 def _common_folder(members: Sequence[str]) -> str:
-    """Return "name/" where everything lies in one wrapping folder of class folders, else ""."""
+    """Return "name/" if one folder holds all class folders, else ""."""
     tops = {member.split("/", 1)[0] for member in members}
     wrapped = len(tops) == 1 and all(member.count("/") >= 2 for member in members)
     return f"{tops.pop()}/" if wrapped else ""
@@ -155,8 +155,8 @@ def _hierarchy(
 ) -> tuple[NDArray[np.int64], tuple[str, ...], NDArray[np.int64], NDArray[np.uint8] | None]:
     """Return labels (N,), classes (C,), parents (C,) and the official split of paths.
 
-    The folder of a file is its class, the folders above are the class's ancestors. Where every
-    top folder is called train, val or test, these are the split and no classes.
+    The folder of a file is its class; the folders above are the ancestors of the class. If every
+    top folder is called train, val or test, these are the split and not classes.
     """
     folders = [PurePosixPath(name).parts[:-1] for name in ids]
     tops = {parts[0] for parts in folders if parts}
@@ -164,7 +164,7 @@ def _hierarchy(
     if len(tops) > 1 and all(parts and parts[0] in SPLIT_FOLDERS for parts in folders):
         split = np.array([SPLIT_FOLDERS[parts[0]] for parts in folders], np.uint8)
         if TEST not in split:
-            split[split == VAL] = TEST  # as ImageNet is used: the images to be judged on
+            split[split == VAL] = TEST  # ImageNet's validation images are used as its test images
         folders = [parts[1:] for parts in folders]
     for name, parts in zip(ids, folders, strict=True):
         if not parts:
@@ -185,7 +185,7 @@ def _hierarchy(
 
 
 def _names(folders: Sequence[tuple[str, ...]]) -> list[str]:
-    """Return each folder's own name, and its whole path where that name is not unique."""
+    """Return each folder's name; its whole path if the name is not unique."""
     times = Counter(folder[-1] for folder in folders)
     return [folder[-1] if times[folder[-1]] == 1 else "/".join(folder) for folder in folders]
 
@@ -218,7 +218,7 @@ def _cub(root: Path) -> Source:
 
 
 def _table(path: Path) -> dict[str, str]:
-    """Return the rows "key value" of a text file, in their order."""
+    """Return the lines "key value" of a text file, in order."""
     if not path.is_file():
         raise UserError(f"{path} is missing; CUB-200-2011's layout has it beside images.txt.")
     rows: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Which samples of a source are train and which are test."""
+"""The split of a source's samples into train and test."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ from .source import Source
 def choose_split(
     source: Source, choice: str | None, group: str | None
 ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
-    """Return the split of a source's samples, and what the provenance says about it.
+    """Return the split of a source's samples, and its rule for the provenance.
 
     Parameters
     ----------
     source : Source
-        Its own split counts where neither `choice` nor `group` is given.
+        Its own split is used if neither `choice` nor `group` is given.
     choice : str or None
-        A test fraction such as `0.3`, a list file, or None: official, else 0.3 by hash.
+        A test fraction such as `0.3`, or a list file; None: the official split, else 0.3 by hash.
     group : str or None
         The rule for `groups`, for a hash split; None means `stem`.
 
     Returns
     -------
-    (N,) TRAIN, VAL or TEST, and the rule as plain JSON.
+    tuple
+        (N,) TRAIN, VAL or TEST, and the rule as plain JSON.
     """
     if source.split is not None and choice is None and group is None:
         return source.split, {"rule": "official"}
@@ -46,7 +47,7 @@ def choose_split(
 
 
 def groups(ids: Sequence[str], rule: str) -> list[str]:
-    """Return the group of each sample; a group never straddles train and test.
+    """Return the group of each sample; no group is in both train and test.
 
     Parameters
     ----------
@@ -55,7 +56,7 @@ def groups(ids: Sequence[str], rule: str) -> list[str]:
     rule : str
         `stem`: the path up to the first dot of the file name, so that `art_1f3a8.noto.png` and
         `art_1f3a8.twemoji.png` of one folder belong together; `parent`: the folder; or a
-        regular expression, of which the first group (else the whole match) names the group.
+        regular expression, whose first group (else the whole match) names the group.
 
     >>> groups(["a/x.noto.png", "a/x.twemoji.png", "b/x.png"], "stem")
     ['a/x', 'a/x', 'b/x']
@@ -73,9 +74,9 @@ def groups(ids: Sequence[str], rule: str) -> list[str]:
         raise UserError(
             f"--group {rule!r} is no regular expression ({error}), nor 'stem' or 'parent'."
         ) from error
-    found = [pattern.search(name) for name in ids]
+    matches = [pattern.search(name) for name in ids]
     out = []
-    for name, match in zip(ids, found, strict=True):
+    for name, match in zip(ids, matches, strict=True):
         if match is None:
             raise UserError(f"--group {rule!r} matches nothing in sample {name!r}; widen it.")
         out.append((match.group(1) if pattern.groups else match.group(0)) or "")
@@ -85,7 +86,7 @@ def groups(ids: Sequence[str], rule: str) -> list[str]:
 def across(
     digests: NDArray[np.uint8], ids: Sequence[str], split: NDArray[np.uint8]
 ) -> list[tuple[str, str]]:
-    """Return pairs of samples with one content in different splits, the earlier split first.
+    """Return pairs of samples with the same content in different splits, the earlier split first.
 
     Parameters
     ----------
@@ -96,8 +97,10 @@ def across(
     """
     order = np.lexsort((split, *digests.T))
     same = (digests[order[1:]] == digests[order[:-1]]).all(axis=1)
-    starts = np.concatenate([[True], ~same])  # of each run of equal contents, in `order`
-    first = order[np.flatnonzero(starts)[np.cumsum(starts) - 1]]  # (N,) first of each one's run
+    starts = np.concatenate([[True], ~same])  # where runs of equal contents start, in `order`
+    first = order[
+        np.flatnonzero(starts)[np.cumsum(starts) - 1]
+    ]  # (N,) first sample of each one's run
     return [
         (ids[a], ids[b])
         for a, b in zip(first.tolist(), order.tolist(), strict=True)
@@ -108,9 +111,9 @@ def across(
 def pairs_text(
     pairs: Sequence[tuple[str, str]], ids: Sequence[str], split: NDArray[np.uint8], holds: str
 ) -> str:
-    """Return the sentence that reports `across`'s pairs."""
+    """Return the sentence that reports the pairs of `across`."""
     where = {name: SPLITS[part] for name, part in zip(ids, split.tolist(), strict=True)}
-    shown = "; ".join(f"{a} ({where[a]}) = {b} ({where[b]})" for a, b in pairs[:3])
-    return f"{len(pairs)} {holds} stand in two splits with the same content: {shown}" + (
+    listed = "; ".join(f"{a} ({where[a]}) = {b} ({where[b]})" for a, b in pairs[:3])
+    return f"{len(pairs)} {holds} stand in two splits with the same content: {listed}" + (
         "; …" if len(pairs) > 3 else ""
     )

@@ -33,17 +33,17 @@ class TimmBackbone(Backbone):
     Parameters
     ----------
     name : str
-        Timm's name of the model.
+        The model's name in timm.
     weights : Path or None
         File of weights, or None for those that timm publishes.
     layers : sequence of str
-        Intermediate embeddings: names as `block-8` or `stage-3`, their numbers, `last4` or
+        Intermediate embeddings: names such as `block-8` or `stage-3`, numbers, `last4` or
         `all`.
     dtype : str
         `float32`, or `bfloat16` or `float16` for autocast.
     size : int or None
-        Input height and width, or None for the model's own, or those that its weights were
-        pretrained at.
+        Input height and width; None: those at which the weights were pretrained, or the model's
+        own.
     device : device
         Where the forward pass runs.
     """
@@ -59,15 +59,16 @@ class TimmBackbone(Backbone):
         device: torch.device,
     ) -> None:
         self.dtype, self.device = dtype, device
-        shown = metadata_of(weights).get("shown", {}) if weights else {}  # weights of ours tell
-        size = size or shown.get("input_size", [None])[-1]
+        # weights that we pretrained name their preprocessing
+        preprocessing = metadata_of(weights).get("shown", {}) if weights else {}
+        size = size or preprocessing.get("input_size", [None])[-1]
         model = create_model(name, size)
         cfg = dict(model.pretrained_cfg)
         path, weights_id = (weights, weights.name) if weights else hub_weights(name, cfg)
         digest = load_weights(model, path, cfg)
         args = {"input_size": (3, size, size)} if size else {}
         resolve: Callable[..., dict[str, Any]] = resolve_data_config
-        config = resolve(args, pretrained_cfg={**cfg, **shown})
+        config = resolve(args, pretrained_cfg={**cfg, **preprocessing})
         self.transform = create_transform(**config, use_prefetcher=True)  # bytes, no arithmetic
         example = torch.randn(2, *config["input_size"], generator=torch.Generator().manual_seed(0))
         self.taken = Layers(model, layers)
@@ -93,7 +94,7 @@ class TimmBackbone(Backbone):
         }
 
     def prepare(self, content: Content) -> NDArray[np.uint8]:
-        """Return the image resized and cropped as the model's configuration says."""
+        """Return the image, resized and cropped by the model's configuration."""
         pixels: torch.Tensor = self.transform(open_image(content).convert("RGB"))  # (3, H, W)
         return pixels.permute(1, 2, 0).numpy()
 
@@ -130,7 +131,7 @@ class TimmBackbone(Backbone):
 
 
 def create_model(name: str, size: int | None) -> Any:
-    """Return a timm model without classifier, in eval mode, its weights not yet loaded."""
+    """Return a timm model without classifier, in eval mode, before its weights are loaded."""
     known = timm.list_models() + timm.list_pretrained()
     if name not in known and not name.startswith(("hf-hub:", "hf_hub:", "local-dir:")):
         near = difflib.get_close_matches(name, [*OURS, *known], n=1, cutoff=0.5)
@@ -144,13 +145,13 @@ def create_model(name: str, size: int | None) -> Any:
         model = build(name, **options)
         if size and model.pretrained_cfg.get("fixed_input_size"):
             model = build(name, **options, img_size=size)
-    except Exception as error:  # whatever a model's constructor asserts
+    except Exception as error:  # constructors of models raise many kinds of errors
         at = f" at --size {size}" if size else ""
         raise UserError(f"{name} cannot be built{at} ({type(error).__name__}: {error}).") from error
     return model.eval()
 
 
 def _pooling(model: Any) -> str:
-    """timm's short name of a model's pooling (avg, token, …), whatever module does it."""
+    """timm's short name of a model's pooling (avg, token, …)."""
     pool = getattr(model, "global_pool", None)
     return str(getattr(pool, "pool_type", pool) or "the model's own")

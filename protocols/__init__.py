@@ -1,1 +1,1 @@
-"""Protocols, one a file; the file's stem with dashes is the name on the command line."""
+"""Protocols, one per file; the file's stem with dashes is the name on the command line."""

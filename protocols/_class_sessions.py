@@ -1,4 +1,4 @@
-"""Random class orders over a hierarchy: what is above a class comes in an earlier session."""
+"""Random class orders over a hierarchy: the class above comes in an earlier session."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ def draw_sessions(
 ) -> tuple[Ints, ...]:
     """The nodes of each session, every node once and strictly after the one above it.
 
-    Session 0 has superclasses of the top level only, and lone leaves where those do not suffice.
-    Later sessions draw from what may come; where a branch has as many levels left as there are
-    sessions, its next node is not left to chance.
+    Session 0 has only superclasses of the top level; if they do not suffice, also leaves of the top
+    level. Later sessions draw from the nodes whose parent has been taught. If a branch has as many
+    levels left as there are sessions, its next node is taken without a draw.
 
     Parameters
     ----------
     base : int
-        Nodes of session 0; 0: two thirds of the superclasses at the top, or half of the classes of
-        a flat hierarchy.
+        Nodes of session 0; 0: two thirds of the superclasses at the top level, or half of the
+        classes of a flat hierarchy.
     step : int
         New classes per session (0 means 5). The last session takes the rest; a session is smaller
         when too few classes are eligible.
     sessions : int
-        Number of sessions, which share the classes after `base` evenly; 0: as many as `step` makes.
+        Number of sessions; they share the classes after `base` evenly. 0: it follows from `step`.
     """
     parents, heights = hierarchy.parents, _heights(hierarchy)
     n, tops = len(parents), int((parents < 0).sum())
@@ -54,7 +54,7 @@ def draw_sessions(
             if not drawn
             else max(step or (0 if sessions else STEP), -(-left.sum() // remaining))
         )
-        # superclasses first in session 0, then by chance
+        # in session 0 superclasses come first; otherwise the order is random
         last = (heights == 1) & (not drawn)
         order = np.lexsort((rng.permutation(n), last, ~must))
         take = order[may[order]][: max(quota, (may & must).sum()) if drawn else quota]
@@ -64,11 +64,11 @@ def draw_sessions(
 
 
 def _heights(hierarchy: Hierarchy) -> Ints:
-    """(K,) levels of the tree below each node, its own included."""
+    """(K,) number of levels from each node down, its own level included."""
     depth = hierarchy.above.sum(axis=1)
     deepest = np.where(hierarchy.above, depth[:, None], 0).max(axis=0)
-    found: Ints = deepest - depth + 1
-    return found
+    heights: Ints = deepest - depth + 1
+    return heights
 
 
 def _number(heights: Ints, top: Bools, base: int, step: int, sessions: int) -> int:
@@ -79,7 +79,7 @@ def _number(heights: Ints, top: Bools, base: int, step: int, sessions: int) -> i
     if step < 0:
         raise UserError(f"step must be at least 1 class, got {step}")
     tall = int((top & (heights == heights.max())).sum())
-    least = max(2, int(heights.max()) + (tall > base))  # the levels, each in a session of its own
+    least = max(2, int(heights.max()) + (tall > base))  # one session for each level
     if not sessions:
         return max(1 + -(-(n - base) // (step or STEP)), least)
     if not least <= sessions <= n - base + 1:

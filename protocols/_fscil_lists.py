@@ -1,4 +1,4 @@
-"""The published lists of few-shot class-incremental learning, and which rows of a file they name.
+"""The published lists of few-shot class-incremental learning, and the rows that they name.
 
 **Source**: the benchmarks are Tao et al.'s (2020), the lists those of CEC (Zhang et al., 2021) that
 later papers use: all training images of session 0, and five of each class after it.
@@ -18,7 +18,7 @@ from embedbench.files.file import EmbeddingFile
 # classes of session 0, and of each later session
 LISTS = {"cifar100": (60, 5), "cub200": (100, 10), "mini-imagenet": (60, 5)}
 SHOT = 5
-CIFAR = 50_000  # training samples of CIFAR-100, which its lists count
+CIFAR = 50_000  # training samples of CIFAR-100; its lists number them
 
 
 def published(name: str) -> list[list[str]]:
@@ -31,8 +31,8 @@ def published(name: str) -> list[list[str]]:
 def listed_rows(name: str, file: EmbeddingFile, pool: Ints) -> list[Ints]:
     """The rows that the list of each session names, in its order.
 
-    CIFAR-100's numbers are those in sample ids `train/NUMBER`, or else places in `pool`; the paths
-    of the others are found by their last part, the name of the image.
+    The lists of CIFAR-100 hold numbers: those of sample ids `train/NUMBER`, or else positions in
+    `pool`. The other lists hold paths, which are matched by their last part, the image's name.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def listed_rows(name: str, file: EmbeddingFile, pool: Ints) -> list[Ints]:
     Raises
     ------
     UserError
-        A listed sample is missing, or the sessions' samples are not of the classes they should be.
+        A listed sample is missing, or a session's samples are of unexpected classes.
     """
     sessions = published(name)
     numbered = name == "cifar100"
@@ -84,13 +84,13 @@ def _last(path: str) -> str:
 
 
 def _check_classes(name: str, file: EmbeddingFile, rows: list[Ints]) -> None:
-    """Refuse a file whose labels are not those that the lists were made from."""
+    """Refuse a file whose labels do not fit the lists."""
     base, way = LISTS[name]
-    met: set[int] = set()
-    for k, own in enumerate(rows):
-        classes, counts = np.unique(file.labels[own], return_counts=True)
+    seen: set[int] = set()
+    for k, taught in enumerate(rows):
+        classes, counts = np.unique(file.labels[taught], return_counts=True)
         expected = way if k else base
-        new = {*classes.tolist()} - met
+        new = {*classes.tolist()} - seen
         if len(new) != expected or len(classes) != expected or (k and (counts != SHOT).any()):
             raise UserError(
                 f"session {k} of {name} should have {expected} new classes"
@@ -98,4 +98,4 @@ def _check_classes(name: str, file: EmbeddingFile, rows: list[Ints]) -> None:
                 f"that its list names are of {len(classes)} classes, {len(new)} of them new: the "
                 "file has its samples or labels in another order; extract the data set again"
             )
-        met |= new
+        seen |= new

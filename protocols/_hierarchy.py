@@ -1,6 +1,6 @@
 """Class hierarchies of any depth over the classes of an embedding file, and published class orders.
 
-A hierarchy is a forest. Its nodes are numbered leaves first, as an embedding file's are.
+A hierarchy is a forest. Its nodes are numbered leaves first, as in an embedding file.
 """
 
 from __future__ import annotations
@@ -38,16 +38,15 @@ class Hierarchy:
     Parameters
     ----------
     name : str
-        What messages call it.
+        Name of the hierarchy in messages.
     classes : tuple of str
         (K,) names.
     parents : array of int
         (K,) the node above each one, -1 at the top.
     leaf : array of int
-        (L,) the leaf that each of the file's L labels is, -1 where the hierarchy has it not.
+        (L,) the leaf of each of the file's L labels; -1 if the hierarchy lacks it.
     configurations : tuple of tuple of array of int
-        Tuple of tuple of array of int Class orders that came with it, each a list of sessions of
-        nodes; may be empty.
+        Class orders that the hierarchy comes with, each a list of sessions of nodes; may be empty.
     """
 
     name: str
@@ -59,20 +58,20 @@ class Hierarchy:
     @cached_property
     def above(self) -> Bools:
         """(K, K) row k: node k itself and all nodes above it."""
-        found = np.eye(len(self.parents), dtype=np.bool_)
+        above = np.eye(len(self.parents), dtype=np.bool_)
         at = self.parents.copy()
         while (at >= 0).any():
             k = np.flatnonzero(at >= 0)
-            found[k, at[k]] = True
+            above[k, at[k]] = True
             at[k] = self.parents[at[k]]
-        return found
+        return above
 
     @cached_property
     def n_leaves(self) -> Ints:
         """(K,) leaves at or below each node."""
         is_leaf = ~np.isin(np.arange(len(self.parents)), self.parents)
-        found: Ints = self.above[is_leaf].sum(axis=0)
-        return found
+        counts: Ints = self.above[is_leaf].sum(axis=0)
+        return counts
 
     def chain(self, leaf: int) -> list[int]:
         """The nodes from the top down to a leaf."""
@@ -94,14 +93,14 @@ def file_hierarchy(file: EmbeddingFile) -> Hierarchy:
 def named_hierarchy(name: str, file: EmbeddingFile) -> Hierarchy:
     """A published hierarchy, or that of a JSON file, over the classes of an embedding file.
 
-    The JSON object has `parents`, {class: the class above it, or null}, where the classes that are
-    above none are the leaves; and may have `configurations`, a list of class orders, each a list of
-    sessions of names, and `words`, {leaf: another name}.
+    The JSON object has `parents`, {class: the class above it, or null}; classes that are above no
+    other class are the leaves. It may have `configurations`, a list of class orders, each a list of
+    sessions of names; and `words`, {leaf: another name}.
 
     Raises
     ------
     UserError
-        It is none, no forest, or names leaves that the file has not.
+        There is no such hierarchy, it is not a forest, or the file lacks some of its leaves.
     """
     loaded = json.loads(hierarchy_text(name))
     if not isinstance(loaded, dict) or not isinstance(loaded.get("parents"), dict):
@@ -141,7 +140,7 @@ def hierarchy_text(name: str) -> str:
 
 def _check_forest(name: str, classes: Sequence[str], parents: Ints) -> None:
     at = np.arange(len(parents))
-    for _ in classes:  # after as many steps up as there are classes, every path has ended
+    for _ in classes:  # as many steps up as there are classes end every path without a loop
         at = np.where(at >= 0, parents[at], -1)
     if (at >= 0).any():
         looped = classes[int(at[at >= 0][0])]
@@ -151,32 +150,35 @@ def _check_forest(name: str, classes: Sequence[str], parents: Ints) -> None:
 def _labels(
     name: str, leaves: Sequence[str], words: dict[str, str], file: EmbeddingFile
 ) -> list[int]:
-    """The file's label of each leaf, by either name: as it is written, or but for case and
-    separators where that is the name of one class only."""
-    own = file.classes[: file.samples.n_leaves]
-    exact = {c: k for k, c in enumerate(own)}
-    count = Counter(map(_plain, own))
-    plain = {_plain(c): k for k, c in enumerate(own) if count[_plain(c)] == 1}
-    found = []
+    """The file's label of each leaf.
+
+    A leaf matches by either of its names: exactly, or without regard to case and separators if that
+    names only one class.
+    """
+    file_classes = file.classes[: file.samples.n_leaves]
+    exact = {c: k for k, c in enumerate(file_classes)}
+    count = Counter(map(_plain, file_classes))
+    plain = {_plain(c): k for k, c in enumerate(file_classes) if count[_plain(c)] == 1}
+    labels = []
     for leaf in leaves:
         names = [leaf, words.get(leaf, leaf)]
         hits = [
             t[key(n)] for t, key in ((exact, str), (plain, _plain)) for n in names if key(n) in t
         ]
-        found.append(hits[0] if hits else -1)
-    missing = [c for c, k in zip(leaves, found, strict=True) if k < 0]
+        labels.append(hits[0] if hits else -1)
+    missing = [c for c, k in zip(leaves, labels, strict=True) if k < 0]
     if missing:
         raise UserError(
             f"{file.path.name} lacks {len(missing)} of the {len(leaves)} classes of hierarchy "
             f"{name}, the first {missing[0]!r}; take a file that has them, or hierarchy=file"
         )
-    if len(set(found)) < len(found):
-        twice = own[next(k for k, n in Counter(found).items() if n > 1)]
+    if len(set(labels)) < len(labels):
+        twice = file_classes[next(k for k, n in Counter(labels).items() if n > 1)]
         raise UserError(
             f"class {twice!r} of {file.path.name} fits two classes of hierarchy {name}; name the "
             "classes as the hierarchy does"
         )
-    return found
+    return labels
 
 
 def _plain(name: str) -> str:
@@ -191,7 +193,7 @@ def _configuration(name: str, tasks: Any, number: dict[str, int]) -> tuple[Ints,
 
 
 def check_configuration(hierarchy: Hierarchy, sessions: Sequence[Ints]) -> None:
-    """Raise UserError where a class comes twice, or not after all that is above it."""
+    """Raise UserError if a class comes twice, or before or with a class above it."""
     seen = np.zeros(len(hierarchy.parents), dtype=np.bool_)
     for t, nodes in enumerate(sessions):
         for k in nodes:

@@ -1,4 +1,4 @@
-"""Sessions that are made when they are taken, so that one label matrix is held at a time."""
+"""Sessions that are made at each access, so that one label matrix is in memory at a time."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from embedbench.streams.stream import Session
 
 
 class OnDemand(Sequence[Session]):
-    """A sequence of sessions, each made anew whenever it is taken.
+    """A sequence of sessions; each is made anew at every access.
 
-    A session of ImageNet has labels of (35,000, 1083) bool, and all of them up to 20 GB.
+    A session of ImageNet has (35,000, 1083) bool labels; those of all sessions take up to 20 GB.
 
     Parameters
     ----------
     makers : sequence of callable
-        One function a session.
+        One function per session.
     """
 
     def __init__(self, makers: Sequence[Callable[[], Session]]) -> None:

@@ -1,4 +1,4 @@
-"""Which samples of a file each class of a hierarchy is taught with: roles, and shares of them."""
+"""The samples with which each class of a hierarchy is taught: roles of samples, and shares."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._hierarchy import Hierarchy
 
 @dataclass(frozen=True)
 class Roles:
-    """Samples by role, leaf by leaf; training and in-task validation samples with their leaf."""
+    """Rows by role, one entry per leaf; `train` and `intask` also name the leaf."""
 
     train: list[tuple[int, Ints]]
     intask: list[tuple[int, Ints]]
@@ -25,7 +25,7 @@ class Roles:
 
 
 def leaf_roles(file: EmbeddingFile, hierarchy: Hierarchy, val_fraction: float) -> Roles:
-    """Roles of the training and validation samples, in the order of the file, nothing shuffled."""
+    """Roles of the training and validation samples, in the order of the file, not shuffled."""
     train, brought = (_by_label(file, role) for role in (TRAIN, VAL))
     has_val = (file.split == VAL).any()
     roles = Roles([], [], [])
@@ -72,9 +72,10 @@ def share_out(
 ) -> list[Ints]:
     """The samples that each node is taught with: (K,) lists, each ascending.
 
-    From the top down, a node takes the first `upper` of the list that reaches it and hands the last
-    `lower` of it on to the node below; the leaf takes all that reaches it. A node over more than
-    `cap` leaves takes cap / leaves · upper. Shares are rounded down, but to one sample at least.
+    Each leaf's list of samples goes down the tree. A node takes the first `upper` of the list and
+    passes the last `lower` of it to the node below; the leaf takes all that it gets. A node over
+    more than `cap` leaves takes the share cap / leaves · upper. Shares are rounded down, but are at
+    least one sample.
 
     Parameters
     ----------
@@ -101,6 +102,6 @@ def _shares(
 
 
 def union(parts: Iterable[Ints]) -> Ints:
-    """All rows of some lists, each once, ascending; `np.unique` hashes, which is slower."""
+    """All rows of some lists, each once, ascending; faster than `np.unique`, which hashes."""
     rows = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *parts]))
     return rows[np.diff(rows, prepend=-1) > 0]

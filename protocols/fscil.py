@@ -29,26 +29,26 @@ from embedbench.streams.stream import Stream
 from ._fscil_lists import LISTS, SHOT, listed_rows
 
 WAY = 5
-Drawn = tuple[Ints, Ints]  # of a session: its classes, and the rows of their training samples
+Drawn = tuple[Ints, Ints]  # classes of a session, and rows of its training samples
 
 
 @dataclass(kw_only=True)
 class FSCIL(Protocol):
     """Few-shot class-incremental learning, the session id hidden.
 
-    Session 0 teaches its classes from all their training samples, each later session N new classes
-    from K samples each. All classes seen so far are tested after each session.
+    Session 0 teaches its classes with all their training samples. Each later session teaches N new
+    classes with K samples each. All classes seen so far are tested after each session.
 
     **Source**: Tao et al. (2020); Tang et al. (2024), §4.1 and §5.1: CIFAR-100 and miniImageNet
     60 + 8 × 5 classes with 5 shots, CUB-200 100 + 10 × 10 with 5; published lists, see
     `embedbench.protocols._fscil_lists`.
 
     **Departs**: validation data comes from the base session only, carved as in every protocol, so
-    that the base is taught from 90 % of its samples; later sessions have none, and their shots may
-    be any training samples. With `scale="auto"` a file with layers is left unscaled, as the field's
-    cosine classifiers take directions from the origin. Classes without test samples, or
-    with fewer than K training samples, join the base session in place of others; classes after the
-    last whole session are left out. Notes tell which.
+    that the base is taught with 90 % of its samples. Later sessions have none, and their shots may
+    be any training samples. With `scale="auto"` a file with layers is not scaled, because the
+    field's cosine classifiers take directions from the origin. Classes without test samples, or
+    with fewer than K training samples, replace others in the base session; classes after the last
+    whole session are left out. Notes name them.
 
     Parameters
     ----------
@@ -58,20 +58,20 @@ class FSCIL(Protocol):
     base : int
         Classes of session 0; 0: 60 % of the classes.
     way : int
-        N, new classes of each later session; 0: 5, or all that are left where those are fewer.
+        N, new classes of each later session; 0: 5, or all that are left if they are fewer.
     shot : int
-        K, training samples of each new class, drawn by the seed, whatever the class order; fewer
-        shots are the first of more.
+        K, training samples of each new class. The draw depends on the seed and not on the class
+        order; a smaller K takes the first of the samples of a larger one.
     sessions : int
         Number of sessions, base included; 0: as many as fit.
     order : str
         "natural", "random" (drawn from the seed), "size" (largest classes first), or the path of an
         order file.
     layers : str
-        Intermediate layers that are shown beside the final embedding: "all" that the file has,
-        "none", or names with commas; only to learners that ask for them.
+        Intermediate layers beside the final embedding, for learners that need them: "all" of the
+        file, "none", or names with commas.
     embedding : str
-        "final", or an intermediate layer that every learner is shown in its place.
+        "final", or an intermediate layer that every learner gets instead.
     """
 
     lists: str = ""
@@ -146,11 +146,11 @@ class FSCIL(Protocol):
                 f"sessions must be 2 to {len(rows)} with the lists of {self.lists}, got "
                 f"{self.sessions}"
             )
-        found = []
-        for own in rows[: self.sessions or None]:
-            classes, first = np.unique(file.labels[own], return_index=True)
-            found.append((classes[np.argsort(first)], own))  # in the order of the list
-        return found, ()
+        drawn = []
+        for taught in rows[: self.sessions or None]:
+            classes, first = np.unique(file.labels[taught], return_index=True)
+            drawn.append((classes[np.argsort(first)], taught))  # in the order of the list
+        return drawn, ()
 
     def _generated(
         self, file: EmbeddingFile, pool: Ints, seed: int

@@ -37,26 +37,26 @@ INFORMATION = ("incomplete", "complete", "cumulative")
 
 @dataclass(kw_only=True)
 class IIRC(Protocol):
-    """Incremental implicitly-refined classification: incomplete labels in learning, all at test.
+    """Incremental implicitly-refined classification: some labels in training, all at test.
 
-    A sample has a label on every level of the hierarchy. A session teaches some classes, each from
-    its own share of the samples, and shows of their labels only those of its own classes. The
-    same sample may come again in a later session, under a finer label. Test and post-task
-    validation samples are asked for all labels that have been introduced.
+    A sample has a label on every level of the hierarchy. A session teaches some classes, each with
+    its own share of the samples, and gives only the labels of its own classes. The same sample may
+    come again in a later session, with a finer label. At test and in post-task validation, samples
+    are scored against all their labels that have been introduced.
 
     **Source**: Abdelsalam et al. (2021), §2 to §4 and Table 1 to 3; shares, splits and class orders
-    as the authors' package `iirc` 1.0.1 has them, whose code does not shuffle and, unlike the
-    paper's Algorithm 3, hands a subclass its 80 % and not all samples.
+    are those of the authors' package `iirc` 1.0.1. Its code does not shuffle; unlike the paper's
+    Algorithm 3, it gives a subclass 80 % of the samples, not all.
 
-    **Departs**: any depth: an inner node takes the first 40 % of the list that reaches it and hands
-    the last 80 % on, so that a class two levels down is left with 64 %; the cap of 8 counts the
-    leaves below a node. On two levels this is the package's rule. A share is one sample at least,
-    and a class of two or more samples gives one at least to validation (the package rounds down to
-    none). Class orders for hierarchies without published ones are ours. Samples of no class that is
-    introduced (ImageNet-lite) are left out. Samples that fall into no share are never taught,
-    whatever the mode, as in the package. The package reads real ImageNet in an order in which some
-    classes begin in their middle; here a class's samples come in the order of the file. Numbers
-    that need the real counts of ImageNet (totals of Table 1, 3,762 of bird) are not checked.
+    **Departs**: the hierarchy may have any depth. An inner node takes the first 40 % of its list
+    and passes the last 80 % on, so that a class two levels down gets 64 %; the cap of 8 counts the
+    leaves below a node. On two levels this is the package's rule. A share is at least one sample,
+    and a class of two or more samples gives at least one to validation (the package rounds down to
+    none). Class orders for hierarchies without published ones are ours. Samples without an
+    introduced class (ImageNet-lite) are left out. Samples in no share are never taught, in any
+    mode, as in the package. The package reads real ImageNet in an order in which some classes begin
+    in their middle; here the samples of a class come in the order of the file. Numbers that need
+    the real counts of ImageNet (totals of Table 1, 3,762 of bird) are not checked.
 
     Parameters
     ----------
@@ -64,30 +64,30 @@ class IIRC(Protocol):
         "file" (classes and parents of the embedding file), a published one by name ("iirc-cifar",
         "iirc-imagenet-full", "iirc-imagenet-lite", and the class-incremental "incremental-cifar",
         "incremental-imagenet-full", "incremental-imagenet-lite"), or the path of a JSON file (see
-        `_hierarchy.named_hierarchy`). It counts whatever the file's own hierarchy.
+        `_hierarchy.named_hierarchy`). It replaces the file's own hierarchy.
     configuration : int or None
-        Number of the class order; None: the order seed, modulo the number of published ones. For a
-        hierarchy without published ones it is the seed that draws one.
+        Number of the published class order; None: the order seed, modulo their number. If the
+        hierarchy has no published class orders: the seed that draws one.
     base : int
-        Classes of session 0 in a drawn order, all at the top; 0: two thirds of the superclasses
-        there (10 of 15 in CIFAR-100), or half of the classes where there are none.
+        Classes of session 0 in a drawn order, all of the top level; 0: two thirds of its
+        superclasses (10 of 15 in CIFAR-100), or half of the classes if there are none.
     step, sessions : int
-        Sizes of the later sessions in a drawn order, one of the two. step: new classes a session,
-        0: 5; sessions: their number, base included.
+        Sizes of the later sessions in a drawn order; give one of the two. step: new classes per
+        session, 0: 5. sessions: number of sessions, base included.
     information : str
         "incomplete": labels of the session's classes; "complete": of all classes so far;
-        "cumulative": as that, and the samples of all sessions so far (incremental joint).
+        "cumulative": as "complete", with the samples of all sessions so far (incremental joint).
     superclass_share, subclass_share, cap : float, float, int
-        0.4, 0.8 and 8.
+        Shares and cap of the samples, see above; by default 0.4, 0.8 and 8.
     validation : str
         "train" only.
     val_fraction : float
-        Share of each class's training samples for in-task validation, and again for post-task
-        validation; 0: that of the hierarchy's authors, 0.1 or for ImageNet 0.04. Where a file
-        brings validation samples, the first half of each class's are for in-task and the other half
-        for post-task validation, and all training samples are taught.
+        Share of each class's training samples for in-task validation, and the same share for
+        post-task validation; 0: the share of the hierarchy's authors, 0.1, or 0.04 for ImageNet. If
+        a file has validation samples, the first half of each class is for in-task and the other
+        half for post-task validation; then no training samples are held out.
     observe_batch : int
-        0: online learners, too, get whole sessions.
+        As in every protocol; by default 0: online learners, too, get whole sessions.
     """
 
     hierarchy: str = "file"
@@ -119,8 +119,8 @@ class IIRC(Protocol):
 
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         file = one_file(files, self.name)
-        own = self.hierarchy == "file"
-        hierarchy = file_hierarchy(file) if own else named_hierarchy(self.hierarchy, file)
+        from_file = self.hierarchy == "file"
+        hierarchy = file_hierarchy(file) if from_file else named_hierarchy(self.hierarchy, file)
         order, note = self._order(hierarchy, seed)
         check_configuration(hierarchy, order)
         roles = leaf_roles(file, hierarchy, self.val_fraction)
@@ -164,14 +164,14 @@ class IIRC(Protocol):
         )
 
     def recipe(self) -> str:
-        """As every protocol's, with a hierarchy file by its content instead of its path."""
+        """As in every protocol, with the content of a hierarchy file instead of its path."""
         if self.hierarchy == "file" or self.hierarchy in PUBLISHED:
             return super().recipe()
         text = {"hierarchy": hierarchy_text(self.hierarchy)}
         return json.dumps({**json.loads(super().recipe()), **text}, sort_keys=True)
 
     def _order(self, hierarchy: Hierarchy, seed: int) -> tuple[tuple[Ints, ...], str]:
-        """The nodes of each session, and where the order is from."""
+        """The nodes of each session, and the origin of the order."""
         published = hierarchy.configurations
         if not published:
             number = seed if self.configuration is None else self.configuration
@@ -202,7 +202,7 @@ class IIRC(Protocol):
 
 
 def _paths(hierarchy: Hierarchy, introduced: Ints) -> Bools:
-    """(L, C) the classes that a sample of each of the file's labels has, among those introduced."""
+    """(L, C) the introduced classes of a sample with each of the file's labels."""
     paths = hierarchy.above[hierarchy.leaf][:, introduced]
     paths[hierarchy.leaf < 0] = False
     return paths
@@ -219,7 +219,7 @@ class _Teaching:
     paths : array of bool
         (L, C) the classes of each label.
     classes, rows, val_rows : tuple of array of int
-        Of each session what it introduces and what it teaches.
+        For each session, the classes that it introduces, its training and its validation rows.
     """
 
     table: Table
@@ -231,11 +231,11 @@ class _Teaching:
     information: str
 
     def session(self, t: int) -> Session:
-        """Session t, as the information mode shows it."""
+        """Session t, with the labels of the information mode."""
         first = 0 if self.information == "cumulative" else t
-        own, seen = self._mask(t, t), self._mask(0, t)
-        shown = own if self.information == "incomplete" else seen
-        return self._session(first, t, self.classes[t], shown, seen)
+        introduced, seen = self._mask(t, t), self._mask(0, t)
+        visible = introduced if self.information == "incomplete" else seen
+        return self._session(first, t, self.classes[t], visible, seen)
 
     def whole(self) -> Session:
         """All sessions as one, with every label."""
@@ -251,10 +251,12 @@ class _Teaching:
         y = self.paths[self.labels[rows]]
         return EvalSet(x=self._view(rows), y=y, ids=rows, classes=everything, split=split)
 
-    def _session(self, first: int, last: int, classes: Ints, shown: Bools, seen: Bools) -> Session:
-        """What sessions `first` to `last` teach, each sample once, with the labels `shown`."""
+    def _session(
+        self, first: int, last: int, classes: Ints, visible: Bools, seen: Bools
+    ) -> Session:
+        """The samples of sessions `first` to `last`, each once, with their `visible` labels."""
         rows, val_rows = (union(part[first : last + 1]) for part in (self.rows, self.val_rows))
-        labels = self.paths & shown
+        labels = self.paths & visible
         return Session(
             x=self._view(rows),
             y=labels[self.labels[rows]],
@@ -277,7 +279,7 @@ class _Teaching:
 def _notes(
     file: EmbeddingFile, hierarchy: Hierarchy, roles: Roles, teaching: _Teaching
 ) -> list[str]:
-    """What a reader must know about the samples that a stream leaves out or divides."""
+    """Notes for the reader on samples that the stream leaves out or divides."""
     notes = []
     dropped = [file.classes[k] for k in np.flatnonzero(hierarchy.leaf < 0)]
     if dropped:

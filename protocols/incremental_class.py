@@ -1,4 +1,4 @@
-"""Incremental class: a base session of many classes, then K new classes a session."""
+"""Incremental class: a base session of many classes, then K new classes per session."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class IncrementalClass(Protocol):
     **Source**: Kemker et al. (2018), "Incremental class experiment": base half, then one class a
     session (MNIST 5 + 5, CUB-200 100 + 100, AudioSet 50 + 50).
 
-    **Departs**: the paper does not print its class order; ours is the file's, or a seeded or given
-    one. Classes without test samples join the base session, where they leave no score undefined.
+    **Departs**: the paper does not print its class order; ours is the file's, a random or a given
+    one. Classes without test samples join the base session, so that no score is undefined.
 
     Parameters
     ----------
     base : int
         Classes of session 0; 0 means half of them, or an equal share with `sessions`.
     step : int
-        K, new classes a session; the last session takes what remains.
+        K, new classes per session; the last session takes the rest.
     sessions : int
-        Number of sessions, which share the classes (after `base`) evenly, the first ones one more
-        where that does not come out even; 0: as many as `step` makes.
+        Number of sessions; they share the classes (after `base`) evenly, and if that is not exact,
+        the first ones get one more. 0: the number follows from `step`.
     order : str
         "natural", "random" (drawn from the seed), "size" (largest classes first), or the path of an
         order file.
@@ -81,7 +81,7 @@ class IncrementalClass(Protocol):
         )
 
     def _order(self, file: EmbeddingFile, seed: int) -> tuple[Ints, Ints]:
-        """The class order with the classes that have no test samples in front; and those."""
+        """The class order, beginning with the classes without test samples; and those classes."""
         order = class_order(self.order, file, seed)
         tested = np.isin(order, file.labels[file.split == TEST])
         return np.concatenate([order[~tested], order[tested]]), order[~tested]

@@ -23,29 +23,29 @@ from embedbench.streams.table import Table
 
 @dataclass(kw_only=True)
 class MultiModal(Protocol):
-    """Multi-modal experiment: one session a file, with columns and classes of its own.
+    """Multi-modal experiment: one session per file, each with its own columns and classes.
 
-    The files are learned in the order in which they are named, whatever the seed; their leaf
-    classes are all different classes of the stream. Every file is scaled by its own training data.
+    The files are learned in the given order, for every seed. The leaf classes of all files are
+    different classes of the stream. Every file is scaled by its own training data.
 
     **Source**: Kemker et al. (2018), "Multi-Modal Experiment": CUB-200 (2048 columns, 200 classes)
     and AudioSet (1280 columns, padded with zeros, 100 classes), in both orders.
 
-    **Departs**: the paper does not say what an answer is chosen from. Table S8 says it: a learner
-    that fails on the second modality scores 1.0 % = 1/100 or 0.5 % = 1/200, chance within the
-    modality, and the MLP keeps 20.3 % of the first, where one softmax over both would leave about
-    nothing. More than two files, and "project", are ours.
+    **Departs**: the paper does not state among which classes an answer is chosen; Table S8 shows
+    it. A learner that fails on the second modality scores 1.0 % = 1/100 or 0.5 % = 1/200,
+    which is chance within the modality; and the MLP keeps 20.3 % of the first, where one softmax
+    over both would leave about nothing. More than two files, and "project", are ours.
 
     Parameters
     ----------
     answers : str
-        "restricted": the loss and the answers are over the classes of the sample's own file; "all":
-        over all classes.
+        "restricted": loss and answers use the classes of the sample's own file; "all": all
+        classes.
     join : str
-        "pad": zeros on the right of the narrower files; "project": each file times a random matrix
-        of its own, Gaussian with variance 1 / width, drawn once for all seeds.
+        "pad": zeros on the right of narrower files; "project": each file is multiplied by its own
+        random matrix, Gaussian with variance 1 / width, the same for all seeds.
     width : int
-        Columns that every file is brought to; 0: those of the widest.
+        Number of columns of every file in the stream; 0: that of the widest file.
     projection : int
         Seed of the matrices of "project".
     """
@@ -96,7 +96,7 @@ class MultiModal(Protocol):
         )
 
     def _check(self, files: Sequence[EmbeddingFile]) -> int:
-        """The common width; an error where these files are no stream."""
+        """Check that the files make a stream; return their common width."""
         if len(files) < 2:
             raise UserError(
                 f"protocol {self.name!r} takes two embedding files or more, got {len(files)}; name "
@@ -123,10 +123,10 @@ class MultiModal(Protocol):
         return self.width or widest.shape[1]
 
     def _alone(self, file: EmbeddingFile, width: int) -> Stream:
-        """The session of one file as a stream by itself: columns, classes and ids are its own.
+        """The session of one file as a stream by itself, with its own columns, classes and ids.
 
-        With "pad" this is what `merged()` of any other stream of the file is, digests and all, so
-        that one offline reference serves them all.
+        With "pad" it equals `merged()` of any other stream of the file, with the same digests. One
+        offline reference therefore serves them all.
         """
         split = split_rows(file, self.validation, self.val_fraction)
         table, features, fitted = load_table(file, self.scale, split.train)
@@ -147,7 +147,7 @@ class MultiModal(Protocol):
         )
 
     def _matrix(self, file: EmbeddingFile, width: int) -> NDArray[np.float32]:
-        """(D, width) the projection of a file, whichever files stand beside it."""
+        """(D, width) the projection of a file; it does not depend on the other files."""
         draw = np.random.default_rng([self.projection, int(file.digests["content"][:16], 16)])
         matrix = draw.standard_normal((file.shape[1], width), dtype=np.float32)
         matrix /= np.float32(np.sqrt(width))
@@ -156,7 +156,7 @@ class MultiModal(Protocol):
     def _joined(
         self, alone: Stream, spec: StreamSpec, first_class: int, first_id: int
     ) -> tuple[Session, EvalSet]:
-        """Session and eval set of a file among the others: width, classes and ids of all."""
+        """Session and eval set of a file with the stream's width, classes and ids."""
         (session,), (test,) = alone.sessions, alone.eval_sets
         width = spec.input_shape[0]
         mask: Bools = np.zeros(spec.n_classes, dtype=np.bool_)
@@ -182,7 +182,7 @@ class MultiModal(Protocol):
         )
 
     def _notes(self, files: Sequence[EmbeddingFile], width: int) -> tuple[str, ...]:
-        """What was done to the columns, and what the answers are chosen from."""
+        """How columns were changed, and among which classes answers are chosen."""
         notes = []
         for file in files:
             columns = file.shape[1]

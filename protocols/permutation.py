@@ -1,4 +1,4 @@
-"""Permutation: every session shows the same data through another permutation of its columns.
+"""Permutation: every session has the same data, with its columns permuted differently.
 
 Images are permuted position by position, all channels of a pixel together.
 """

@@ -1,1 +1,1 @@
-"""The parts of `gpu.py`, one module a part, and what they share."""
+"""The parts of `gpu.py`, one module per part, and the code that they share."""

@@ -1,7 +1,7 @@
-"""Does a learner answer on the card as it does on the CPU, and the same twice?
+"""Does a learner give the same answers on the card as on the CPU, and the same bits twice?
 
-Every learner on overlapping blobs: embeddings, label sets, layers and images, as far as its tags
-say that it takes them. The same scores are asked of all samples after the last session.
+Every learner runs on overlapping blobs: embeddings, label sets, layers and images, as far as its
+tags allow. After the last session the scores of all samples are compared.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from embedbench.streams.stream import Stream
 from embedbench.streams.table import View
 from gpu_parts.step import Bench, Figure, Step
 
-OVERLAP = 1.0  # deviation that is added, so that answers are not all right
-UNIT = 1.0 + 2.0**-23  # one in the last place
-NEAR = 1000  # times what a unit in the last place of the inputs moves: still rounding
-MOST = 1e-2  # beyond, it is not
+OVERLAP = 1.0  # deviation of added noise, so that not all answers are right
+UNIT = 1.0 + 2.0**-23  # 1 plus one unit in the last place
+NEAR = 1000  # up to this many times the effect of that unit, a difference is rounding
+MOST = 1e-2  # a larger difference is never rounding
 AIM = "all answers, but for rounding; twice the same bits"
 OWN_DRAWS = {"fr": "it draws its features with the card's own generator, on purpose: other draws"}
 
 
 def steps() -> list[Step]:
-    """One for each learner and each kind of stream that it takes."""
-    found = []
+    """One step for each learner and each kind of stream that it takes."""
+    result = []
     for name in registry.learner_names():
         if name in registry.ALIASES:
             continue
@@ -40,23 +40,23 @@ def steps() -> list[Step]:
             tags = registry.learner_class(name).tags
         except ImportError as error:  # a module that only this learner needs
             lacks = (error.name or "numba",)
-            found.append(Step(f"answers/embeddings/{name}", 4, partial(compare, name), lacks))
+            result.append(Step(f"answers/embeddings/{name}", 4, partial(compare, name), lacks))
             continue
-        found += [
+        result += [
             Step(f"answers/{kind}/{name}", seconds, partial(compare, name, kind))
             for kind, seconds in kinds(tags).items()
         ]
-    return sorted(found, key=lambda step: step.name.split("/")[1] != "embeddings")
+    return sorted(result, key=lambda step: step.name.split("/")[1] != "embeddings")
 
 
 def kinds(tags: Tags) -> dict[str, float]:
-    """The kinds of stream that a learner of these tags takes, and seconds expected."""
-    found = {"layers" if tags.needs_layers else "embeddings": 3.0}
+    """The kinds of stream that a learner with these tags takes, and the expected seconds."""
+    seconds = {"layers" if tags.needs_layers else "embeddings": 3.0}
     if tags.multilabel:
-        found["label-sets"] = 3.0
+        seconds["label-sets"] = 3.0
     if tags.images:
-        found["images"] = 6.0
-    return found
+        seconds["images"] = 6.0
+    return seconds
 
 
 def stream_of(kind: str, tags: Tags, toy: bool) -> Stream:
@@ -78,7 +78,7 @@ def table_of(stream: Stream) -> Any:
 
 
 def scores_of(name: str, kind: str, device: str, toy: bool, scale: float = 1.0) -> NDArray[Any]:
-    """Scores of every sample of the table after the last session, (n, C) on the CPU."""
+    """Scores of all samples of the table after the last session, (n, C), on the CPU."""
     import torch
 
     cls = registry.learner_class(name)
@@ -94,12 +94,12 @@ def scores_of(name: str, kind: str, device: str, toy: bool, scale: float = 1.0) 
     ids = torch.arange(len(x), device=device) % len(stream.sessions) if reveals else None
     with torch.inference_mode(), repeatable(device):
         scores = torch.as_tensor(learner.scores(x, session_id=ids))
-    found: NDArray[Any] = scores.cpu().double().numpy()
-    return found
+    table_scores: NDArray[Any] = scores.cpu().double().numpy()
+    return table_scores
 
 
 def compare(name: str, kind: str, bench: Bench) -> list[Figure]:
-    """CPU against card, card against card, and how far rounding alone goes on the CPU."""
+    """Compare CPU with card and card with card; measure the effect of rounding on the CPU."""
     cpu = scores_of(name, kind, "cpu", bench.toy)
     card, again = (scores_of(name, kind, bench.device, bench.toy) for _ in range(2))
     equal = float((answers(cpu, kind) == answers(card, kind)).all(axis=1).mean())
@@ -122,7 +122,7 @@ def compare(name: str, kind: str, bench: Bench) -> list[Figure]:
 
 
 def answers(scores: NDArray[Any], kind: str) -> NDArray[Any]:
-    """What scores (n, C) say: sets of labels (n, C), or one class (n, 1)."""
+    """The answers of scores (n, C): sets of labels (n, C), or one class (n, 1)."""
     return scores > 0 if kind == "label-sets" else scores.argmax(axis=1, keepdims=True)
 
 

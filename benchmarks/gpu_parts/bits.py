@@ -1,4 +1,4 @@
-"""By how far rows move: with the batch size, from call to call, from card to card."""
+"""How much rows change with the batch size, from call to call and from card to card."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from numpy.typing import NDArray
 from gpu_parts.machine import card_name
 from gpu_parts.step import Bench, Figure
 
-KEPT = 16, 64  # rows and columns that are left for another card to compare with
+KEPT = 16, 64  # rows and columns that are stored for comparison with another card
 
 Rows = Callable[[int], NDArray[np.float32]]
 
 
 def bits(name: str, rows: Rows, usual: int, sizes: Sequence[int], bench: Bench) -> list[Figure]:
-    """Lines of the table.
+    """Compare the rows of a model, and return lines of the table.
 
     Parameters
     ----------
     rows : Rows
-        Takes a batch size, returns the rows (n, D).
+        Function from a batch size to the rows, (n, D).
     usual : int
         The batch size of `extract`.
     sizes : sequence of int
-        Others.
+        Other batch sizes.
     """
     whole = rows(usual)
     lines = [_line(f"{name}: a second time", whole, rows(usual), "same bits")]

@@ -1,4 +1,4 @@
-"""The conformance suite, as `embedbench check NAME --device cuda` runs it: a learner a step."""
+"""The conformance suite of `embedbench check NAME --device cuda`, one learner per step."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from embedbench.checks.tools import on_device
 from embedbench.runs import registry
 from gpu_parts.step import Bench, Figure, Step
 
-TOY = 3  # checks of a learner
+TOY = 3  # checks per learner in a test
 
 
 def steps() -> list[Step]:
-    """One a learner."""
-    found = []
+    """One step per learner."""
+    result = []
     for name in registry.learner_names():
         if name in registry.ALIASES:
             continue
@@ -23,12 +23,12 @@ def steps() -> list[Step]:
             images = registry.learner_class(name).tags.images
         except ImportError as error:
             images, needs = False, (error.name or "numba",)
-        found.append(Step(f"conformance/{name}", 30 if images else 12, partial(hold, name), needs))
-    return found
+        result.append(Step(f"conformance/{name}", 30 if images else 12, partial(hold, name), needs))
+    return result
 
 
 def hold(name: str, bench: Bench) -> list[Figure]:
-    """Hold one learner to all checks."""
+    """Run all checks on one learner."""
     cls = registry.learner_class(name)
     if bench.toy:
         with on_device(bench.device):

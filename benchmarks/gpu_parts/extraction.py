@@ -1,4 +1,4 @@
-"""Extraction on the card: how near to the slower of decoding and the forward pass, and the bits."""
+"""Extraction on the card: its rate against decoding and the forward pass, and its bits."""
 
 from __future__ import annotations
 
@@ -32,16 +32,19 @@ from gpu_parts.bits import bits
 from gpu_parts.step import Bench, Figure, Step, joules_text
 
 MODELS = ("tf_efficientnet_lite0", "resnet50", "vit_base_patch16_224")
-SMALL = {"resnet50": "resnet10t", "vit_base_patch16_224": "vit_tiny_patch16_224"}  # in a test
+SMALL = {
+    "resnet50": "resnet10t",
+    "vit_base_patch16_224": "vit_tiny_patch16_224",
+}  # models in a test
 SHIPPED = "tf_efficientnet_lite0"
-AIM = 0.85  # of the slower of the forward pass and the decoding
-COSINE = {"float32": 0.9999, "bfloat16": 0.99}  # to the CPU's rows, the least
+AIM = 0.85  # share of the rate of the slower of forward pass and decoding
+COSINE = {"float32": 0.9999, "bfloat16": 0.99}  # least cosine to the CPU's rows
 COMPARED = 32  # rows
-IMAGES, WIDE, HIGH = 4096, 500, 375  # as photographs in ImageNet
+IMAGES, WIDE, HIGH = 4096, 500, 375  # the usual size in ImageNet
 
 
 def steps() -> list[Step]:
-    """The rates first, then what moves the bits, then the kill."""
+    """The rates first, then the bits, then the kill."""
     rates = [
         Step(f"extraction/{name}/{dtype}", 45, partial(rate, name, dtype))
         for name in MODELS
@@ -52,7 +55,7 @@ def steps() -> list[Step]:
 
 
 def rate(name: str, dtype: str, bench: Bench) -> list[Figure]:
-    """Images a second of `extract`, of the forward pass alone and of the decoding alone."""
+    """Images per second of `extract`, of the forward pass alone and of decoding alone."""
     folder, weights = images(bench.scratch, bench.toy), weights_of(name, bench.scratch, bench.toy)
     source, model = open_source(str(folder)), backbone(name, weights, dtype, bench)
     forward = forward_rate(model, bench)
@@ -108,7 +111,7 @@ def rate(name: str, dtype: str, bench: Bench) -> list[Figure]:
 
 
 def moves(name: str, bench: Bench) -> list[Figure]:
-    """By how far another batch size, another call and another card move the rows."""
+    """How much the rows change with another batch size, another call and another card."""
     weights = weights_of(name, bench.scratch, bench.toy)
     model = backbone(name, weights, "float32", bench)
     side = 32 if bench.toy else 224
@@ -129,9 +132,9 @@ def killed(bench: Bench) -> list[Figure]:
     """Kill -9 in the middle of an extraction of the emoji, and resume it."""
     n = 1 if bench.toy else 3
     source = str(images(bench.scratch, True)) if bench.toy else "demo"
-    found = list(kills(source, n, size=96, device=bench.device, earliest=0.6))
-    same = sum(kill.same for kill in found)
-    at = ", ".join(str(kill.resumed_at) for kill in found)
+    results = list(kills(source, n, size=96, device=bench.device, earliest=0.6))
+    same = sum(kill.same for kill in results)
+    at = ", ".join(str(kill.resumed_at) for kill in results)
     return [
         Figure(
             "extraction killed with -9 and resumed: the same file as uninterrupted",
@@ -144,7 +147,7 @@ def killed(bench: Bench) -> list[Figure]:
 
 
 def real(name: str, toy: bool) -> str:
-    """The model behind a name; in a test a small one."""
+    """The model of a name; in a test a small one."""
     return SMALL.get(name, name) if toy else name
 
 
@@ -160,7 +163,7 @@ def lanes() -> int:
 
 @cache
 def images(scratch: Path, toy: bool) -> Path:
-    """A folder of JPEGs of two classes; every picture is there twice, under two names."""
+    """A folder of JPEGs of two classes; every picture occurs twice, under two names."""
     folder = scratch / "images"
     wide, high, n = (48, 36, 12) if toy else (WIDE, HIGH, IMAGES // 2)
     draw = np.random.default_rng(0)
@@ -212,7 +215,7 @@ def backbone(
 
 
 def forward_rate(model: Backbone, bench: Bench) -> float:
-    """Images a second of batches that lie on the card already, as bytes are shown to the model."""
+    """Images per second of the forward pass, on a batch that is on the card already."""
     held: Any = model
     n = batch_of(bench)
     size = model.preprocessing["input_size"]
@@ -233,7 +236,7 @@ def forward_rate(model: Backbone, bench: Bench) -> float:
 
 
 def decode_rate(source: Source, model: Backbone) -> float:
-    """Images a second that are read, hashed, resized and cropped."""
+    """Images per second that are read, hashed, resized and cropped."""
     numbers = range(len(source.ids))
     with ThreadPoolExecutor(lanes()) as pool:
         list(pool.map(lambda i: decode(source, i, model), numbers[: lanes()]))
@@ -243,7 +246,7 @@ def decode_rate(source: Source, model: Backbone) -> float:
 
 
 def on_cpu(name: str, weights: Path, source: Source, bench: Bench) -> NDArray[np.float64]:
-    """The first rows by the CPU in float32, (n, D)."""
+    """The first rows, computed on the CPU in float32, (n, D)."""
     model = backbone(name, weights, "float32", bench, "cpu")
     n = min(COMPARED, len(source.ids))
     ready = [decode(source, i, model).ready for i in range(n)]
@@ -252,16 +255,16 @@ def on_cpu(name: str, weights: Path, source: Source, bench: Bench) -> NDArray[np
 
 
 def cosines(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-    """Cosine of each row of one table to that of the other, (n,)."""
+    """Cosines between the rows of two tables, (n,)."""
     norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
-    found: NDArray[Any] = (a * b).sum(1) / np.maximum(norms, 1e-30)
-    return found
+    result: NDArray[Any] = (a * b).sum(1) / np.maximum(norms, 1e-30)
+    return result
 
 
 def peak(bench: Bench) -> str:
     """Most memory so far, of this process and on the card."""
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    text = f"most memory {own:,.0f} MB"
+    process = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    text = f"most memory {process:,.0f} MB"
     if bench.on_card:
         text += f", on the card {torch.cuda.max_memory_allocated() / 2**20:,.0f} MB"
     return text

@@ -44,7 +44,7 @@ FEW = {"epoch_samples": 2, "batch_classes": 4, "batch_samples": 4, "hidden": 8, 
 
 
 def steps() -> list[Step]:
-    """Plainly first, FR, then what could be faster; what compiles last."""
+    """The plain variant first, then FR, then the variants that could be faster."""
     made = {
         name: Step(f"images/resnet32/{name}", 150 if "compile" in chosen else 60,
                    partial(epoch, name))
@@ -55,8 +55,10 @@ def steps() -> list[Step]:
 
 
 def epoch(variant: str, bench: Bench) -> list[Figure]:
-    """Seconds an epoch, ours and the bare loop's, under the same arithmetic; and the latter's with
-    PyTorch's defaults, which do not repeat their bits."""
+    """Seconds per epoch of our loop and of a bare loop, with the same arithmetic.
+
+    The bare loop is also timed with PyTorch's defaults, which do not repeat their bits.
+    """
     stream = stream_of(bench.scratch, bench.toy)
     epochs = 2 if bench.toy else 3
     images = {"augment": "crop-flip", **VARIANTS[variant]}
@@ -65,23 +67,23 @@ def epoch(variant: str, bench: Bench) -> list[Figure]:
         "bare": partial(bare, stream, images, epochs, bench.device, bench.toy),
     }
     plainly = {**sides, "defaults": sides["bare"]}
-    found: dict[str, tuple[Clock, float, float]] = {}
+    measured: dict[str, tuple[Clock, float, float]] = {}
     for name, side in plainly.items():
         arithmetic: AbstractContextManager[object] = repeatable(bench.device)
         meter, clock = Meter(bench.device), Clock(bench)
         before = meter.read()
         with nullcontext() if name == "defaults" else arithmetic:
             loss = side(clock)
-        found[name] = clock, loss, float((meter.read() - before)[1])
-    seconds = {name: clock.epoch for name, (clock, _, _) in found.items()}
+        measured[name] = clock, loss, float((meter.read() - before)[1])
+    seconds = {name: clock.epoch for name, (clock, _, _) in measured.items()}
     ratio = seconds["ours"] / seconds["bare"]
     n = len(stream.sessions[0].x)
     note = (
         f"bare {seconds['bare']:.2f} s, with PyTorch's defaults (TF32, any algorithm) "
-        f"{seconds['defaults']:.2f} s; first epoch {found['ours'][0].first:.1f} s, bare "
-        f"{found['bare'][0].first:.1f} s; last loss {found['ours'][1]:.4f}, bare "
-        f"{found['bare'][1]:.4f}; {joules_text(found['ours'][2])} for {epochs} epochs, bare "
-        f"{joules_text(found['bare'][2])}"
+        f"{seconds['defaults']:.2f} s; first epoch {measured['ours'][0].first:.1f} s, bare "
+        f"{measured['bare'][0].first:.1f} s; last loss {measured['ours'][1]:.4f}, bare "
+        f"{measured['bare'][1]:.4f}; {joules_text(measured['ours'][2])} for {epochs} epochs, bare "
+        f"{joules_text(measured['bare'][2])}"
     )
     return [
         Figure(
@@ -91,25 +93,25 @@ def epoch(variant: str, bench: Bench) -> list[Figure]:
             f"{AIM} times",
             ratio <= AIM,
             note,
-            {**seconds, "ratio": ratio, "joules": {k: v[2] for k, v in found.items()}},
+            {**seconds, "ratio": ratio, "joules": {k: v[2] for k, v in measured.items()}},
         )
     ]
 
 
 class Clock:
-    """Seconds of every epoch, the card waited for at its end."""
+    """Seconds of every epoch, measured when the card has finished."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench, self.ends = bench, [time.perf_counter()]
 
     def tick(self) -> None:
-        """An epoch has ended."""
+        """Note the end of an epoch."""
         self.bench.wait()
         self.ends.append(time.perf_counter())
 
     @property
     def first(self) -> float:
-        """Seconds of the first epoch: it warms up, or compiles."""
+        """Seconds of the first epoch, which warms up or compiles."""
         return self.ends[1] - self.ends[0]
 
     @property
@@ -120,7 +122,7 @@ class Clock:
 
 
 def learner_of(images: dict[str, Any], epochs: int, toy: bool) -> Any:
-    """A learner that trains for so many epochs."""
+    """A learner that trains for `epochs` epochs."""
     return make_learner(
         "mlp",
         trunk="resnet8" if toy else "resnet32",
@@ -136,7 +138,7 @@ def learner_of(images: dict[str, Any], epochs: int, toy: bool) -> Any:
 def ours(
     stream: Stream, images: dict[str, Any], epochs: int, device: str, toy: bool, clock: Clock
 ) -> float:
-    """The one training loop; returns the last epoch's mean loss."""
+    """Run our training loop; return the last epoch's mean loss."""
     learner, session = learner_of(images, epochs, toy), stream.sessions[0]
     learner.start(stream.spec, Seeds.of(SEED), device)
     an_epoch, done = -(-len(session.x) // BATCH), 0
@@ -156,7 +158,7 @@ def ours(
 def bare(
     stream: Stream, images: dict[str, Any], epochs: int, device: str, toy: bool, clock: Clock
 ) -> float:
-    """What one would write: bytes on the card, the same net, augmentation, batches, optimiser."""
+    """A loop as one would write it: bytes on the card, the same net, batches and optimiser."""
     learner, session, seeds = learner_of(images, epochs, toy), stream.sessions[0], Seeds.of(SEED)
     net = trunk_and_head(learner, stream.spec, seeds.init).to(device)
     optimiser = make_optimiser("sgd", net, lr=LR, weight_decay=DECAY)
@@ -183,7 +185,7 @@ def bare(
 
 @cache
 def stream_of(scratch: Path, toy: bool) -> Stream:
-    """CIFAR-100's shape: noise, tinted by class; all classes in one session."""
+    """A stream of CIFAR-100's shape: noise with a tint per class, all classes in one session."""
     classes, each, test = (4, 40, 4) if toy else (100, 500, 100)
     draw = np.random.default_rng(0)
     labels = np.concatenate([np.repeat(np.arange(classes), n) for n in (each, test)])
@@ -202,7 +204,7 @@ def stream_of(scratch: Path, toy: bool) -> Stream:
 
 
 def paper_schedule(bench: Bench) -> list[Figure]:
-    """FR at the size of the paper's CIFAR-100 with its own schedule, a few of its 100 epochs."""
+    """FR at the size of the paper's CIFAR-100: a few of the 100 epochs of the paper's schedule."""
     few = {"epochs": 3}
     if bench.toy:
         file = cifar_like(bench.scratch / "fr.h5", 6, 1)

@@ -1,4 +1,4 @@
-"""What the machine is, and what it lacks."""
+"""A description of the machine, and its missing modules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from gpu_parts.step import there
 
 PACKAGES = ("torch", "torchvision", "timm", "h5py", "numpy", "scipy", "safetensors", "numba")
-# What the product needs somewhere and this script can do without, and what is left out then.
+# Modules that embedbench needs somewhere and this script does not; what is left out without each.
 OPTIONAL = {
     "numba": "answers and conformance of geppnet and geppnet-stm; other steps need it not",
     "pynvml": "joules (of the package nvidia-ml-py); every other figure is taken",
@@ -29,13 +29,13 @@ REQUIRED = ("torch", "torchvision", "timm", "h5py", "numpy", "safetensors", "PIL
 
 
 def without() -> dict[str, str]:
-    """Optional modules that are not there, with what is left out for it."""
+    """Missing optional modules, with what is left out without each."""
     return {name: lost for name, lost in OPTIONAL.items() if not there(name)}
 
 
 def describe(device: str) -> dict[str, Any]:
-    """The card, the machine and the versions, now."""
-    found: dict[str, Any] = {
+    """The card, the machine, the versions and the date."""
+    facts: dict[str, Any] = {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "card": card_name(device),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0,
@@ -47,12 +47,12 @@ def describe(device: str) -> dict[str, Any]:
     if device.startswith("cuda"):
         import torch
 
-        found["cuda"], found["cudnn"] = torch.version.cuda, torch.backends.cudnn.version()
-    return found
+        facts["cuda"], facts["cudnn"] = torch.version.cuda, torch.backends.cudnn.version()
+    return facts
 
 
 def card_name(device: str) -> str:
-    """The name of the card, "cpu" where there is none."""
+    """The name of the card; "cpu" if there is none."""
     if not device.startswith("cuda"):
         return "cpu"
     import torch
@@ -68,7 +68,7 @@ def _version(package: str) -> str:
 
 
 def _commit() -> str:
-    """The commit of the clone; "unknown" where git does not tell."""
+    """The commit of the clone; "unknown" if git does not report it."""
     here = Path(__file__).parent
     try:
         words = ["git", "-C", str(here), "describe", "--always", "--dirty"]

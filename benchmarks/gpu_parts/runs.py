@@ -1,4 +1,4 @@
-"""`run` on the card: the emoji league, permuted MNIST against a bare loop, cells side by side."""
+"""`run` on the card: the emoji league, permuted MNIST against a bare loop, parallel cells."""
 
 from __future__ import annotations
 
@@ -28,12 +28,17 @@ from gpu_parts.step import Bench, Figure, Step, joules_text
 AIM = 1.15  # times the bare loop's seconds
 NEAR = 1.0  # percentage points of final accuracy, card against CPU
 AT_ONCE = (1, 2, 4, 8)
-STORED = ("er", "derpp", "agem", "gdumb")  # the league gives them 20 exemplars a class in all
+STORED = (
+    "er",
+    "derpp",
+    "agem",
+    "gdumb",
+)  # in the league they store 20 exemplars per class in total
 SETTINGS = ("protocol.sessions=11", "protocol.order=random")
 
 
 def steps() -> list[Step]:
-    """The bare loop, the league, then cells at once."""
+    """The bare loop, the league, then cells in parallel."""
     return [
         Step("runs/permuted/epochs", 60, partial(permuted, False)),
         Step("runs/permuted/validation", 60, partial(permuted, True)),
@@ -43,7 +48,7 @@ def steps() -> list[Step]:
 
 
 def permuted(look: bool, bench: Bench) -> list[Figure]:
-    """Permuted MNIST's shape: `run` in memory against a bare loop that answers alike."""
+    """Permuted MNIST's shape: `run` in memory against a bare loop with the same answers."""
     work = Plan(2, 1, look) if bench.toy else Plan(5, 4, look)
     run, bare = loops(mnist(bench.scratch, bench.toy), work, bench.device)
     with repeatable(bench.device):
@@ -74,13 +79,13 @@ def permuted(look: bool, bench: Bench) -> list[Figure]:
 
 @cache
 def mnist(scratch: Path, toy: bool) -> Path:
-    """MNIST's shape, of random numbers."""
+    """A file of random numbers with MNIST's shape."""
     path = scratch / "mnist.h5"
     return mnist_like(path, 600, 100) if toy else mnist_like(path)
 
 
 def league(bench: Bench) -> list[Figure]:
-    """Every learner of the emoji league by its preset, on the card and on the CPU, one seed."""
+    """Every learner of the emoji league with its preset, on the card and on the CPU, one seed."""
     path, learners, jobs = shipped_layers(), ["mlp", "ncm"], {"cpu": 1, "card": 1}
     settings = [*SETTINGS, "mlp.stop.epochs=1"] if bench.toy else [*SETTINGS]
     if not bench.toy:
@@ -95,7 +100,7 @@ def league(bench: Bench) -> list[Figure]:
         settings += [f"{name}.memory.total=1760" for name in STORED if name in learners]
         jobs = {"cpu": cores(), "card": 4}
     parsed = parse_settings(settings, learners, "league")
-    found: dict[str, dict[str, RunRecord]] = {}
+    records: dict[str, dict[str, RunRecord]] = {}
     for side, device in (("cpu", "cpu"), ("card", bench.device)):
         planned = plan([str(path)], "incremental-class", learners, [0], settings=parsed,
                        device=device)  # fmt: skip
@@ -104,12 +109,12 @@ def league(bench: Bench) -> list[Figure]:
             cell, why = outcome.failed[0]
             raise RuntimeError(f"{len(outcome.failed)} cells failed on {device}, first "
                                f"{cell.learner}: {why}")  # fmt: skip
-        found[side] = {r.learner: r for r in map(record.load, outcome.places)}
-    return [_beside(name, found["cpu"][name], found["card"][name]) for name in learners]
+        records[side] = {r.learner: r for r in map(record.load, outcome.places)}
+    return [_beside(name, records["cpu"][name], records["card"][name]) for name in learners]
 
 
 def _beside(name: str, cpu: RunRecord, card: RunRecord) -> Figure:
-    """One learner of the league."""
+    """The figure of one learner of the league."""
     final = [100 * r.metrics["final_accuracy"] for r in (cpu, card)]
     learned = [r.seconds.learn for r in (cpu, card)]
     off = abs(final[1] - final[0])
@@ -125,7 +130,7 @@ def _beside(name: str, cpu: RunRecord, card: RunRecord) -> Figure:
 
 
 def cells(n: int, bench: Bench) -> list[Figure]:
-    """Wall seconds of `n` cells at once on one card, processes and their start included."""
+    """Wall seconds of `n` parallel cells on one card, with the start of their processes."""
     work = Plan(2, 1, False) if bench.toy else Plan(5, 20, False)
     settings = [f"protocol.sessions={work.sessions}", "mlp.stop.rule=epochs",
                 f"mlp.stop.epochs={work.epochs}", "offline.mlp.stop.rule=epochs",
@@ -157,7 +162,7 @@ def cells(n: int, bench: Bench) -> list[Figure]:
 
 
 class _Used:
-    """The most memory of the card that was in use, by whomever; looked at every tenth second."""
+    """Peak memory of the card, used by any process; sampled ten times per second."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench, self.most, self._go = bench, 0, True
@@ -172,7 +177,7 @@ class _Used:
             time.sleep(0.1)
 
     def stop(self) -> str:
-        """End; what to say of it."""
+        """Stop sampling; return the peak as text."""
         self._go = False
         if not self.bench.on_card:
             return "no card"

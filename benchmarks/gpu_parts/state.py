@@ -1,4 +1,4 @@
-"""What was measured so far, in one JSON file that a later call goes on from."""
+"""The measurements so far, in one JSON file from which a later call resumes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ SCHEMA = 1
 
 
 class State:
-    """`gpu.json`: calls, steps that are done, and what they left for comparison.
+    """`gpu.json`: calls, finished steps, and values that steps stored for comparison.
 
     Parameters
     ----------
     out : Path
         Directory of `gpu.json`.
     device, toy : str, bool
-        Of this call; a file of another kind of measurement is refused.
+        Device and size of this call; a file of another device or size is refused.
     """
 
     def __init__(self, out: Path, device: str, toy: bool) -> None:
@@ -31,13 +31,13 @@ class State:
             **{name: {} for name in ("steps", "cut", "missing", "kept")},
         }
         if self.path.exists():
-            found = json.loads(self.path.read_text(encoding="utf-8"))
-            if found.get("schema") != SCHEMA or any(found.get(k) != v for k, v in kind.items()):
+            stored = json.loads(self.path.read_text(encoding="utf-8"))
+            if stored.get("schema") != SCHEMA or any(stored.get(k) != v for k, v in kind.items()):
                 raise SystemExit(
-                    f"{self.path} was made with --device {found.get('device')}"
-                    f"{' --toy' if found.get('toy') else ''}; give another --out, or remove it"
+                    f"{self.path} was made with --device {stored.get('device')}"
+                    f"{' --toy' if stored.get('toy') else ''}; give another --out, or remove it"
                 )
-            self.data = found
+            self.data = stored
 
     def begin(self, call: dict[str, Any]) -> None:
         """Note that a call has begun."""
@@ -46,16 +46,16 @@ class State:
     @property
     def steps(self) -> dict[str, Any]:
         """The steps that have been done or that broke, by name."""
-        found: dict[str, Any] = self.data["steps"]
-        return found
+        steps: dict[str, Any] = self.data["steps"]
+        return steps
 
     def forget(self, names: set[str]) -> None:
-        """Let steps be done again."""
+        """Forget steps, so that they are run again."""
         for name in names:
             self.steps.pop(name, None)
 
     def done(self, name: str, answer: dict[str, Any], card: str) -> None:
-        """Keep what a step came to."""
+        """Keep the result of a step."""
         left = answer.pop("left", {})
         if left:
             self.data["kept"].setdefault(card, {}).update(left)
@@ -63,11 +63,11 @@ class State:
         self.data["cut"].pop(name, None)
 
     def cut(self, name: str, seconds: float) -> None:
-        """Note that a step was stopped because the time was up, after so many seconds."""
+        """Note that a step was stopped after these seconds, because the time was up."""
         self.data["cut"][name] = round(max(seconds, self.data["cut"].get(name, 0.0)), 1)
 
     def save(self, seconds: float) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file atomically."""
         self.data["calls"][-1]["seconds"] = round(seconds, 1)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         temporary = self.path.with_name(f".{self.path.name}.tmp")

@@ -1,4 +1,4 @@
-"""What a part is made of: steps, each measured by itself, and the figures that they find."""
+"""The steps of a part, each measured by itself, and the figures that they return."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ class Figure:
     Parameters
     ----------
     what : str
-        Was measured, in words.
+        What was measured, in words.
     figure : str
-        With its unit.
+        The result, with its unit.
     aim : str
-        What it should be; "" where nothing was promised.
+        What it should be; "" if there is no aim.
     holds : bool or None
-        Whether the aim is met; None where there is none.
+        Whether the aim is met; None if there is no aim.
     note : str
-        Why, or what else to know.
+        An explanation, or further facts.
     values : dict
-        The same as plain numbers.
+        The result as plain numbers.
     """
 
     what: str
@@ -40,7 +40,7 @@ class Figure:
 
 @dataclass
 class Bench:
-    """What a step is given.
+    """The environment of a step.
 
     Parameters
     ----------
@@ -49,11 +49,11 @@ class Bench:
     toy : bool
         Everything small, so that it runs on a CPU in seconds.
     scratch : Path
-        A directory that the steps of a part share; it is gone afterwards.
+        A directory that the steps of a part share; it is removed afterwards.
     kept : dict
-        What earlier steps left for comparison, by card and then by name; JSON.
+        Values that earlier steps stored for comparison, by card and then by name; JSON.
     left : dict
-        What this step leaves, by name; JSON.
+        Values that this step stores for comparison, by name; JSON.
     """
 
     device: str
@@ -64,11 +64,11 @@ class Bench:
 
     @property
     def on_card(self) -> bool:
-        """Whether there is anything to wait for and to count."""
+        """Whether the device is a card."""
         return self.device.startswith("cuda")
 
     def wait(self) -> None:
-        """Let the card finish what it was given."""
+        """Wait until the card has finished its work."""
         if self.on_card:
             import torch
 
@@ -82,13 +82,13 @@ class Step:
     Parameters
     ----------
     name : str
-        part/…/…
+        Name of the form part/…/….
     seconds : float
-        It is expected to take on the card; it is not begun where less is left.
+        Expected duration on the card; the step does not begin if less time is left.
     run : callable
-        Does it.
+        Function that takes the measurement.
     needs : tuple of str
-        Modules without which it is left out.
+        Modules without which the step is left out.
     """
 
     name: str
@@ -102,18 +102,18 @@ class Step:
         return self.name.partition("/")[0]
 
     def missing(self) -> list[str]:
-        """Those of the modules needed that are not there."""
+        """The needed modules that are missing."""
         return [name for name in self.needs if not there(name)]
 
 
 def there(module: str) -> bool:
-    """Whether a module can be imported; it is not."""
+    """Whether a module could be imported; it is not imported."""
     try:
         return importlib.util.find_spec(module) is not None
-    except (ImportError, ValueError):  # what blocks a module, or is half there
+    except (ImportError, ValueError):  # the module is blocked or damaged
         return False
 
 
 def joules_text(joules: float) -> str:
-    """Joules for a note; NaN where they are unknown."""
+    """Joules as text for a note; NaN means unknown."""
     return "joules unknown" if math.isnan(joules) else f"{joules:,.0f} J"

@@ -1,4 +1,4 @@
-"""The Markdown table: readable by someone who was not there."""
+"""The results as a Markdown page that explains itself."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ VERDICTS = {True: "holds", False: "**missed**", None: "no aim"}
 
 
 def markdown(data: Mapping[str, Any], names: Sequence[str], parts: Mapping[str, str]) -> str:
-    """All that is known, as one page.
+    """All results as one page.
 
     Parameters
     ----------
     data : mapping
-        Of `State`.
+        Data of `State`.
     names : sequence of str
-        Of all steps, in their order.
+        Names of all steps, in order.
     parts : mapping
-        Titles by part, in their order.
+        Titles by part, in order.
     """
     where = "on a card" if data["device"] == "cuda" else f"on device {data['device']}"
     lines = [f"# embedbench {where}" + (" (toy size: no figure means anything)" * data["toy"]), ""]
@@ -74,13 +74,13 @@ def _summary(data: Mapping[str, Any], names: Sequence[str]) -> list[str]:
 
 
 def _waiting(names: Sequence[str], data: Mapping[str, Any]) -> list[str]:
-    """The steps that were not run, those of one reason together."""
-    found: dict[str, list[str]] = {}
+    """The steps that were not run, grouped by the reason."""
+    reasons: dict[str, list[str]] = {}
     for name in names:
         if name not in data["steps"]:
-            found.setdefault(data["missing"].get(name, "not chosen by --parts"), []).append(name)
+            reasons.setdefault(data["missing"].get(name, "not chosen by --parts"), []).append(name)
     return [
-        _row(", ".join(mine), "", "", "", "not run", why, "", "") for why, mine in found.items()
+        _row(", ".join(mine), "", "", "", "not run", why, "", "") for why, mine in reasons.items()
     ]
 
 

@@ -1,6 +1,6 @@
-"""A part's own process: what breaks in it, be it the card's context, does not break the rest.
+"""The process of a part: an error in it, even of the card's context, does not stop the other parts.
 
-It reads names of steps, a line each, and answers each with a line of JSON. What the steps print
+It reads one step per line, as JSON, and answers each with one line of JSON. What the steps print
 goes to stderr.
 """
 
@@ -26,7 +26,7 @@ FATAL = ("CUDA error", "cuBLAS", "CUBLAS_STATUS", "cuDNN error", "device-side as
 
 
 def serve(steps: dict[str, Step], bench: Bench) -> None:
-    """Answer until there are no more lines; end at once when the parent has gone."""
+    """Answer until there are no more lines; end at once when the parent has ended."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
@@ -37,14 +37,14 @@ def serve(steps: dict[str, Step], bench: Bench) -> None:
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
         if any(word in answer.get("error", "") for word in FATAL):
-            return  # a card's context that broke once is broken for good
+            return  # a broken context of the card cannot be repaired
 
 
 def _run(step: Step, bench: Bench) -> dict[str, Any]:
     began = time.perf_counter()
     try:
         figures = [dataclasses.asdict(f) for f in step.run(bench)]
-    except Exception as error:  # whatever a step raises is its result
+    except Exception as error:  # any error of a step is its result
         traceback.print_exc()
         last = traceback.format_exception_only(error)[-1].strip().splitlines()[0]
         where = traceback.extract_tb(error.__traceback__)[-1]
@@ -57,16 +57,16 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(0.5)
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(0, signal.SIGKILL)  # this process leads its group: what it started ends, too
+        os.killpg(0, signal.SIGKILL)  # this process leads its group, so its children end, too
 
 
 class Worker:
-    """The parent's end of it.
+    """The parent's side of a process.
 
     Parameters
     ----------
     command : list of str
-        Starts a process that calls `serve`.
+        Command that starts a process that calls `serve`.
     """
 
     def __init__(self, command: list[str]) -> None:
@@ -97,7 +97,7 @@ class Worker:
             self._last = line.strip() or self._last
 
     def ask(self, step: str, kept: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """Let a step run, at most so many seconds; `late` in the answer: it was killed."""
+        """Run a step for at most `seconds`; `late` in the answer means that it was killed."""
         began = time.perf_counter()
         assert self.process.stdin is not None
         try:
@@ -122,11 +122,11 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether it can be asked again."""
+        """Whether the process still runs."""
         return self.process.poll() is None
 
     def end(self) -> None:
-        """End the process and all that it has started."""
+        """End the process and all its children."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()

@@ -1,6 +1,6 @@
 """The checks for learners: the contract. Each teaches small streams to a class through the runner.
 
-check_promises has those about tags and footprint, check_sessions those about unusual sessions.
+`learner_promises` checks tags and footprint, `learner_sessions` unusual sessions.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def hyperparameters_survive_json(cls: type[Learner]) -> None:
 
 @learner_check
 def logs_survive_json(cls: type[Learner]) -> None:
-    """What `learn` returns is a dict that JSON can hold, and `footprint` whole bytes by kind."""
+    """`learn` returns a dict that JSON can hold; `footprint` returns whole bytes by kind."""
     _, logs = run(blobs(cls.tags), small(cls))
     for log in logs:
         demand(isinstance(log.log, dict), f"expected a dict from learn, got {log.log!r}")
@@ -78,12 +78,12 @@ def inputs_stay_untouched(cls: type[Learner]) -> None:
 
 
 def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method, watched: the tensors it is given must stay as they are."""
+    """The method, with a check that it does not change the tensors it is given."""
 
     def call(*given: torch.Tensor, session_id: torch.Tensor | None = None) -> Any:
         copies = [t.clone() for t in given]
-        told = {} if method.__name__ == "observe" else {"session_id": session_id}
-        out = method(*given, **told)
+        kwargs = {} if method.__name__ == "observe" else {"session_id": session_id}
+        out = method(*given, **kwargs)
         kept = all(torch.equal(a, b) for a, b in zip(given, copies, strict=True))
         demand(kept, f"expected {method.__name__} to leave its arguments alone, it wrote to one")
         return out
@@ -107,7 +107,7 @@ def scores_are_finite(cls: type[Learner]) -> None:
 
 @learner_check
 def scores_are_pure(cls: type[Learner]) -> None:
-    """Asking for scores changes neither the state, nor later answers, nor what is learned later."""
+    """`scores` changes neither the state, nor later answers, nor later learning."""
     learner, stream = small(cls), blobs(cls.tags)
     teach(learner, stream)
     state, first = learner.state_dict(), ask(learner, stream)
@@ -132,7 +132,7 @@ def scores_are_pure(cls: type[Learner]) -> None:
 
 @learner_check
 def scores_ignore_how_batches_are_cut(cls: type[Learner]) -> None:
-    """A sample gets the same scores (within 1e-5) in whatever batch it is asked."""
+    """A sample gets the same scores (within 1e-5) in every batch."""
     learner, stream = small(cls), blobs(cls.tags)
     teach(learner, stream)
     whole = ask(learner, stream)
@@ -167,7 +167,7 @@ def same_seed_same_predictions(cls: type[Learner]) -> None:
 
 @learner_check
 def start_forgets_everything(cls: type[Learner]) -> None:
-    """A learner that is started again is as good as new."""
+    """A learner that is started again behaves like a new one."""
     if not cls.tags.deterministic:
         return
     used, new, stream = small(cls), small(cls), blobs(cls.tags)
@@ -182,7 +182,7 @@ def start_forgets_everything(cls: type[Learner]) -> None:
 
 @learner_check
 def state_round_trips(cls: type[Learner]) -> None:
-    """A new learner that loads a saved state answers and goes on exactly as the first one does."""
+    """A new learner that loads a saved state answers and learns on exactly like the first."""
     stream = blobs(cls.tags)
     first, rest = stream, stream
     if not cls.tags.offline:
@@ -195,7 +195,7 @@ def state_round_trips(cls: type[Learner]) -> None:
     file = io.BytesIO()
     torch.save(state, file)
     file.seek(0)
-    # our own bytes of a moment ago; NumPy arrays in a state need the full unpickler
+    # bytes that we wrote just now; NumPy arrays in a state need the full unpickler
     saved = torch.load(file, weights_only=False)
     with going_on(new, saved):
         new.start(stream.spec, SEEDS, device())

@@ -1,4 +1,4 @@
-"""The checks for learners of images: with a small residual network, where they have a trunk."""
+"""The checks for learners of images; learners with a trunk get a small residual network."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .small_streams import EVERY_CLASS, as_images, blobs
 from .tools import ask, goes_on_alike, learner_check, run, same, small, state_bytes, teach
 
 TINY = {"trunk": "resnet8", "epochs": 2}
-FULL = {**TINY, "augment": "crop-flip", "frozen": 1}  # where a fault of a learner would show
-FEW = ((0, 1), (2,))  # classes of each session, where what is learned does not matter
+FULL = {**TINY, "augment": "crop-flip", "frozen": 1}  # settings that reveal faults
+FEW = ((0, 1), (2,))  # classes of each session, for checks that do not measure accuracy
 
 
 @learner_check
@@ -32,24 +32,26 @@ def images_are_learned(cls: type[Learner]) -> None:
 
 @learner_check
 def images_follow_the_seeds(cls: type[Learner]) -> None:
-    """On images, too, the four seeds decide everything, and scores ignore how batches are cut.
+    """On images, too, only the four seeds matter, and scores ignore how batches are cut.
 
-    Where the learner has a trunk, images are augmented, and a stage of it stands still.
+    If the learner has a trunk, images are augmented, and one stage of the trunk is frozen.
     """
     if not cls.tags.images:
         return
     stream = as_images(blobs(cls.tags, FEW, 17, n_val=4))
-    found = []
+    answers = []
     for other in (1, 2) if cls.tags.deterministic else (1,):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(other)
             learner = small(cls, **FULL)
             teach(learner, stream)
-        found.append(ask(learner, stream))
-    demand(same(found[0], found[-1]), "expected the same scores from the same seeds, got others")
+        answers.append(ask(learner, stream))
+    demand(
+        same(answers[0], answers[-1]), "expected the same scores from the same seeds, got others"
+    )
     state = learner.state_dict()
     seen = [c for classes in FEW for c in classes]
-    whole, alone = found[-1][:, seen], ask(learner, stream, cut=1)[:, seen]
+    whole, alone = answers[-1][:, seen], ask(learner, stream, cut=1)[:, seen]
     size = np.maximum(np.abs(whole).max(axis=1, keepdims=True), 1e-30)
     off = float((np.abs(alone - whole) / size).max())
     demand(off <= 1e-5, f"expected scores within 1e-5 one by one, they are {off:.1e} off")
@@ -60,9 +62,9 @@ def images_follow_the_seeds(cls: type[Learner]) -> None:
 
 @learner_check
 def images_go_on_from_a_state(cls: type[Learner]) -> None:
-    """On images, too, a loaded state goes on as the learner that it is of.
+    """On images, too, a learner with a loaded state goes on like the one that saved it.
 
-    And the footprint covers the state's bytes, statistics of BatchNorm among them.
+    The footprint covers the bytes of the state, with the statistics of BatchNorm.
     """
     if not cls.tags.images or cls.tags.offline:
         return
@@ -77,5 +79,5 @@ def images_go_on_from_a_state(cls: type[Learner]) -> None:
     file = io.BytesIO()
     torch.save(state, file)
     file.seek(0)
-    # our own bytes of a moment ago; NumPy arrays in a state need the full unpickler
+    # bytes that we wrote just now; NumPy arrays in a state need the full unpickler
     goes_on_alike(old, new, torch.load(file, weights_only=False), stream, rest)

@@ -1,4 +1,4 @@
-"""The checks for learners of label sets, and for those that learn batches and sessions alike."""
+"""The checks for learners of label sets, and for online learners that also learn sessions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .tools import (
 
 @learner_check
 def label_sets_are_learned(cls: type[Learner]) -> None:
-    """Sums of one or two blobs get their label sets: scores above 0 for these, below for others."""
+    """Sums of one or two blobs get their label sets: scores above 0 for these labels only."""
     if not (cls.tags.multilabel and cls.tags.learns):
         return
     answers, _ = run(multilabel_blobs(cls.tags), cls())
@@ -36,7 +36,7 @@ def label_sets_are_learned(cls: type[Learner]) -> None:
 
 @learner_check
 def label_sets_follow_the_seeds(cls: type[Learner]) -> None:
-    """On a stream of label sets, too, the four seeds decide everything, and input is left alone."""
+    """With label sets, too, only the four seeds matter, and inputs are not changed."""
     if not (cls.tags.multilabel and cls.tags.deterministic):
         return
     stream = family_blobs(cls.tags)
@@ -48,9 +48,9 @@ def label_sets_follow_the_seeds(cls: type[Learner]) -> None:
 
 @learner_check
 def label_sets_go_on_from_a_state(cls: type[Learner]) -> None:
-    """On a stream of label sets, too, a loaded state goes on as the learner that it is of.
+    """With label sets, too, a learner with a loaded state goes on like the one that saved it.
 
-    And the footprint is the bytes of the state.
+    The footprint equals the bytes of the state.
     """
     if not cls.tags.multilabel or cls.tags.offline:
         return
@@ -60,7 +60,9 @@ def label_sets_go_on_from_a_state(cls: type[Learner]) -> None:
     before = settings_of(old)
     run(first, old)
     held, total = state_bytes(old.state_dict()), old.footprint().total
-    if getattr(cls, "optimiser_state", "kept") == "fresh":  # moments nobody keeps are not counted
+    if (
+        getattr(cls, "optimiser_state", "kept") == "fresh"
+    ):  # its moments are not kept, so they are not counted
         demand(total <= held, f"footprint of {total} bytes, more than the {held} of the state")
     else:
         demand(total == held, f"footprint of {total} bytes, the state holds {held}")
@@ -70,7 +72,7 @@ def label_sets_go_on_from_a_state(cls: type[Learner]) -> None:
 
 @learner_check
 def whole_sessions_are_learned(cls: type[Learner]) -> None:
-    """An online learner that has a `learn` learns blobs from whole sessions as well."""
+    """An online learner that has `learn` also learns blobs from whole sessions."""
     learner = cls()
     if not (cls.tags.online and learns_sessions(learner)):
         return

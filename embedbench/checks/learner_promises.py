@@ -1,4 +1,4 @@
-"""The checks for learners: what a learner says of itself, in its tags and its footprint."""
+"""The checks for learners: what a learner states in its tags and its footprint."""
 
 from __future__ import annotations
 
@@ -23,36 +23,37 @@ from .tools import (
 
 @learner_check
 def no_sample_is_kept_in_secret(cls: type[Learner]) -> None:
-    """Samples are kept only where `tags.stores_samples` says so, and then counted as "samples"."""
+    """Samples are kept only if `tags.stores_samples` says so, and are counted as "samples"."""
     held, counted = [], []
     for size in (24, 72):
         learner, stream = small(cls), blobs(cls.tags, sizes=size)
         teach(learner, stream)
         given = [v.numpy() for s in stream.sessions for v in (s.x, s.val_x)]
-        found = samples_held(learner, np.concatenate(given))
+        kept = samples_held(learner, np.concatenate(given))
         footprint = learner.footprint()
         held.append(held_bytes(learner))
         counted.append(footprint.total)
         if not cls.tags.stores_samples:
             demand(
-                not found,
-                f"expected no training sample in its memory, found {found}; tag it stores_samples",
+                not kept,
+                f"expected no training sample in its memory, found {kept}; tag it stores_samples",
             )
             demand(
                 "samples" not in footprint,
                 "expected no samples in the footprint; tag it stores_samples",
             )
             continue
-        least = found * given[0].shape[1]  # a byte a number is the least
-        told = footprint.get("samples", 0)
+        least = kept * given[0].shape[1]  # at least one byte per number
+        declared = footprint.get("samples", 0)
         demand(
-            told >= least,
-            f"expected at least {least} bytes of samples in the footprint, got {told}",
+            declared >= least,
+            f"expected at least {least} bytes of samples in the footprint, got {declared}",
         )
-    grown, told = held[1] - held[0], counted[1] - counted[0]
+    grown, declared = held[1] - held[0], counted[1] - counted[0]
     demand(
-        grown <= told + 64,
-        f"expected memory to grow by the footprint's {told} bytes for more samples, not {grown}",
+        grown <= declared + 64,
+        f"expected memory to grow by the footprint's {declared} bytes for more samples, "
+        f"not {grown}",
     )
 
 
@@ -73,7 +74,7 @@ def footprint_counts_the_state(cls: type[Learner]) -> None:
 
 @learner_check
 def tags_are_true(cls: type[Learner]) -> None:
-    """What the tags say is so; `deterministic` and `stores_samples` have checks of their own."""
+    """The tags are true; `deterministic` and `stores_samples` have their own checks."""
     observes, learns = cls.observe is not Learner.observe, cls.learn is not Learner.learn
     online = cls.tags.online
     demand(observes == online, f"expected observe() just where tags.online, which is {online}")

@@ -1,4 +1,4 @@
-"""The check for runs that are cut off: they go on, within a session too, as if nothing had been."""
+"""The check for interrupted runs: they go on, within a session too, with the same result."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .learner_images import FEW, TINY
 from .small_streams import as_images, blobs
 from .tools import ask, device, learner_check, run, same, small
 
-SHORT = {"epochs": 3, "min_steps": 1}  # few epochs, among which there is a best one
+SHORT = {"epochs": 3, "min_steps": 1}  # few epochs, one of which is the best
 
 
 class CutOffError(Exception):
-    """Raised in the place of a power cut."""
+    """Raised in place of a power cut."""
 
 
 class Saboteur(CheckpointDirectory):
-    """Saves every checkpoint, and cuts the run off after so many of them; 0: never."""
+    """Saves every checkpoint, and interrupts the run after `after` of them; 0: never."""
 
     def __init__(self, directory: Path, after: int = 0, **more: Any) -> None:
         super().__init__(directory, **{"decided": {}, "seconds": 0, "device": device(), **more})
@@ -41,7 +41,7 @@ class Saboteur(CheckpointDirectory):
 
 @learner_check
 def goes_on_inside_a_session(cls: type[Learner]) -> None:
-    """A run that is cut off at its checkpoints, within sessions too, ends with the same scores."""
+    """A run that is interrupted at checkpoints, within sessions too, gives the same scores."""
     if not cls.tags.deterministic:
         return
     stream = blobs(cls.tags, FEW, 18, n_val=4)
@@ -53,13 +53,13 @@ def goes_on_inside_a_session(cls: type[Learner]) -> None:
 
 
 def _check(make: Callable[[], Learner], stream: Stream, after: int) -> None:
-    """Cut a run off after every so many checkpoints."""
+    """Interrupt a run after every `after` checkpoints, and compare it with a whole run."""
     with tempfile.TemporaryDirectory() as place:
         whole = Saboteur(Path(place) / "whole")
         one, other, saves = make(), make(), 0
         expected, _ = run(stream, one, checkpoint=whole)
         if not whole.inside:
-            return  # "state round trips" has the ends of sessions
+            return  # "state round trips" checks the ends of sessions
         while saves <= whole.saves:
             checkpoint = Saboteur(Path(place) / "cut", after)
             checkpoint.open()

@@ -46,7 +46,7 @@ def one_sample(cls: type[Learner]) -> None:
 
 @learner_check
 def one_class(cls: type[Learner]) -> None:
-    """Every session may hold a single class, the first one too."""
+    """Every session may hold a single class, the first session too."""
     teach(small(cls), blobs(cls.tags, ((2,), (0,), (3,)), 12))
 
 
@@ -59,7 +59,7 @@ def last_batch_of_one(cls: type[Learner]) -> None:
 
 
 def _batch_size(learner: object) -> int:
-    """The hyperparameter `batch_size`, wherever it stands; 16 where there is none."""
+    """The hyperparameter `batch_size`, also of nested settings; 16 if there is none."""
     values = vars(learner).values()
     inner = [_batch_size(v) for v in values if dataclasses.is_dataclass(v)]
     return int(getattr(learner, "batch_size", max(inner, default=16)))
@@ -67,13 +67,13 @@ def _batch_size(learner: object) -> int:
 
 @learner_check
 def a_class_comes_again(cls: type[Learner]) -> None:
-    """A class may come again in a later session, alone or beside new ones."""
+    """A class may come again in a later session, alone or with new ones."""
     teach(small(cls), blobs(cls.tags, ((0, 1), (0, 2), (1,))))
 
 
 @learner_check
 def all_classes_permuted(cls: type[Learner]) -> None:
-    """A session may introduce no class, only show the old ones otherwise, and reveal its id."""
+    """A session may introduce no new class, only old ones with permuted columns."""
     teach(small(cls), permuted_blobs(cls.tags))
 
 
@@ -85,7 +85,7 @@ def no_validation_data(cls: type[Learner]) -> None:
 
 @learner_check
 def bad_input_is_refused(cls: type[Learner]) -> None:
-    """Wrong widths, NaN, unknown labels, and streams that its tags exclude, are refused."""
+    """Wrong widths, NaN, unknown labels and streams that the tags exclude are refused."""
     good = blobs(cls.tags)
     bad = _bad_streams(good)
     if not cls.tags.multilabel:
@@ -101,7 +101,7 @@ def bad_input_is_refused(cls: type[Learner]) -> None:
 
 
 def _bad_streams(good: Stream) -> dict[str, Stream]:
-    """Streams with one thing wrong, by what it is."""
+    """Streams with one fault each, by the name of the fault."""
     session, test = good.sessions[-1], good.eval_sets[-1]
     wide = session.x.width + 1
 

@@ -1,4 +1,4 @@
-"""The checks for metrics: what holds of every one, whatever it measures."""
+"""The checks for metrics: what must hold for each of them, whatever it measures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def metric_check(check: MetricCheck) -> MetricCheck:
 
 
 def random_predictions(seed: int, sessions: int = 3) -> Predictions:
-    """Random answers on a stream that shows all classes in every session, 9 to 29 samples a set."""
+    """Random answers on a stream with all classes in every session, 9 to 29 samples per set."""
     draw = np.random.default_rng(seed)
     sizes = draw.integers(9, 30, sessions)
     n = int(sizes.sum())
@@ -50,15 +50,15 @@ def random_predictions(seed: int, sessions: int = 3) -> Predictions:
 
 
 def reference(sessions: int = 3) -> Reference:
-    """A reference with every field measured; an α_ideal of 1 leaves fractions alone."""
+    """A reference with every field measured; with an α_ideal of 1, fractions stay the same."""
     return Reference(ideal=1.0, chance=np.full(sessions, 1 / N_CLASSES))
 
 
-def value_of(metric: Metric, scores: ScoreMatrix, told: Reference) -> float:
-    """The metric's value, which must be a float and come without a warning."""
+def value_of(metric: Metric, scores: ScoreMatrix, references: Reference) -> float:
+    """The metric's value, which must be a float, without a warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        value = metric(scores, told)
+        value = metric(scores, references)
     demand(type(value) is float, f"expected a float, got {value!r} of {type(value).__name__}")
     return value
 
@@ -74,7 +74,7 @@ def says_where_it_comes_from(metric: Metric) -> None:
 
 @metric_check
 def is_a_fraction(metric: Metric) -> None:
-    """Of fractions it makes a float between -1 and 1."""
+    """From fractions it computes a float between -1 and 1."""
     for seed in SEEDS:
         for name in SCORES:
             value = value_of(metric, score_matrix(random_predictions(seed), name), reference())
@@ -83,7 +83,7 @@ def is_a_fraction(metric: Metric) -> None:
 
 @metric_check
 def order_of_samples_does_not_matter(metric: Metric) -> None:
-    """Mixing the samples of an eval set changes nothing."""
+    """The order of the samples within an eval set does not change the value."""
     for seed in SEEDS:
         p = random_predictions(seed)
         sets = [np.flatnonzero(p.eval_set == e) for e in range(len(p.set_classes))]
@@ -98,7 +98,7 @@ def order_of_samples_does_not_matter(metric: Metric) -> None:
 
 @metric_check
 def one_session_is_no_silent_zero(metric: Metric) -> None:
-    """With a single session it is its score, or NaN where nothing can be said."""
+    """With a single session the value is that session's score, or NaN if undefined."""
     for seed in SEEDS:
         scores = score_matrix(random_predictions(seed, sessions=1))
         value, only = value_of(metric, scores, reference(1)), float(scores.R[0, 0])
@@ -110,7 +110,7 @@ def one_session_is_no_silent_zero(metric: Metric) -> None:
 
 @metric_check
 def undefined_scores_are_nan(metric: Metric) -> None:
-    """Where no score is defined it is NaN; where no reference was measured, NaN or the same."""
+    """Without defined scores the value is NaN; without references it is NaN or unchanged."""
     scores = score_matrix(random_predictions(0))
     none, measured = np.full_like(scores.values, np.nan), value_of(metric, scores, reference())
     value = value_of(metric, replace(scores, values=none, pooled=none[:, 0]), reference())
@@ -124,7 +124,7 @@ def undefined_scores_are_nan(metric: Metric) -> None:
 
 @metric_check
 def scores_stay_untouched(metric: Metric) -> None:
-    """The score matrix is not written to."""
+    """The metric does not change the score matrix."""
     scores = score_matrix(random_predictions(0))
     before = copy.deepcopy(scores)
     metric(scores, reference())

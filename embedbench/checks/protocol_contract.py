@@ -1,4 +1,4 @@
-"""The checks for protocols: streams of small files, compared with what those hold."""
+"""The checks for protocols: streams of small files are compared with the files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def protocol_check(check: ProtocolCheck) -> ProtocolCheck:
 
 
 def _flat(cls: type[Protocol]) -> Iterator[Case]:
-    """Streams of one class a sample; check_label_sets has what holds of the others."""
+    """Streams with one class per sample; `protocol_label_sets` checks the others."""
     return (case for case in each_case(cls) if not case.stream.spec.multilabel)
 
 
@@ -39,9 +39,9 @@ def _multilabel(cls: type[Protocol]) -> bool:
 
 @protocol_check
 def parameters_survive_json(cls: type[Protocol]) -> None:
-    """Parameters survive JSON; all that differ from earlier behaviour stand in the recipe.
+    """Parameters survive JSON, and the recipe holds all that differ from earlier behaviour.
 
-    A parameter that was added later is left out at the value that does what was done before.
+    A parameter that was added later is left out at the value with the earlier behaviour.
     """
     protocol = cls()
     before = dataclasses.asdict(protocol)
@@ -59,7 +59,7 @@ def parameters_survive_json(cls: type[Protocol]) -> None:
 
 @protocol_check
 def train_and_test_are_disjoint(cls: type[Protocol]) -> None:
-    """No sample is in two of training, validation and test data of a stream, by id."""
+    """Training, validation and test data of a stream share no sample, by id."""
     for case in each_case(cls):
         where, stream = case.where, case.stream
         taught = {i for s in stream.sessions for i in s.ids.tolist()}
@@ -78,9 +78,9 @@ def train_and_test_are_disjoint(cls: type[Protocol]) -> None:
 
 @protocol_check
 def counts_are_exact(cls: type[Protocol]) -> None:
-    """Every sample of the file comes, and each as often as the others: in one session or in all.
+    """Every sample of the file occurs in one session, or every sample in all sessions.
 
-    Protocols that leave training samples out by design may; none of those comes twice.
+    Protocols may leave training samples out by design; then no training sample occurs twice.
     """
     for case in _flat(cls):
         where, stream = case.where, case.stream
@@ -116,9 +116,9 @@ def samples_are_the_files(cls: type[Protocol]) -> None:
         values = [file.read() for file in case.files]
         names: dict[int, int] = {}
         parts: list[Session | EvalSet] = [*case.stream.sessions, *case.stream.eval_sets]
-        shown = [(part.x, part.y, part.ids) for part in parts]
-        shown += [(s.val_x, s.val_y, case.rows(s.val_x)) for s in case.stream.sessions]
-        for view, y, ids in shown:
+        views = [(part.x, part.y, part.ids) for part in parts]
+        views += [(s.val_x, s.val_y, case.rows(s.val_x)) for s in case.stream.sessions]
+        for view, y, ids in views:
             rows, x = case.rows(view), values[case.file(view)][view.rows]
             x = x if view.columns is None else x[:, view.columns]
             x = np.pad(x, ((0, 0), (0, view.width - x.shape[1])))
@@ -131,7 +131,7 @@ def samples_are_the_files(cls: type[Protocol]) -> None:
 
 @protocol_check
 def same_seed_same_stream(cls: type[Protocol]) -> None:
-    """The same file, parameters and seed give the same stream, digests and all."""
+    """The same file, parameters and seed give the same stream with the same digests."""
     for kind in KINDS:
         a, b = build(cls, kind, 3).stream, build(cls, kind, 3).stream
         demand(a.digests == b.digests, f"file {kind!r}: expected the same digests, got others")
@@ -140,20 +140,20 @@ def same_seed_same_stream(cls: type[Protocol]) -> None:
 
 @protocol_check
 def train_digest_tells_streams_apart(cls: type[Protocol]) -> None:
-    """Under other seeds the train digest changes exactly when what is taught changes."""
+    """With another seed the train digest changes if and only if the taught data change."""
     streams = [build(cls, "plain", seed).stream for seed in range(6)]
     for a in streams:
         for b in streams:
-            alike, told = _taught(a) == _taught(b), a.digests["train"] == b.digests["train"]
+            alike, agree = _taught(a) == _taught(b), a.digests["train"] == b.digests["train"]
             demand(
-                alike == told,
+                alike == agree,
                 f"streams that teach {'the same' if alike else 'different things'} have "
-                f"{'the same' if told else 'different'} train digests",
+                f"{'the same' if agree else 'different'} train digests",
             )
 
 
 def _taught(stream: Stream) -> list[list[Any]]:
-    """All that a learner is shown, as plain lists."""
+    """All training data of a learner, as plain lists."""
     return [
         [a.tolist() for a in (s.x.rows, s.y, s.val_x.rows, s.val_y, s.classes)]
         + [None if s.x.columns is None else s.x.columns.tolist(), s.session_id]
@@ -163,7 +163,7 @@ def _taught(stream: Stream) -> list[list[Any]]:
 
 @protocol_check
 def recipe_is_the_parameters(cls: type[Protocol]) -> None:
-    """Recipe and features digests do not depend on the seed; other parameters, another recipe."""
+    """Recipe and features digests depend on the parameters and not on the seed."""
     first, *others = [build(cls, "plain", seed).stream.digests for seed in SEEDS]
     for digests in others:
         for key in ("recipe", "features"):
@@ -176,7 +176,7 @@ def recipe_is_the_parameters(cls: type[Protocol]) -> None:
 
 @protocol_check
 def labels_never_reveal_the_future(cls: type[Protocol]) -> None:
-    """A session introduces just the new classes that it teaches, and has labels of its own only."""
+    """A session introduces exactly the new classes it teaches, and has only its own labels."""
     for case in _flat(cls):
         where, stream = case.where, case.stream
         seen: set[int] = set()
@@ -184,11 +184,14 @@ def labels_never_reveal_the_future(cls: type[Protocol]) -> None:
             new, got = set(session.y.tolist()) - seen, set(session.classes.tolist())
             demand(new == got, f"{where}: session {i} introduces {got}, and teaches {new} anew")
             seen |= new
-            own = set(np.flatnonzero(test.classes).tolist())
-            demand(own <= seen, f"{where}: eval set {i} has classes {own - seen} of the future")
+            classes = set(np.flatnonzero(test.classes).tolist())
+            demand(
+                classes <= seen, f"{where}: eval set {i} has classes {classes - seen} of the future"
+            )
             labels = {*session.y.tolist(), *session.val_y.tolist(), *test.y.tolist()}
             demand(
-                labels <= own, f"{where}: session {i} has labels {labels - own} of other classes"
+                labels <= classes,
+                f"{where}: session {i} has labels {labels - classes} of other classes",
             )
         missing = set(range(sum(f.samples.n_leaves for f in case.files))) - seen
         demand(not missing, f"{where}: classes {missing} are never introduced")
@@ -196,7 +199,7 @@ def labels_never_reveal_the_future(cls: type[Protocol]) -> None:
 
 @protocol_check
 def masks_admit_the_labels(cls: type[Protocol]) -> None:
-    """What a session's loss and a set's answers are restricted to holds all their labels."""
+    """The class masks of losses and of answers include all labels of the data."""
     for case in _flat(cls):
         parts = [(s.loss_classes, {*s.y.tolist(), *s.val_y.tolist()}) for s in case.stream.sessions]
         parts += [(e.candidates, {*e.y.tolist()}) for e in case.stream.eval_sets]
@@ -207,7 +210,7 @@ def masks_admit_the_labels(cls: type[Protocol]) -> None:
 
 @protocol_check
 def session_ids_are_as_announced(cls: type[Protocol]) -> None:
-    """Session ids are the sessions' numbers where the spec reveals them, and None elsewhere."""
+    """Session ids are the sessions' numbers if the spec reveals them, and None otherwise."""
     for case in each_case(cls):
         where, stream = case.where, case.stream
         for i, session in enumerate(stream.sessions):
@@ -230,35 +233,37 @@ def one_table_for_all(cls: type[Protocol]) -> None:
 def merged_ignores_the_order(cls: type[Protocol]) -> None:
     """The reference streams are the same for every seed, and together hold every sample once.
 
-    Where the seed draws what is taught, only the rest is the same, and no sample comes twice.
+    If the seed draws the training samples, the train digests may differ; no sample occurs twice.
     """
     for kind in [] if _multilabel(cls) else KINDS:
-        # unscaled: a scaling that is fitted to session 0 depends on the order by right
+        # unscaled, because a scaling that is fitted to session 0 rightly depends on the order
         cases = [build(cls, kind, seed, scale="none") for seed in SEEDS]
         for references in zip(*(case.stream.references for case in cases), strict=True):
             for key in ("recipe", "eval", "features", *(["train"] if cls.teaches_all else [])):
-                found = {r.digests[key] for r in references}
-                demand(len(found) == 1, f"file {kind!r}: {key} digest of merged() varies with seed")
+                digests = {r.digests[key] for r in references}
+                demand(
+                    len(digests) == 1, f"file {kind!r}: {key} digest of merged() varies with seed"
+                )
         case = cases[0]
         streams = case.stream.references
-        shown = case.rows(*(v for r in streams for s in r.sessions for v in (s.x, s.val_x)))
+        taught = case.rows(*(v for r in streams for s in r.sessions for v in (s.x, s.val_x)))
         mine = np.flatnonzero(case.split != TEST)
         if not cls.teaches_all:
-            mine = np.intersect1d(mine, shown)
+            mine = np.intersect1d(mine, taught)
         demand(
-            np.array_equal(np.sort(shown), mine),
+            np.array_equal(np.sort(taught), mine),
             f"file {kind!r}: merged() must teach every sample once",
         )
-        shown = case.rows(*(e.x for r in streams for e in r.eval_sets))
+        tested = case.rows(*(e.x for r in streams for e in r.eval_sets))
         mine = np.flatnonzero(case.split == TEST)
-        demand(np.array_equal(shown, mine), f"file {kind!r}: merged() must test every sample")
+        demand(np.array_equal(tested, mine), f"file {kind!r}: merged() must test every sample")
 
 
 @protocol_check
 def validation_is_carved_per_class(cls: type[Protocol]) -> None:
     """Each class of two or more samples gives validation samples, the same for every seed.
 
-    Where not all training samples are taught, those of the base session.
+    If not all training samples are taught, this holds for the classes of the base session.
     """
     given: dict[int, set[int]] = {}
     for seed in SEEDS:
@@ -285,7 +290,7 @@ def validation_is_carved_per_class(cls: type[Protocol]) -> None:
 
 @protocol_check
 def small_classes_are_borne(cls: type[Protocol]) -> None:
-    """Classes of one to five samples, and classes without test samples, leave no session empty."""
+    """Classes of one to five samples or without test samples leave no session empty."""
     for case in _flat(cls):
         where, stream = case.where, case.stream
         for i, (session, test) in enumerate(zip(stream.sessions, stream.eval_sets, strict=True)):

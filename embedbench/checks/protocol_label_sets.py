@@ -1,4 +1,4 @@
-"""The checks for protocols whose streams have label sets: what stands for those of flat streams."""
+"""The checks for protocols with label sets; they replace those for single-label streams."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .small_files import KINDS, SEEDS, Case, build, each_case
 
 
 def _cases(cls: type[Protocol]) -> Iterator[Case]:
-    """Streams of label sets; none where the protocol makes flat ones."""
+    """Streams with label sets; none if the protocol makes single-label streams."""
     return (case for case in each_case(cls) if case.stream.spec.multilabel)
 
 
 def _complete(case: Case) -> Bools:
-    """(N, C) every label of the file's samples: its leaf and all that lies above, by name."""
+    """(N, C) all labels of the file's samples: the leaf and every class above it, by name."""
     (file,) = case.files
     number = {name: c for c, name in enumerate(case.stream.classes)}
     labels = np.zeros((len(file.labels), len(number)), dtype=np.bool_)
@@ -37,7 +37,7 @@ def _complete(case: Case) -> Bools:
 
 @protocol_check
 def label_sets_are_the_files(cls: type[Protocol]) -> None:
-    """What is asked are all labels of a sample, what is taught some of them, and one at least."""
+    """Samples are tested for all their labels, and taught with at least one of them."""
     for case in _cases(cls):
         where, true = case.where, _complete(case)
         for part in case.stream.eval_sets:
@@ -54,8 +54,10 @@ def label_sets_are_the_files(cls: type[Protocol]) -> None:
 
 @protocol_check
 def label_sets_never_reveal_the_future(cls: type[Protocol]) -> None:
-    """Every class is introduced once, after what lies above it; labels and masks are of classes
-    introduced so far."""
+    """Every class is introduced once, after the class above it.
+
+    Labels and masks hold only classes that have been introduced.
+    """
     for case in _cases(cls):
         stream, where = case.stream, case.where
         assert stream.parents is not None
@@ -80,8 +82,10 @@ def label_sets_never_reveal_the_future(cls: type[Protocol]) -> None:
 
 @protocol_check
 def label_sets_keep_their_roles(cls: type[Protocol]) -> None:
-    """Training, in-task validation, post-task validation and test data share no sample; the last
-    two are asked once each, and every test sample of the file is."""
+    """Training, in-task validation, post-task validation and test data share no sample.
+
+    Samples of the last two are each tested once, and every test sample of the file is tested.
+    """
     for case in _cases(cls):
         stream, where = case.stream, case.where
         sessions = [*stream.sessions, *stream.whole]
@@ -103,13 +107,13 @@ def label_sets_keep_their_roles(cls: type[Protocol]) -> None:
 
 @protocol_check
 def label_sets_merge_to_the_complete_ones(cls: type[Protocol]) -> None:
-    """The reference stream has every row that is taught once, with all labels, for every seed."""
+    """For every seed the reference stream holds each taught row once, with all its labels."""
     for kind in KINDS:
         cases = [build(cls, kind, seed, scale="none") for seed in SEEDS]
         if not cases[0].stream.spec.multilabel:
             return
-        found = {case.stream.references[0].digests["train"] for case in cases}
-        demand(len(found) == 1, f"file {kind!r}: train digest of merged() varies with seed")
+        digests = {case.stream.references[0].digests["train"] for case in cases}
+        demand(len(digests) == 1, f"file {kind!r}: train digest of merged() varies with seed")
         for case in cases:
             (merged,) = case.stream.references[0].sessions
             taught = np.unique(case.rows(*(s.x for s in case.stream.sessions)))

@@ -1,4 +1,4 @@
-"""Small embedding files for the checks of protocols, at their worst, and streams of them."""
+"""Small, difficult embedding files for the checks of protocols, and streams of them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _folder = cache(TemporaryDirectory)  # lasts as long as the process
 
 @cache
 def small_file(kind: str, width: int = WIDTH) -> EmbeddingFile:
-    """The small file of a kind, written when it is first asked for."""
+    """The small file of a kind, written at its first use."""
     folder = Path(_folder().name) / str(width)
     folder.mkdir(exist_ok=True)
     return KINDS[kind](folder, width=width)
@@ -77,12 +77,12 @@ def small_file(kind: str, width: int = WIDTH) -> EmbeddingFile:
 
 @dataclass(frozen=True)
 class Case:
-    """A stream and the files it was made of; rows and classes are counted through all files.
+    """A stream and its files; rows and classes are numbered through all files.
 
     Parameters
     ----------
     where : str
-        Names the case in messages.
+        Name of the case in messages.
     """
 
     where: str
@@ -102,25 +102,24 @@ class Case:
 
     @cached_property
     def tables(self) -> list[Table]:
-        """The tables behind the stream, in the order in which they come."""
+        """The tables behind the stream, in order of first use."""
         views = [v for s in self.stream.sessions for v in (s.x, s.val_x)]
         views += [e.x for e in self.stream.eval_sets]
         return list({id(v.table): v.table for v in views}.values())
 
     def file(self, view: View) -> int:
-        """Number of the file that a view shows; a table too many is held to be the last one's."""
-        found = [i for i, table in enumerate(self.tables) if table is view.table]
-        return min(found[0], len(self.files) - 1)
+        """Index of the file behind a view; an unknown table counts as the last file's."""
+        numbers = [i for i, table in enumerate(self.tables) if table is view.table]
+        return min(numbers[0], len(self.files) - 1)
 
     def rows(self, *views: View) -> Ints:
-        """Row numbers of what views show."""
+        """Row numbers of the samples of views."""
         first = np.cumsum([0, *(len(f.labels) for f in self.files)])
         return np.concatenate([v.rows + first[self.file(v)] for v in views])
 
 
 def build(cls: type[Protocol], kind: str, seed: int, **settings: Any) -> Case:
-    """A stream of the small files of a kind: default parameters, a seeded class order if there is
-    one."""
+    """A stream of small files of one kind, with default parameters and a random class order."""
     if any(f.name == "order" for f in dataclasses.fields(cls)):
         settings = {"order": "random", **settings}
     widths = (WIDTH, WIDTH - 2) if cls.several_files else (WIDTH,)

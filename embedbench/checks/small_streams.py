@@ -15,9 +15,9 @@ from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.table import PixelTable, Table, View
 
 N_CLASSES = 4
-LEVELS = (1 / 32,) * 3, (-4.0,) * 3  # how bytes are shown as blobs
+LEVELS = (1 / 32,) * 3, (-4.0,) * 3  # factor and offset that turn bytes into blobs
 WIDTH = 12  # columns of the final embedding
-LAYER = WIDTH  # columns of an intermediate one, for learners that need them
+LAYER = WIDTH  # columns of an intermediate embedding, for learners that need layers
 BATCH = 8  # samples in the batches of online learners
 NOISE = 0.2  # deviation of a blob; its centres lie about 5 apart
 SESSIONS = ((0, 1), (2,), (3,))
@@ -33,20 +33,20 @@ def blobs(
     seed: int = 0,
     reveal: bool = False,
 ) -> Stream:
-    """A stream of blobs as a learner of these tags would be shown it.
+    """A stream of blobs, as a learner with these tags gets it.
 
     Parameters
     ----------
     sessions : sequence of sequence of int
-        Sequence of sequence of int Classes of each session.
+        Classes of each session.
     sizes : sequence of int or int
         Training samples of each session, spread over its classes.
     n_val : int
         Validation samples of each session.
     seed : int
-        Of the samples; the blobs lie where they lie.
+        Seed of the samples; the centres of the blobs are the same for every seed.
     reveal : bool
-        Give the session id although the learner does not need it.
+        Give the session id even if the learner does not need it.
     """
     sizes = [sizes] * len(sessions) if isinstance(sizes, int) else sizes
     draw = np.random.default_rng(seed)
@@ -85,7 +85,7 @@ def blobs(
 
 
 def permuted_blobs(tags: Tags) -> Stream:
-    """All classes in both of two sessions, the second through a permutation; ids are revealed."""
+    """Two sessions of all classes, the second with permuted columns; session ids are revealed."""
     one = blobs(tags, EVERY_CLASS, 48, reveal=True)
     session, test = one.sessions[0], one.eval_sets[0]
     columns = np.random.default_rng(0).permutation(session.x.width)
@@ -102,13 +102,13 @@ def permuted_blobs(tags: Tags) -> Stream:
 
 
 def as_images(stream: Stream) -> Stream:
-    """A stream of blobs as images of 3 x 8 x 8: each of the 12 columns is a square of one colour.
+    """A stream of blobs as 3 x 8 x 8 images; each of the 12 columns is a one-colour square.
 
-    They are shown as the blobs are, but for a level of grey.
+    The values of the images are those of the blobs, rounded to a level of grey.
     """
     tables: dict[int, PixelTable] = {}
 
-    def shown(view: View) -> View:
+    def pixels(view: View) -> View:
         table = view.table
         if id(table) not in tables:
             small = np.clip(128 + 32 * table.values, 0, 255).astype(np.uint8).reshape(-1, 2, 2, 3)
@@ -117,19 +117,19 @@ def as_images(stream: Stream) -> Stream:
         return View(tables[id(table)], view.rows, 64)
 
     def session(s: Session) -> Session:
-        return replace(s, x=shown(s.x), val_x=shown(s.val_x))
+        return replace(s, x=pixels(s.x), val_x=pixels(s.val_x))
 
     return replace(
         stream,
         spec=replace(stream.spec, input_shape=(3, 8, 8), scaling=LEVELS),
         sessions=tuple(session(s) for s in stream.sessions),
-        eval_sets=tuple(replace(e, x=shown(e.x)) for e in stream.eval_sets),
+        eval_sets=tuple(replace(e, x=pixels(e.x)) for e in stream.eval_sets),
         features=f"{stream.features} as images",
     )
 
 
 def multilabel_blobs(tags: Tags) -> Stream:
-    """One session of samples with one or two labels, each the sum of its blobs."""
+    """One session of samples with one or two labels; a sample is the sum of its labels' blobs."""
     one = blobs(tags, EVERY_CLASS, 96, n_val=0)
     y = np.stack([one.sessions[0].y, np.random.default_rng(1).integers(0, N_CLASSES, 96)], axis=1)
     many: NDArray[Any] = np.zeros((96, N_CLASSES), dtype=np.bool_)
@@ -154,13 +154,13 @@ def multilabel_blobs(tags: Tags) -> Stream:
 def family_blobs(tags: Tags) -> Stream:
     """Three sessions of label sets: classes 0 and 1, then 2 below 0, then 3 below 1.
 
-    Labels are incomplete: samples of 2 and 3 come first under the class above, then again as
-    themselves, and are tested for both. Validation data likewise.
+    Labels are incomplete: samples of 2 and 3 are first taught with the class above as their label,
+    later with their own. They are tested for both labels. The same holds for validation data.
     """
     one = blobs(tags, EVERY_CLASS, 96, n_val=16)
     base, test = one.sessions[0], one.eval_sets[0]
-    own = np.eye(N_CLASSES, dtype=np.bool_)
-    above = own | own[np.array([0, 1, 0, 1])]  # (C, C) the labels of a leaf
+    leaf = np.eye(N_CLASSES, dtype=np.bool_)
+    above = leaf | leaf[np.array([0, 1, 0, 1])]  # (C, C) the labels of a leaf
     seen = np.zeros(N_CLASSES, dtype=np.bool_)
     taught = []
     for classes in SESSIONS:
@@ -198,6 +198,6 @@ def _points(y: Ints, tags: Tags, draw: np.random.Generator) -> NDArray[np.float3
 
 
 def _centres(width: int) -> NDArray[np.float32]:
-    """(C, D) the same ones for every stream, and for the final and the intermediate embedding."""
+    """(C, D) the same for every stream, and for the final and the intermediate embedding."""
     centres = np.random.default_rng(7).normal(size=(N_CLASSES, WIDTH)).astype(np.float32)
     return np.tile(centres, width // WIDTH)

@@ -1,9 +1,9 @@
-"""The conformance suite: what every learner, protocol and metric is held to.
+"""The conformance suite: the checks that every learner, protocol and metric must pass.
 
-`embedbench check NAME` runs it, for what ships as for what lies outside the project; the tests run
-it over everything that ships. A check is one function whose docstring says what it demands; it
-raises `CheckFailed` where it is let down. `learner_checks` and `protocol_checks` name the files
-that hold them.
+`embedbench check NAME` runs it, also for code outside the project; the tests run it over everything
+in the package. A check is one function. The first line of its docstring says what it demands; it
+raises `CheckFailed` if the demand is not met. `learner_checks` and `protocol_checks` list the files
+with checks.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class Result:
     Parameters
     ----------
     name : str
-        Of the check.
+        Name of the check.
     demand : str
-        What it demands, one sentence.
+        What the check demands, one sentence.
     passed : bool
-        Whether it held.
+        Whether the demand was met.
     message : str
-        What came instead; empty where it passed.
+        What came instead; empty if the check passed.
     seconds : float
-        It took.
+        Duration of the check.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Result:
 
 
 def check_text(results: Sequence[Result]) -> str:
-    """Results as text: a line a check, what came where one failed, and how many passed."""
+    """Results as text: one line per check, the message if it failed, and how many passed."""
     lines = []
     for r in results:
         lines.append(f"{'ok    ' if r.passed else 'FAILED'}  {r.name}  ({r.seconds:.1f} s)")
@@ -71,7 +71,7 @@ def check(name: str, device: str = "cpu") -> list[Result]:
     Parameters
     ----------
     device : str
-        Where a learner learns and answers; protocols and metrics have none.
+        Device of a learner; protocols and metrics use none.
     """
     protocol = name.replace("_", "-") in registry.protocol_names()
     if device != "cpu" and (protocol or name == "metrics"):
@@ -89,7 +89,7 @@ def check(name: str, device: str = "cpu") -> list[Result]:
 
 
 def check_learner(learner: str | type[Learner], device: str = "cpu") -> list[Result]:
-    """Hold a learner, by name or class, to every check for learners, on a device."""
+    """Run every check for learners on a learner, given by name or class, on a device."""
     from .tools import on_device
 
     cls = registry.learner_class(learner) if isinstance(learner, str) else learner
@@ -121,7 +121,7 @@ def learner_checks() -> list[Callable[[type[Learner]], None]]:
 
 
 def check_protocol(protocol: str | type[Protocol]) -> list[Result]:
-    """Hold a protocol, by name or class, to every check for protocols."""
+    """Run every check for protocols on a protocol, given by name or class."""
     cls = registry.protocol_class(protocol) if isinstance(protocol, str) else protocol
     return run_checks(protocol_checks(), cls)
 
@@ -136,7 +136,7 @@ def protocol_checks() -> list[Callable[[type[Protocol]], None]]:
 
 
 def check_metrics() -> list[Result]:
-    """Hold every metric to every check for metrics; results are named `metric: check`."""
+    """Run every check for metrics on every metric; results are named `metric: check`."""
     from embedbench.scores.metrics import all_metrics
 
     from .metrics import METRIC_CHECKS
@@ -149,7 +149,7 @@ def check_metrics() -> list[Result]:
 
 
 def run_checks(checks: Iterable[Callable[[T], None]], subject: T) -> list[Result]:
-    """Run checks one after the other; an error inside one is its failure, not the end."""
+    """Run checks one after the other; an error inside a check counts as its failure."""
     return [_run(c, subject) for c in checks]
 
 

@@ -1,4 +1,4 @@
-"""What the checks for learners are made of: teaching, asking, comparing, and looking for memory."""
+"""Tools of the checks for learners: teach, ask for scores, compare, measure memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from embedbench.streams.stream import Stream
 from .demand import demand
 
 SEEDS = Seeds.of(0)
-# Hyperparameters of these names are set small, wherever they stand, so that a check takes no time.
+# Hyperparameters of these names, nested ones too, get small values, so that checks are fast.
 SMALL: dict[str, Any] = {
     "units": 32,
     "projections": 64,
@@ -45,7 +45,7 @@ SMALL: dict[str, Any] = {
     "cap": 40,
 }
 
-# What a table or a view keeps of its values on a device; on the CPU it is the same memory.
+# Attributes in which tables and views keep copies on a device; on the CPU they share memory.
 COPIES = ("_tensors", "_indices")
 _DEVICE: ContextVar[str] = ContextVar("device", default="cpu")
 
@@ -54,7 +54,7 @@ LEARNER_CHECKS: list[LearnerCheck] = []
 
 
 def learner_check(check: LearnerCheck) -> LearnerCheck:
-    """Add a check to the suite; it runs on one thread, so that float32 sums have one order."""
+    """Add a check to the suite. It runs on one thread, so that float32 sums have one order."""
 
     @functools.wraps(check)
     def on_one_thread(cls: type[Learner]) -> None:
@@ -71,7 +71,7 @@ def learner_check(check: LearnerCheck) -> LearnerCheck:
 
 @contextmanager
 def on_device(name: str) -> Iterator[None]:
-    """While open, the checks teach and ask on this device, in arithmetic that it repeats."""
+    """Within this context the checks use this device, with repeatable arithmetic."""
     token = _DEVICE.set(name)
     try:
         with repeatable(name):
@@ -81,7 +81,7 @@ def on_device(name: str) -> Iterator[None]:
 
 
 def device() -> str:
-    """Where the checks teach and ask."""
+    """The device that the checks use."""
     return _DEVICE.get()
 
 
@@ -93,7 +93,7 @@ def run(
 
 
 def small(cls: type[Learner], **more: Any) -> Learner:
-    """A new learner with default hyperparameters, but for those in `SMALL` and `more`."""
+    """A new learner with default hyperparameters, except those in `SMALL` and `more`."""
     settings = _small_settings(cls, {**SMALL, **more})
     learner: Learner = make(cls, settings, name=cls.__name__)
     return learner
@@ -105,13 +105,13 @@ def _small_settings(cls: type, small: Mapping[str, Any]) -> dict[str, Any]:
         f"{cls.__name__} must be a dataclass: write @dataclass over it",
     )
     hints = typing.get_type_hints(cls)
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for f in dataclasses.fields(cls):
         if f.name in small:
-            found[f.name] = small[f.name]
+            settings[f.name] = small[f.name]
         elif dataclasses.is_dataclass(hints[f.name]) and isinstance(hints[f.name], type):
-            found[f.name] = _small_settings(hints[f.name], small)
-    return found
+            settings[f.name] = _small_settings(hints[f.name], small)
+    return settings
 
 
 def settings_of(learner: Any) -> dict[str, Any]:
@@ -129,12 +129,12 @@ def teach(learner: Learner, stream: Stream, seeds: Seeds = SEEDS) -> Predictions
 
 
 def going_on(learner: Learner, state: dict[str, Any] | None = None) -> AbstractContextManager[Any]:
-    """While open, `start` keeps what was learned, or loads `state` after it."""
+    """Within this context `start` keeps what was learned, or loads `state` after starting."""
     start = learner.start
 
-    def resume(*told: Any) -> None:
+    def resume(*args: Any) -> None:
         if state is not None:
-            start(*told)
+            start(*args)
             learner.load_state_dict(state)
 
     return mock.patch.object(learner, "start", resume)
@@ -143,7 +143,7 @@ def going_on(learner: Learner, state: dict[str, Any] | None = None) -> AbstractC
 def goes_on_alike(
     old: Learner, new: Learner, state: dict[str, Any], stream: Stream, rest: Stream
 ) -> None:
-    """Teach `rest` of a stream to `old`, and to `new` from `state` on: they must answer alike."""
+    """Teach `rest` of a stream to `old`, and to `new` from `state` on: their answers must agree."""
     with going_on(new, state):
         run(rest, new)
     with going_on(old):
@@ -165,7 +165,7 @@ def ask(
 ) -> NDArray[np.float64]:
     """Scores of `x` (by default the test samples), asked in batches of `cut`, (n, C).
 
-    `turn` is added to the session ids, modulo their number, where the stream reveals them.
+    `turn` is added to the session ids, modulo their number, if the stream reveals them.
     """
     sizes = [len(e.x) for e in stream.eval_sets]
     ids = (torch.repeat_interleave(torch.tensor(sizes)) + turn) % len(sizes)
@@ -174,8 +174,8 @@ def ask(
     out = []
     with torch.inference_mode():
         for batch, numbers in zip(torch.split(x, cut), torch.split(ids, cut), strict=True):
-            told = numbers.to(device()) if stream.spec.reveals_session_id else None
-            scores = torch.as_tensor(learner.scores(batch.to(device()), session_id=told))
+            session_id = numbers.to(device()) if stream.spec.reveals_session_id else None
+            scores = torch.as_tensor(learner.scores(batch.to(device()), session_id=session_id))
             out.append(scores.cpu())
     for scores, batch in zip(out, torch.split(x, cut), strict=True):
         shape = (len(batch), stream.spec.n_classes)
@@ -187,7 +187,7 @@ def ask(
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equal to the last bit, through dicts, lists, tensors and arrays."""
+    """Whether two values are equal to the last bit; dicts, lists, tensors and arrays by content."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
@@ -198,7 +198,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def as_array(value: torch.Tensor | NDArray[Any]) -> NDArray[Any]:
-    """A tensor or array as an array; half precision that NumPy lacks as float32."""
+    """A tensor or array as an array; bfloat16, which NumPy lacks, becomes float32."""
     if isinstance(value, np.ndarray):
         return value
     value = value.detach().cpu()
@@ -209,14 +209,14 @@ def as_array(value: torch.Tensor | NDArray[Any]) -> NDArray[Any]:
 def reachable(root: Any) -> Iterator[Any]:
     """Every tensor, array and number that can be reached from an object, each object once.
 
-    Follows attributes, containers and what functions closed over: what the object holds in memory.
+    It follows attributes, containers and closures: everything that the object holds in memory.
     """
-    stack, met = [root], set()
+    stack, seen = [root], set()
     while stack:
         value = stack.pop()
-        if id(value) in met or isinstance(value, type):
+        if id(value) in seen or isinstance(value, type):
             continue
-        met.add(id(value))
+        seen.add(id(value))
         if isinstance(value, torch.Tensor | np.ndarray | int | float):
             yield value
         elif isinstance(value, Mapping):
@@ -230,7 +230,7 @@ def reachable(root: Any) -> Iterator[Any]:
 
 
 def held_bytes(root: Any) -> int:
-    """Bytes of everything reachable: shared memory once, 8 for a number."""
+    """Bytes of everything reachable: shared memory counts once, a number 8 bytes."""
     storages: dict[int, int] = {}
     numbers = 0
     for value in reachable(root):
@@ -247,9 +247,9 @@ def held_bytes(root: Any) -> int:
 
 
 def samples_held(root: Any, samples: NDArray[np.float32]) -> int:
-    """How many rows of reachable tables equal a training sample, in whatever precision."""
+    """How many rows of reachable tables equal a training sample, in any precision."""
     width = samples.shape[1]
-    found = 0
+    count = 0
     for value in reachable(root):
         if not isinstance(value, torch.Tensor | np.ndarray):
             continue
@@ -257,12 +257,12 @@ def samples_held(root: Any, samples: NDArray[np.float32]) -> int:
         if table.dtype.kind != "f" or table.size == 0 or table.size % width:
             continue
         known = {row.tobytes() for row in samples.astype(table.dtype)}
-        found += sum(row.tobytes() in known for row in table.reshape(-1, width))
-    return found
+        count += sum(row.tobytes() in known for row in table.reshape(-1, width))
+    return count
 
 
 def state_bytes(state: Any) -> int:
-    """Bytes of the tensors in a state dict, but for those of optimisers."""
+    """Bytes of the tensors in a state dict, without those of optimisers."""
     if isinstance(state, Mapping):
         if {"state", "param_groups"} <= state.keys():
             return 0

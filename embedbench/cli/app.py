@@ -22,7 +22,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # an error is a sentence, not a box
+    rich_markup_mode=None,  # errors are printed as one sentence, not in a box
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -42,7 +42,7 @@ def options(
         ),
     ] = False,
 ) -> None:
-    """Options that stand before the command."""
+    """Options before the command."""
 
 
 for command in (
@@ -69,21 +69,21 @@ def list_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List what can be named on the command line."""
+    """List the names that the command line knows."""
     from .listing import KINDS, entries
 
     kinds = [kind] if kind else [k for k in KINDS if k != "backbones"]
-    found = {k: entries(k) for k in kinds}
+    listed = {k: entries(k) for k in kinds}
 
     def text(_: Any) -> str:
         lines = []
-        for k, rows in found.items():
+        for k, rows in listed.items():
             width = max(len(r["name"]) for r in rows)
-            lines += [f"{k}:"] if len(found) > 1 else []
+            lines += [f"{k}:"] if len(listed) > 1 else []
             lines += [f"{r['name']:<{width}}  {r['summary']}" for r in rows]
         return "\n".join(lines)
 
-    show(found[kind] if kind else found, text, as_json)
+    show(listed[kind] if kind else listed, text, as_json)
 
 
 @app.command()
@@ -91,10 +91,10 @@ def check(
     name: Annotated[
         str, typer.Argument(help="Learner, protocol, 'metrics', or package.mod:Class.")
     ],
-    device: Annotated[str, typer.Option(help="Where a learner learns: cpu, cuda, …")] = "cpu",
+    device: Annotated[str, typer.Option(help="Device of a learner: cpu, cuda, …")] = "cpu",
     as_json: Json = False,
 ) -> None:
-    """Hold a learner, a protocol or the metrics to the contract. Exit 1 if a check fails."""
+    """Check a learner, a protocol or the metrics against the contract. Exit 1 if a check fails."""
     from embedbench.checks.suite import check as run_checks
     from embedbench.checks.suite import check_text
 
@@ -111,14 +111,14 @@ def demo(
     ),
     quiet: Quiet = False,
 ) -> None:
-    """Shipped images to embeddings, streams, learners, report. Takes under three minutes."""
+    """Run everything once on shipped images, from embeddings to a report; under three minutes."""
     from .demo import run_demo
 
     run_demo(out, quiet=quiet)
 
 
 def _dashes(words: list[str]) -> list[str]:
-    """Options with `-` for `_`: `--skip_bad` is `--skip-bad`."""
+    """Write options with `-` instead of `_`: `--skip_bad` becomes `--skip-bad`."""
     fixed = []
     for word in words:
         name, equals, value = word.partition("=")

@@ -1,4 +1,4 @@
-"""`embedbench demo`: the whole testbed once, on what the package ships."""
+"""`embedbench demo`: the whole testbed once, on the data in the package."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SEEDS = (0, 1, 2)
 
 @dataclass(frozen=True)
 class Stage:
-    """A protocol of the demo and who learns it.
+    """A protocol of the demo, and the learners that run it.
 
     Parameters
     ----------
     settings : tuple of str
-        As after --set.
+        Settings, as after --set.
     file : Path or None
-        Shipped embeddings; None: those that the demo extracts.
+        File of shipped embeddings; None: the file that the demo extracts.
     """
 
     protocol: str
@@ -39,7 +39,7 @@ class Stage:
 
 
 PLAIN = ("mlp", "ewc", "ncm")
-FIXED = "ewc.lam=100"  # a search would train every session some ten times over
+FIXED = "ewc.lam=100"  # a search would train every session about ten times
 # FR's defaults are for 30,000 samples; a tenth of the steps of the preset fr-short
 FEW = (
     *("fr.optimiser=adam", "fr.lr=0.001", "fr.epochs=2", "fr.epoch_samples=14"),
@@ -62,7 +62,7 @@ STAGES = (
 def run_demo(out: Path, *, quiet: bool) -> None:
     """Extract the shipped emoji, run every stage with a few learners and seeds, write a report.
 
-    What an earlier demo finished under `out` is kept and used.
+    Results of an earlier demo under `out` are kept and used.
     """
     began = time.perf_counter()
     out.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The commands on embedding files: extract, import, export, inspect, verify, diff."""
+"""The commands on embedding files: extract, import, export, inspect, order, verify, diff."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ Out = Annotated[Path, typer.Option(help="The embedding file to write.")]
 Backbone = Annotated[
     str | None,
     typer.Option(
-        help="A timm model; 'none': a pixel file, of images for learners with a --trunk; "
-        "'pixels': the same images as rows of values; 'log-mel' for sounds."
+        help="A timm model; 'none': a pixel file of images, for learners with a --trunk; "
+        "'pixels': the images as rows of values; 'log-mel' for sounds."
     ),
 ]
 Weights = Annotated[Path | None, typer.Option(help=".safetensors or .pth file, or 'shipped'.")]
 Layers = Annotated[
     str,
     typer.Option(
-        help="Intermediate embeddings: 7,8,9 or last4, which counts the last block; where the "
-        "class token is the embedding, that is the embedding again."
+        help="Intermediate embeddings: 7,8,9 or last4. last4 includes the last block; if the "
+        "embedding is a class token, that block is the embedding again."
     ),
 ]
 Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16.")]
-Size = Annotated[int | None, typer.Option(help="Input size in pixels, or in seconds.")]
+Size = Annotated[int | None, typer.Option(help="Input size in pixels; of sounds in seconds.")]
 Group = Annotated[
-    str | None, typer.Option(help="What must not straddle a split: stem, parent or a regex.")
+    str | None, typer.Option(help="Samples to keep in one split: stem, parent or a regex.")
 ]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out unreadable files.")]
 Split = Annotated[
@@ -57,7 +57,7 @@ def extract(
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
-    """Cache embeddings of images by a pretrained backbone, images, or log-mel frames of sounds."""
+    """Write an embedding file: embeddings of images, images, or log-mel frames of sounds."""
     from embedbench.extract.pipeline import extract as run_extraction
 
     from .progress import bar
@@ -88,7 +88,7 @@ def import_command(
     labels: Annotated[Path | None, typer.Option(help="Labels of a features .npy file.")] = None,
     group: Annotated[str | None, typer.Option(help="Key of the npz that groups samples.")] = None,
     split: Split = None,
-    classes: Annotated[int | None, typer.Option(help="How many of AudioSet's (100).")] = None,
+    classes: Annotated[int | None, typer.Option(help="Number of AudioSet classes (100).")] = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
@@ -115,7 +115,7 @@ def import_command(
 
 
 def _written(file: EmbeddingFile) -> str:
-    """One line on a file that was written."""
+    """One line that describes the written file."""
     n, *sample = file.shape
     if len(sample) == 1:
         return f"{file.path}: {n} samples of {sample[0]} features"
@@ -140,16 +140,17 @@ def inspect(
         bool, typer.Option("--redundancy", help="Count the features that are not redundant.")
     ] = False,
     discretise: Annotated[
-        str | None, typer.Option(help="Intervals for that: mdlp (default) or frequency.")
+        str | None, typer.Option(help="Intervals for --redundancy: mdlp (default) or frequency.")
     ] = None,
     heatmap: Annotated[
-        Path | None, typer.Option(metavar="PNG", help="Draw what any two features share.")
+        Path | None,
+        typer.Option(metavar="PNG", help="Draw the redundancy of all pairs of features."),
     ] = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show what an embedding file holds and what made it."""
+    """Show the contents of an embedding file, and how it was made."""
     from embedbench.files.file import EmbeddingFile
     from embedbench.files.inspect import Redundancy, card, card_text
 
@@ -178,16 +179,20 @@ def order(
     file: File,
     kind: Annotated[str, typer.Option(help="natural, random, icarl1993, coarse, max-confusion, …")],
     out: Annotated[Path, typer.Option(help="The order file to write, JSON.")],
-    seed: Annotated[int, typer.Option(help="Of the draw, the probe, the annealing.", min=0)] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the draw, the probe and the annealing.", min=0)
+    ] = 0,
     sessions: Annotated[int, typer.Option(help="Sessions of a task-confusion order.")] = 10,
-    base: Annotated[int, typer.Option(help="Classes of the first; 0: all equal.", min=0)] = 0,
+    base: Annotated[
+        int, typer.Option(help="Classes of the first session; 0: all equal.", min=0)
+    ] = 0,
     confusion: Annotated[
-        str, typer.Option(help="Of a probe's errors: cross-fitted, or train as in the paper.")
+        str, typer.Option(help="Errors of a probe: cross-fitted, or train as in the paper.")
     ] = "cross-fitted",
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Order the classes of an embedding file, for run --order. Confusion is of training data."""
+    """Write a class order for run --order. Confusion is measured on training data."""
     from embedbench.files.file import EmbeddingFile
     from embedbench.streams.orders import make_order, order_text, write_order
 
@@ -200,7 +205,7 @@ def order(
 
 
 def verify(file: File, as_json: Json = False) -> None:
-    """Check every checksum of an embedding file. Exit 1 and name the rows if any fails."""
+    """Check every checksum of an embedding file. If any fails, name the rows and exit 1."""
     from embedbench.files.verify import verify as verify_file
 
     damage = verify_file(file)
@@ -214,7 +219,7 @@ def diff(
     b: Annotated[Path, typer.Argument(metavar="B")],
     as_json: Json = False,
 ) -> None:
-    """Compare two embedding files. Samples, bits, directions, neighbours, scores."""
+    """Compare two embedding files: samples, bits, directions, neighbours, scores."""
     from embedbench.files.diff import diff as diff_files
     from embedbench.files.diff import diff_text
 

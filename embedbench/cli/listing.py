@@ -1,4 +1,4 @@
-"""What `embedbench list` shows, read from source text: nothing is imported that needs torch."""
+"""The entries of `embedbench list`, read from source text, so that torch is not imported."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def entries(kind: str) -> list[dict[str, str]]:
     if kind == "protocols":
         return _room(here / "protocols", registry.protocol_names())
     if kind == "metrics":
-        found = [
+        functions = [
             *_functions(here / "scores" / "metrics.py", ["scores", "reference"]),
             *_functions(here / "scores" / "rescaled.py", ["scores"]),
             *_functions(here / "scores" / "few_shot.py", ["accuracies"]),
         ]
-        return [{"name": f.name, "summary": _first_line(f)} for f in found]
+        return [{"name": f.name, "summary": _first_line(f)} for f in functions]
     if kind == "backbones":
         return _backbones()
     raise unknown("listing", kind, KINDS)
 
 
 def _functions(path: Path, takes: list[str]) -> list[ast.FunctionDef]:
-    """Public functions of a module that take these arguments first, but for those of all."""
+    """Public functions of a module that take these first arguments; not those over all metrics."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     return [
         n
@@ -46,21 +46,21 @@ def _functions(path: Path, takes: list[str]) -> list[ast.FunctionDef]:
 
 
 def _room(folder: Path, names: list[str]) -> list[dict[str, str]]:
-    found = []
+    rows = []
     for name in names:
         path = folder / f"{name.replace('-', '_')}.py"
         summary = "from an installed package"
         if name in registry.ALIASES:
             same, given = registry.ALIASES[name], registry.alias_settings(name)
-            shown = ", ".join(f"{k}={v}" for k, v in given.items())
-            summary = f"{same} with {shown}" if given else f"another name of {same}"
+            settings = ", ".join(f"{k}={v}" for k, v in given.items())
+            summary = f"{same} with {settings}" if given else f"another name of {same}"
         if path.is_file():
             tree = ast.parse(path.read_text(encoding="utf-8"))
             classes = (n for n in tree.body if isinstance(n, ast.ClassDef))
             (public,) = (n for n in classes if not n.name.startswith("_"))
             summary = _first_line(public)
-        found.append({"name": name, "summary": summary})
-    return found
+        rows.append({"name": name, "summary": summary})
+    return rows
 
 
 def _first_line(node: ast.ClassDef | ast.FunctionDef) -> str:
@@ -68,7 +68,7 @@ def _first_line(node: ast.ClassDef | ast.FunctionDef) -> str:
 
 
 def _backbones() -> list[dict[str, str]]:
-    """Ours, and every model that timm or we enter in timm's registry, found in the source."""
+    """Our own, and every model that timm or we register in timm, read from the source."""
     spec = importlib.util.find_spec("timm")
     if spec is None or spec.origin is None:
         raise UserError("timm is not installed; install it with: pip install timm")

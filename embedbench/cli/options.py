@@ -1,4 +1,4 @@
-"""What the commands share: options, and where words go."""
+"""What the commands share: options and output."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from embedbench.errors import UserError
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
 Checkpoint = Annotated[
-    float, typer.Option(metavar="SECONDS", help="Between two checkpoints at least.", min=0)
+    float, typer.Option(metavar="SECONDS", help="Least time between two checkpoints.", min=0)
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
 
@@ -38,7 +38,7 @@ def check_free(path: Path, overwrite: bool) -> None:
 
 
 def chosen_device(name: str) -> str:
-    """The device that `--device` names; refused where it cannot be used."""
+    """The device that `--device` names; refused if it cannot be used here."""
     if name == "cpu":
         return name
     import torch

@@ -15,11 +15,11 @@ File = Annotated[Path, typer.Argument(help="A pixel file.")]
 Protocol = Annotated[str, typer.Option(help="See: embedbench list protocols.")]
 Trunk = Annotated[str, typer.Option(help="vit_fscil_patch3_36, resnet32, a timm model, …")]
 Out = Annotated[Path, typer.Option(help="The .safetensors file to write.")]
-Epochs = Annotated[int, typer.Option(help="Over the base session.")]
-Rate = Annotated[float, typer.Option(help="The highest learning rate of AdamW.")]
-WeightDecay = Annotated[float, typer.Option(help="Of AdamW.")]
-BatchSize = Annotated[int, typer.Option(help="Images a step.")]
-Warmup = Annotated[int, typer.Option(help="Epochs until the highest rate.")]
+Epochs = Annotated[int, typer.Option(help="Epochs over the base session.")]
+Rate = Annotated[float, typer.Option(help="Highest learning rate of AdamW.")]
+WeightDecay = Annotated[float, typer.Option(help="Weight decay of AdamW.")]
+BatchSize = Annotated[int, typer.Option(help="Images per step.")]
+Warmup = Annotated[int, typer.Option(help="Epochs until the highest learning rate.")]
 Augment = Annotated[str, typer.Option(help="none, crop-flip or timm.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="As in run: protocol.base=60.")]
 Seed = Annotated[int, typer.Option(help="As in run.", min=0)]
@@ -43,7 +43,7 @@ def pretrain(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train a trunk on a stream's base session, for its weights. Run again, it goes on."""
+    """Train a trunk on a stream's base session and save its weights. Run it again to resume."""
     from embedbench.learning.pretrain import Pretraining
     from embedbench.learning.pretrain import pretrain as train_trunk
     from embedbench.networks.weights import save_weights, sha256_of
@@ -61,7 +61,7 @@ def pretrain(
     checkpoint = out.with_name(f"{out.name}.checkpoint")
     out.parent.mkdir(parents=True, exist_ok=True)
     with bar("epochs", quiet) as advance:
-        state, told = train_trunk(
+        state, metadata = train_trunk(
             how,
             stream,
             device=chosen_device(device),
@@ -69,9 +69,9 @@ def pretrain(
             overwrite=overwrite,
             progress=advance,
         )
-    save_weights(out, state, told)
+    save_weights(out, state, metadata)
     checkpoint.unlink(missing_ok=True)
-    show({"file": str(out), "sha256": sha256_of(out), **told}, _text, as_json)
+    show({"file": str(out), "sha256": sha256_of(out), **metadata}, _text, as_json)
 
 
 def _stream_settings(items: list[str], seed: int) -> tuple[dict[str, Any], int]:
@@ -86,7 +86,7 @@ def _stream_settings(items: list[str], seed: int) -> tuple[dict[str, Any], int]:
 
 
 def _stream(file: Path, protocol: str, params: dict[str, Any], order: int) -> Any:
-    """The stream as `run` builds it; images are what it has to show."""
+    """The stream as `run` builds it; the file must hold images."""
     from embedbench.fields import make
     from embedbench.files.file import EmbeddingFile
     from embedbench.files.layout import PIXELS
@@ -102,10 +102,11 @@ def _stream(file: Path, protocol: str, params: dict[str, Any], order: int) -> An
     return made.build([opened], seed=order)
 
 
-def _text(told: dict[str, Any]) -> str:
-    accuracy = told["validation_accuracy"]
+def _text(metadata: dict[str, Any]) -> str:
+    accuracy = metadata["validation_accuracy"]
     right = "" if accuracy is None else f", {100 * accuracy:.1f} % of its validation samples right"
+    settings = metadata["settings"]
     return (
-        f"{told['file']}: {told['settings']['trunk']} after {told['settings']['epochs']} epochs on "
-        f"{told['samples']} images of {told['classes']} classes{right}"
+        f"{metadata['file']}: {settings['trunk']} after {settings['epochs']} epochs on "
+        f"{metadata['samples']} images of {metadata['classes']} classes{right}"
     )

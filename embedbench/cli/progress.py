@@ -12,7 +12,7 @@ Advance = Callable[..., None]
 
 @contextmanager
 def bar(unit: str, quiet: bool) -> Iterator[Advance]:
-    """A bar; the function it yields takes (done, total) with an optional text before or after."""
+    """Yield the function that moves a bar: (done, total), and maybe a text before or after."""
     if quiet or not sys.stderr.isatty():
         yield lambda *_: None
         return
@@ -34,14 +34,14 @@ def bar(unit: str, quiet: bool) -> Iterator[Advance]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     ]
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task(unit, total=None, rate="")
+    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
+        task = display.add_task(unit, total=None, rate="")
 
         def advance(*what: str | int) -> None:
             done, total = (w for w in what if isinstance(w, int))
             text = next((w for w in what if isinstance(w, str) and w), unit)
-            speed = shown.tasks[0].speed
+            speed = display.tasks[0].speed
             rate = "" if speed is None or unit == "cells" else f"{speed:.1f} {unit}/s"
-            shown.update(task, completed=done, total=total, description=text, rate=rate)
+            display.update(task, completed=done, total=total, description=text, rate=rate)
 
         yield advance

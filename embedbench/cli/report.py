@@ -21,7 +21,7 @@ BY = ("order", "seeds")
 def score(
     runs: Runs,
     audit: Annotated[
-        bool, typer.Option("--audit", help="Of one run: what other libraries would print.")
+        bool, typer.Option("--audit", help="For one run: what other libraries would print.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -63,27 +63,31 @@ def _audit(runs: Path, as_json: bool) -> None:
 
 def report(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUNS...", help="One directory; of --bridge also more.")
+        list[Path], typer.Argument(metavar="RUNS...", help="One directory; several with --bridge.")
     ],
     html: Annotated[Path | None, typer.Option(help="Also write one HTML file.")] = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Paired differences, ties and ranks instead.")
+        bool, typer.Option("--compare", help="Print paired differences, ties and ranks instead.")
     ] = False,
     by: Annotated[
         str | None,
-        typer.Option(help="order: spread over class orders, and rankings. seeds: over each seed."),
+        typer.Option(
+            help="order: spread over class orders, and rankings. seeds: spread over each seed."
+        ),
     ] = None,
     bridge: Annotated[
-        bool, typer.Option("--bridge", help="Learners on embeddings beside them on images instead.")
+        bool,
+        typer.Option("--bridge", help="Compare learners on embeddings with the same on images."),
     ] = False,
-    metric: Annotated[str, typer.Option(help="Of --compare and --by.")] = "final_accuracy",
+    metric: Annotated[str, typer.Option(help="Metric of --compare and --by.")] = "final_accuracy",
     plot: Annotated[
-        Path | None, typer.Option(metavar="SVG", help="Of --compare: average ranks and ties.")
+        Path | None,
+        typer.Option(metavar="SVG", help="With --compare: draw average ranks and ties."),
     ] = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Tables over all runs, means with 95 % intervals over seeds."""
+    """Print tables over all runs: means with 95 % intervals over seeds."""
     for path in (html, plot):
         if path is not None and path.exists() and not overwrite:
             raise UserError(f"{path} is there already; name another file or add --overwrite")
@@ -116,7 +120,7 @@ def _check_by(by: str | None, bridge: bool, compare: bool) -> None:
 
 
 def _bridge(runs: list[Path], as_json: bool) -> Bridge:
-    """Print the learners that ran on embeddings and on images; return what is printed."""
+    """Print the learners that ran on embeddings and on images; return the printed result."""
     from embedbench.reports.bridge import bridge
     from embedbench.reports.bridge_text import bridge_text
 
@@ -126,7 +130,7 @@ def _bridge(runs: list[Path], as_json: bool) -> Bridge:
 
 
 def _studies(runs: Path, metric: str, by: str | None, *, plot: Path | None, as_json: bool) -> None:
-    """Print what the learners under `runs` differ in, or each one's spread over orders or seeds."""
+    """Print how the learners under `runs` differ, or the spread of each over orders or seeds."""
     from embedbench.reports import study_text
     from embedbench.reports.by_seeds import by_seeds
     from embedbench.reports.comparison import Comparison, by_order, compare

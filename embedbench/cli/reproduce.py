@@ -34,14 +34,14 @@ def reproduce(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Directory; default: reproduce/PAPER.")] = None,
     seeds: Annotated[str, typer.Option(help="0-4 or 0,2,5.")] = "0-2",
-    learner: Annotated[str | None, typer.Option(help="Run these only, with commas.")] = None,
+    learner: Annotated[str | None, typer.Option(help="Only these learners, with commas.")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="As in run.")] = None,
     jobs: Annotated[int | None, typer.Option(help="Processes (default: the cores).", min=1)] = None,
     device: Device = "auto",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run a paper's experiments again, its tables beside ours."""
+    """Run a paper's experiments again; print its numbers beside ours."""
     chosen = catalogue.paper(paper)  # a wrong name is refused before torch is imported
 
     from embedbench.machine import cores
@@ -71,7 +71,7 @@ def reproduce(
 def _present(
     tables: list[PaperTable], failed: list[str], paper: Paper[Any], out: Path, as_json: bool
 ) -> None:
-    """Save and print the tables; end with code 1 where a run failed."""
+    """Save and print the tables; exit 1 if a run failed."""
     from embedbench.papers.page import save, table_text
 
     page = save(tables, paper, out)

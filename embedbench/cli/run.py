@@ -33,14 +33,14 @@ Settings = Annotated[
     list[str] | None, typer.Option("--set", help="ewc.lam=100, protocol.base=50, …")
 ]
 Order = Annotated[str | None, typer.Option(help="natural, random, size or a file.")]
-Trunk = Annotated[str | None, typer.Option(help="mlp, linear; of images resnet32, …")]
-Weights = Annotated[str | None, typer.Option(help="Of the trunk: FILE, or hub.")]
-Augment = Annotated[str | None, typer.Option(help="Of images: crop-flip or timm.")]
+Trunk = Annotated[str | None, typer.Option(help="mlp, linear; for images resnet32, …")]
+Weights = Annotated[str | None, typer.Option(help="Weights of the trunk: FILE, or hub.")]
+Augment = Annotated[str | None, typer.Option(help="Augmentation of images: crop-flip or timm.")]
 Preset = Annotated[str | None, typer.Option(help="Settings by name: kemker, league.")]
 Tune = Annotated[list[str] | None, typer.Option(help="Values to choose from: mlp.lr=0.1,0.01.")]
-TuneSessions = Annotated[int, typer.Option(help="Sessions whose validation data chooses.", min=1)]
+TuneSessions = Annotated[int, typer.Option(help="Sessions whose validation data decide.", min=1)]
 BudgetMb = Annotated[
-    float | None, typer.Option(help="As many exemplars as fit: bytes held, in MB.", min=0)
+    float | None, typer.Option(help="Take as many exemplars as fit into this many MB.", min=0)
 ]
 Jobs = Annotated[int | None, typer.Option(help="Processes (default: the cores).", min=1)]
 
@@ -69,7 +69,7 @@ def run(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Teach learners a stream and keep what they answered. Run again, it goes on."""
+    """Run learners through a stream and store their answers. Run it again to resume."""
     from embedbench.runs.settings import trunk_items
     from embedbench.runs.work import Workshop
 

@@ -1,4 +1,4 @@
-"""Putting rows, samples and provenance together into one HDF5 file, as docs/format.md says."""
+"""Assembling rows, samples and provenance into one HDF5 file, as docs/format.md describes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from . import layout
 from .samples import SPLITS, Samples
 
 _LAYER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
-_LAYER = (layout.TABLES[layout.EMBEDDING],)  # what a layer is
+_LAYER = (layout.TABLES[layout.EMBEDDING],)  # the form of a layer
 
 
 def assemble(
@@ -31,10 +31,10 @@ def assemble(
     *,
     compress: bool = False,
 ) -> None:
-    """Write a whole file from runs of consecutive rows, each holding every feature table.
+    """Write a complete file from chunks of consecutive rows; each chunk holds every feature table.
 
-    The rows are held one chunk at a time, so memory stays flat in the number of rows. `path` is a
-    temporary name of `disk.writing`, which removes it after an error.
+    Only one chunk is in memory at a time, so memory does not grow with the number of rows. `path`
+    is a temporary name of `disk.writing`, which removes the file after an error.
     """
     samples.check()
     provenance = _completed(provenance, samples)
@@ -60,7 +60,7 @@ def assemble(
 def check_rows(
     table: str, rows: NDArray[Any], first: int, ids: Sequence[str] | NDArray[np.str_]
 ) -> None:
-    """Raise UserError unless rows are embeddings or images, as `_layout.TABLES` says, and finite.
+    """Raise UserError unless the rows are finite embeddings, or images, as in `layout.TABLES`.
 
     Parameters
     ----------
@@ -69,9 +69,9 @@ def check_rows(
     rows : array
         The rows to check.
     first : int
-        Number of the first of them in the file.
+        Row number of the first one in the file.
     ids : sequence of str or array of str
-        Ids of all samples, to name the bad one; may be empty where they are not known yet.
+        Ids of all samples, to name a bad one; may be empty if they are not known yet.
     """
     layer = table.removeprefix("layers/")
     if table != "features" and (layer == table or not _LAYER_NAME.fullmatch(layer)):
@@ -134,7 +134,7 @@ def _write_features(
     *,
     compress: bool,
 ) -> tuple[str, list[tuple[str, bytes]]]:
-    """Write all feature tables; return the kind of file, and each one's signature and checksums."""
+    """Write all feature tables; return the kind of file, and signature and checksums per table."""
     n = len(samples.ids)
     tables: dict[str, _Table] = {}
     for chunk in chunks:

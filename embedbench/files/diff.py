@@ -36,9 +36,9 @@ class ProbeScores(Typed):
     what : str
         The probe, in words.
     a, b : float or None
-        Its scores; None where a file has no train or no test samples.
+        Its score on each file; None if the file has no train or no test samples.
     moved : float or None
-        `b` less `a`.
+        `b` minus `a`.
     """
 
     what: str
@@ -56,15 +56,15 @@ class Diff(Typed):
     a, b : str
         The files.
     digests : dict
-        Dict of str to bool Which digests agree.
+        For each digest, whether it is the same in both files.
     samples : SampleDifferences
         How the samples differ.
     cosine : Cosines or None
-        Over the shared samples; None where there are none, or the widths differ.
+        Cosines of the shared samples; None if there are none, or if the widths differ.
     neighbours : Neighbours or None
-        Nearest neighbours that changed; None under three shared samples.
+        Nearest neighbours that changed; None if fewer than three samples are shared.
     scores : ProbeScores
-        What a quick probe scores.
+        Scores of a quick probe.
     reasons : tuple of str
         Why digests differ, in words.
     """
@@ -80,7 +80,7 @@ class Diff(Typed):
 
 
 def diff(a: str | Path, b: str | Path) -> Diff:
-    """Compare two files; memory stays flat in the number of rows.
+    """Compare two files; memory does not grow with the number of rows.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def diff(a: str | Path, b: str | Path) -> Diff:
 def _reasons(
     a: EmbeddingFile, b: EmbeddingFile, agree: dict[str, bool], samples: SampleDifferences
 ) -> list[str]:
-    """Return in words why digests do not agree."""
+    """Return in words why digests differ."""
     why: list[str] = []
     if not agree["samples"]:
         why += _sample_reasons(samples)

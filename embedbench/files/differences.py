@@ -16,8 +16,8 @@ from . import disk, layout
 from .file import EmbeddingFile
 from .samples import TEST, TRAIN, Samples
 
-QUERIES = 500  # rows whose nearest neighbour is looked up
-AMONG = 10_000  # rows among which it is looked for
+QUERIES = 500  # rows whose nearest neighbour is compared
+AMONG = 10_000  # rows among which it is searched
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class SampleDifferences(Typed):
     Parameters
     ----------
     shared, only_a, only_b : int
-        Samples that both have, and those that one alone has.
+        Number of samples in both files, only in a, and only in b.
     class_differs, split_differs : int
-        Shared samples of another class or split.
+        Number of shared samples whose class or split differs.
     same_order : bool
         The shared samples come in the same order.
     same_classes : bool
@@ -52,11 +52,11 @@ class Cosines(Typed):
     Parameters
     ----------
     rows : int
-        How many there are.
+        Number of shared samples.
     min, p1, p5, median, mean : float
-        The lowest, the 1 % and 5 % quantiles, the median and the mean.
+        The lowest cosine, the 1 % and 5 % quantiles, the median and the mean.
     lowest : str
-        The sample with the lowest.
+        Id of the sample with the lowest cosine.
     """
 
     rows: int
@@ -78,7 +78,7 @@ class Neighbours(Typed):
 
 
 def shared_rows(a: Samples, b: Samples) -> tuple[Ints, Ints]:
-    """Return the rows of the samples that both have, (M,) in each, in the order of `a`."""
+    """Return the rows of the shared samples in a and in b, (M,) each, in the order of `a`."""
     row_of = {name: row for row, name in enumerate(b.ids.tolist())}
     pairs = [(row, row_of[name]) for row, name in enumerate(a.ids.tolist()) if name in row_of]
     rows = np.array(pairs, dtype=np.int64).reshape(-1, 2)
@@ -86,7 +86,7 @@ def shared_rows(a: Samples, b: Samples) -> tuple[Ints, Ints]:
 
 
 def sample_differences(a: Samples, b: Samples, rows_a: Ints, rows_b: Ints) -> SampleDifferences:
-    """Return how many samples are shared, stand elsewhere, or differ in class or split."""
+    """Compare the sample lists of two files, given the rows of the shared samples."""
     names_a = np.array(a.classes)[a.labels[rows_a]]
     names_b = np.array(b.classes)[b.labels[rows_b]]
     return SampleDifferences(
@@ -101,9 +101,9 @@ def sample_differences(a: Samples, b: Samples, rows_a: Ints, rows_b: Ints) -> Sa
 
 
 def row_cosines(a: EmbeddingFile, b: EmbeddingFile, rows_a: Ints, rows_b: Ints) -> Cosines | None:
-    """Return the cosine between the two features of each shared sample, summed up.
+    """Summarise the cosines between the two features of each shared sample.
 
-    Two rows of zeros have cosine 1, a row of zeros and another have 0.
+    Two rows of zeros have cosine 1; a row of zeros and any other row have cosine 0.
     """
     if not len(rows_a) or a.shape[1:] != b.shape[1:]:
         return None
@@ -131,7 +131,7 @@ def neighbour_changes(
 ) -> Neighbours | None:
     """Return how many of up to 500 rows have another nearest neighbour by cosine.
 
-    Neighbours are sought among up to 10,000 shared rows, evenly spaced; widths may differ.
+    Neighbours are searched among up to 10,000 evenly spaced shared rows; widths may differ.
     """
     if len(rows_a) < 3:
         return None
@@ -148,9 +148,9 @@ def neighbour_changes(
 
 
 def probe_accuracy(file: EmbeddingFile) -> float | None:
-    """Return the test accuracy of the nearest mean of the classes' training features.
+    """Return the test accuracy of a nearest-class-mean classifier on the features.
 
-    Every block is verified on the way. None where the file has no train or no test samples.
+    Every block is verified while it is read. None if the file has no train or no test samples.
     """
     labels, split = file.labels, file.split
     sums = np.zeros((file.samples.n_leaves, file.width()))
@@ -177,7 +177,7 @@ def probe_accuracy(file: EmbeddingFile) -> float | None:
 
 
 def fetch(file: EmbeddingFile, rows: Ints) -> NDArray[np.float64]:
-    """Return rows of the features in the asked order, (n, D) or (n, H·W·C), not verified."""
+    """Return rows of the features in the given order, (n, D) or (n, H·W·C), without verifying."""
     order = np.argsort(rows)
     ordered = rows[order]
     out = np.empty((len(rows), file.width()))
@@ -190,7 +190,7 @@ def fetch(file: EmbeddingFile, rows: Ints) -> NDArray[np.float64]:
 
 
 def _flat(rows: NDArray[Any]) -> NDArray[Any]:
-    """Return a row a sample: images as H·W·C values."""
+    """Return one row per sample; an image becomes H·W·C values."""
     return rows.reshape(len(rows), math.prod(rows.shape[1:]))
 
 

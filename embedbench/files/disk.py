@@ -1,4 +1,4 @@
-"""Opening embedding files, checking what lies in them, and writing so that a crash breaks none."""
+"""Opening embedding files and checking what is in them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def damaged_rows(path: Path) -> list[tuple[str, int, int]]:
 
     Returns
     -------
-    (table, first row, row after the last) of every block with a wrong checksum.
+    list of tuple
+        (table, first row, row after the last) of every block with a wrong checksum.
     """
     with opened(path) as file:
         layers = [f"layers/{name}" for name in file["layers"]]
@@ -33,7 +34,7 @@ def damaged_rows(path: Path) -> list[tuple[str, int, int]]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[h5py.File]:
-    """Open a file for reading; whatever HDF5 cannot make sense of is damage to that file."""
+    """Open a file for reading; every error that HDF5 raises is reported as a damaged file."""
     if path.is_dir():
         raise UserError(f"{path} is a directory; give the embedding file itself (.h5).")
     if not path.exists():
@@ -110,7 +111,7 @@ def check_metadata(path: Path, file: h5py.File) -> None:
             f"{path} is damaged: the checksums of its features do not match the content digest; "
             "copy or extract it again."
         )
-    damage = [found for table in layout.SAMPLE_TABLES for found in damage_of(file, table)]
+    damage = [span for table in layout.SAMPLE_TABLES for span in damage_of(file, table)]
     if damage:
         raise damaged_error(path, damage)
 

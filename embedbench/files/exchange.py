@@ -1,4 +1,4 @@
-"""Bringing features in from other formats, and out again.
+"""Importing features from other formats, and exporting them.
 
 `import` reads npz, npy pairs, MNIST's IDX files and AudioSet's TFRecords; `export` writes npz
 that `import` reads back without loss.
@@ -47,24 +47,24 @@ def import_file(
         MNIST's four IDX files (which gives pixels / 255), or with AudioSet's frame embeddings (see
         `formats.audioset`).
     out : str or PathLike
-        Where the embedding file shall lie.
+        Path of the embedding file to write.
     labels : str or PathLike or None
-        The labels' npy file, where `src` is a features file.
+        The npy file of the labels, if `src` is a features file.
     group : str or None
-        Key of the source that groups the samples, so that no group straddles train and test.
+        Key of the source that groups the samples; no group is in both train and test.
     split : str or None
-        A test fraction or a list file; None: the source's own split, else a fraction of 0.3.
+        A test fraction or a list file; None: the source's own split, or 0.3 if it has none.
     classes : int or None
         How many of AudioSet's classes to take; None: 100.
     overwrite : bool
-        Replace a file that is there.
+        Replace an existing file.
     progress : callable
-        Called with (files read, files in all) of AudioSet.
+        Called with (files read, total), for AudioSet only.
 
     Raises
     ------
     UserError
-        The source is of no known format, or lacks or contradicts something.
+        The format of the source is unknown, or its parts are missing or contradict each other.
     """
     src, out = Path(src), Path(out)
     check_target(out, overwrite=overwrite)
@@ -98,7 +98,7 @@ def export_file(
 
     It holds `features`, `layer/NAME`, `labels`, `split` (0 train, 1 val, 2 test),
     `sample_ids`, `classes`, `parents` and `provenance` (JSON text). Every block is
-    verified, and held in memory only while it is copied.
+    verified, and is in memory only while it is copied.
 
     Raises
     ------

@@ -24,7 +24,7 @@ from embedbench.errors import DamagedFileError, UserError, unknown
 from . import disk, layout
 from .samples import Samples
 
-FINAL = "final"  # what the embedding that is no intermediate layer is called
+FINAL = "final"  # name of the final embedding, which is no intermediate layer
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class EmbeddingFile:
     Parameters
     ----------
     path : Path
-        Where it lies.
+        Path of the file.
     samples : Samples
         Ids, labels, splits and class hierarchy.
     provenance : dict
@@ -46,7 +46,7 @@ class EmbeddingFile:
     shape : tuple of int
         (N, D) of the features, or (N, H, W, C) of images.
     dtype : dtype
-        Stored type of the features: float32 or float16, of images uint8.
+        Stored type of the features: float32 or float16; uint8 for images.
     layers : dict
         Width of each intermediate embedding, by name.
     """
@@ -84,7 +84,7 @@ class EmbeddingFile:
             )
             features = file["features"]
             digests = {key: layout.attribute(file["digests"], key) for key in file["digests"].attrs}
-            found = cls(
+            result = cls(
                 path=path,
                 samples=samples,
                 provenance=json.loads(bytes(file["provenance"][()])),
@@ -97,7 +97,7 @@ class EmbeddingFile:
         samples.check()
         if samples.digest() != digests["samples"]:
             raise DamagedFileError(f"{path}: the samples do not match their digest; make it again.")
-        return found
+        return result
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -125,7 +125,7 @@ class EmbeddingFile:
         return self.samples.parents
 
     def width(self, embedding: str = FINAL) -> int:
-        """Return the values of one sample: D, of a layer D_l, of an image H·W·C."""
+        """Return the number of values per sample: D, D_l of a layer, H·W·C of an image."""
         return math.prod(self.shape[1:]) if embedding == FINAL else self.layers[embedding]
 
     def tables(self, layers: Sequence[str] = (), embedding: str = FINAL) -> list[str]:
@@ -133,12 +133,12 @@ class EmbeddingFile:
 
         A layer given as `embedding` takes the place of `features`.
         """
-        own = () if embedding == FINAL else (embedding,)
-        for name in (*own, *layers):
+        replacing = () if embedding == FINAL else (embedding,)
+        for name in (*replacing, *layers):
             if name not in self.layers:
                 raise unknown(f"layer of {self.path}", name, self.layers)
-        named = [f"layers/{name}" for name in (*own, *layers)]
-        return named if own else ["features", *named]
+        named = [f"layers/{name}" for name in (*replacing, *layers)]
+        return named if replacing else ["features", *named]
 
     def blocks(self, table: str) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (first row, rows as stored) of a feature table, each block verified first."""
@@ -155,7 +155,8 @@ class EmbeddingFile:
 
         Returns
         -------
-        (N, D + D_1 + ...) float32, filled in one pass.
+        array
+            (N, D + D_1 + ...) float32, filled in one pass.
 
         Raises
         ------
@@ -182,7 +183,7 @@ class EmbeddingFile:
         Raises
         ------
         DamagedFileError
-            As of `read`.
+            See `read`.
         UserError
             The file holds embeddings.
         """
@@ -196,7 +197,7 @@ class EmbeddingFile:
         return out
 
     def _fill(self, targets: Iterable[tuple[str, NDArray[Any]]]) -> None:
-        """Read tables, by name, each into its array, and verify them."""
+        """Read each named table into its array, and verify it."""
         damage: list[tuple[str, int, int]] = []
         pending: deque[tuple[tuple[str, int, int], Future[str]]] = deque()
 
@@ -228,7 +229,7 @@ class EmbeddingFile:
 
 
 def _place(target: NDArray[Any], first: int, rows: NDArray[Any] | None, sha: bytes) -> str:
-    """Copy a block into place; return what is wrong with it, or nothing."""
+    """Copy a block into place; return what is wrong with it, or ""."""
     if rows is None or layout.block_digest(rows) != sha:
         return "damaged"
     target[first : first + len(rows)] = rows

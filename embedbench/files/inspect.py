@@ -15,8 +15,8 @@ from .file import EmbeddingFile
 from .samples import SPLITS
 from .text import aligned
 
-NORM_ROWS = 1024  # rows that a card reads
-_RUNS = 4  # in this many runs, so that a big file answers at once
+NORM_ROWS = 1024  # rows whose norms a card reads
+_RUNS = 4  # read as this many runs of consecutive rows, so that large files are quick
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class ClassCounts(Typed):
     Parameters
     ----------
     leaves : int
-        Classes that samples are of.
+        Leaf classes; every sample belongs to one.
     inner : int
-        Nodes of the hierarchy above them.
+        Nodes of the hierarchy above the leaves.
     """
 
     leaves: int
@@ -37,14 +37,14 @@ class ClassCounts(Typed):
 
 @dataclass(frozen=True)
 class PerClass(Typed):
-    """Samples a class within one split.
+    """Samples per class within one split.
 
     Parameters
     ----------
     min, max : int
-        The fewest and the most.
+        Samples of the smallest and of the largest class.
     median : float
-        Over the leaf classes.
+        Median over the leaf classes.
     empty : int
         Classes without a sample.
     """
@@ -62,9 +62,9 @@ class Norms(Typed):
     Parameters
     ----------
     rows, runs : int
-        How many rows were read, and in how many runs of neighbours.
+        Number of rows that were read, and of runs of consecutive rows.
     min, mean, max : float
-        Over these rows.
+        Smallest, mean and largest norm of these rows.
     """
 
     rows: int
@@ -76,7 +76,7 @@ class Norms(Typed):
 
 @dataclass(frozen=True)
 class Intervals(Typed):
-    """Intervals a feature was cut into: the fewest, the median and the most."""
+    """Intervals per feature: the fewest, the median and the most."""
 
     min: int
     median: float
@@ -85,24 +85,24 @@ class Intervals(Typed):
 
 @dataclass(frozen=True)
 class Redundancy(Typed):
-    """How many features say of the class what no better feature says; see `redundancy`.
+    """How many features are not redundant, see `embedbench.files.redundancy`.
 
     Parameters
     ----------
     features, kept, relevant : int
-        Features of the file, those that are not redundant, and those that bear on the class.
+        Features of the file, those that are not redundant, and those that inform on the class.
     share : float
-        `kept` of `features`.
+        `kept` divided by `features`.
     delta : float
         The threshold δ of the filter.
     discretisation : str
-        How features were cut into intervals.
+        How features were cut into intervals: mdlp or frequency.
     intervals : Intervals
-        How many.
+        Intervals per feature.
     samples, classes : int
-        Samples that were used, and their classes.
+        Number of samples that were used, and of their classes.
     seconds : float
-        Time that it took.
+        Duration.
     features_kept : tuple of int
         The columns kept.
     """
@@ -131,25 +131,25 @@ class Card(Typed):
     bytes : int
         Size of the file.
     shape : tuple of int
-        Of the features, samples first.
+        Shape of the features; the first axis counts samples.
     layers : dict
-        Dict of str to int Width of each intermediate embedding.
+        Width of each intermediate embedding.
     samples : dict
-        Dict of str to int Samples of each split.
+        Number of samples in each split.
     classes : ClassCounts
-        Leaves and inner nodes.
+        Number of leaves and inner nodes.
     per_class : dict
-        Dict of str to PerClass Of each split that has samples.
+        Samples per class, for each split that has samples.
     class_counts : dict
-        Dict of str to dict Samples of each leaf class in each split.
+        For each leaf class, its number of samples in each split.
     norms : Norms
-        Of at most 1,024 rows.
+        Norms of at most 1,024 rows.
     digests : dict
-        Dict of str to str The file's digests.
+        The file's digests.
     provenance : dict
-        As the file has it.
+        The file's provenance.
     redundancy : Redundancy or None
-        Where it was asked for.
+        Redundancy of the features; None if it was not computed.
     """
 
     path: str
@@ -170,7 +170,7 @@ class Card(Typed):
 
 
 def card(file: EmbeddingFile) -> Card:
-    """Return what is in a file, reading at most 1,024 rows of its features."""
+    """Return the card of a file; it reads at most 1,024 rows of the features."""
     samples = file.samples
     leaves = samples.n_leaves
     counts = np.stack(
@@ -245,7 +245,7 @@ def card_text(card: Card) -> str:
 
 
 def _provenance_lines(made: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what made a file, a line each."""
+    """Return the provenance of a file, one line per part."""
     lines = []
     for part in ("backbone", "preprocessing", "arithmetic", "source", "split"):
         values = made.get(part) or {}
@@ -261,7 +261,7 @@ def _provenance_lines(made: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _redundancy_lines(result: Redundancy | None) -> list[tuple[str, str]]:
-    """Return the redundancy of the features, where it was asked for."""
+    """Return the redundancy of the features, if it was computed."""
     if result is None:
         return []
     cut = result.intervals

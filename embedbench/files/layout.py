@@ -1,6 +1,6 @@
-"""What the bytes of an embedding file are, and how they are hashed.
+"""The bytes of an embedding file, and how they are hashed.
 
-The written form is docs/format.md; this module is the only place that knows it in code.
+docs/format.md is the specification; in the code, only this module knows it.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ FEATURE_TYPES: dict[str, np.dtype[Any]] = {
 TABLES = {
     EMBEDDING: "(N, D) of float32 or float16",
     PIXELS: "(N, H, W, C) of uint8 with 1 or 3 channels",
-}  # what a feature table of each kind of file is
+}  # form of the feature tables in each kind of file
 
 
 def kind_of(dtype: np.dtype[Any], shape: Sequence[int]) -> str | None:
-    """Return the kind of file that has feature tables of this type and shape; None: no kind."""
+    """Return the kind of file that has feature tables of this type and shape, or None."""
     if not all(shape[1:]):
         return None
     if dtype == FEATURE_TYPES["uint8"]:
@@ -46,7 +46,7 @@ def sha256_parts(parts: Iterable[tuple[str, bytes]]) -> str:
     """Return the SHA-256 over named byte strings, in hexadecimal.
 
     Each part enters as its name in UTF-8, a zero byte, the number of bytes as an unsigned
-    little-endian 64-bit integer, and the bytes, so that no two lists of parts look alike.
+    little-endian 64-bit integer, and the bytes. So different lists of parts never look alike.
     """
     digest = hashlib.sha256()
     for name, value in parts:
@@ -84,7 +84,7 @@ def pack_strings(values: Sequence[str] | NDArray[np.str_]) -> NDArray[np.bytes_]
     Raises
     ------
     UserError
-        A string is empty or holds a zero byte, which the padding could not give back.
+        A string is empty or holds a zero byte, which the padding would lose.
     """
     texts = [str(value) for value in values]
     for row, text in enumerate(texts):
@@ -126,8 +126,8 @@ def samples_digest(
 def recipe_backbone(provenance: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of the backbone's provenance that decides the features.
 
-    The version of the library is not part of it, nor is the id of the weights where their SHA-256
-    is known: the same weights under another name are the same weights.
+    It leaves out the version of the library. It also leaves out the id of the weights if their
+    SHA-256 is known, because the same weights may have several names.
     """
     backbone = dict(provenance.get("backbone") or {})
     backbone.pop("library_version", None)

@@ -1,11 +1,11 @@
-"""Feature redundancy: how many features say of the class what no better feature says.
+"""Feature redundancy: how many features inform on the class beyond all better features.
 
 **Source**: Kemker et al. (2018), supplement, "Fast Correlation Based Filter": Eq. 5-8, Table S9,
 Fig. S4; the filter is Yu and Liu (2003), the intervals are Fayyad and Irani (1993).
 
 **Departs**: the paper states neither how features were discretised nor the threshold δ. Here δ = 0,
-and intervals come from the MDL principle on the class labels, or hold equally many samples. Samples
-are all but the test samples.
+and intervals come from the MDL principle on the class labels, or hold equally many samples. All
+samples but the test samples are used.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from .discretise import Coded, discretise, xlog
 from .file import EmbeddingFile
 from .samples import TEST
 
-BATCH = 32  # features that are compared with others at a time
-COLUMNS = 512  # others whose one-hot codes are held at a time
-ROWS = 2048  # samples whose one-hot codes are held at a time
-SLACK = 1e-9  # two SU that differ by less are equal: they are sums of floats
+BATCH = 32  # features that are compared with the others at a time
+COLUMNS = 512  # features whose one-hot codes are in memory at a time
+ROWS = 2048  # samples whose one-hot codes are in memory at a time
+SLACK = 1e-9  # values of SU that differ by less count as equal, since they are sums of floats
 
 
 def symmetric_uncertainty(joint: NDArray[Any]) -> float:
     """SU of two variables from their joint counts, (a, b): 2 IG / (H + H), Eq. 5 to 8.
 
-    0 where neither varies. Independent variables have 0, each a function of the other 1.
+    It is 0 if they are independent or neither varies, and 1 if each determines the other.
 
     >>> symmetric_uncertainty(np.array([[3, 0], [0, 5]]))
     1.0
@@ -103,18 +103,18 @@ def fcbf(
     delta: float = 0.0,
     progress: Progress = lambda *_: None,
 ) -> Ints:
-    """The features that are kept, by falling SU with the class (ties: the lower index first).
+    """The features that are kept, by decreasing SU with the class (ties: lower index first).
 
-    Features with SU(f, class) ≤ δ go. Then, from the best one down, each that is left removes every
-    later q with SU(p, q) ≥ SU(q, class). Only SU of features that are kept are computed, a batch
-    against all that is left at a time.
+    Features with SU(f, class) ≤ δ are dropped. Then each remaining feature p, the best one first,
+    removes every later q with SU(p, q) ≥ SU(q, class). SU(p, q) is computed for kept features p
+    only, a batch of them at a time.
 
     Parameters
     ----------
     relevance : array of float
         (F,) SU of every feature with the class.
     delta : float
-        δ.
+        Threshold δ.
     """
     left = np.argsort(-relevance, kind="stable")
     left = left[relevance[left] > delta + SLACK]
@@ -135,7 +135,7 @@ def fcbf(
 
 
 def _removes(codes: Coded, relevance: Floats, p: Ints, q: Ints) -> Bools:
-    """(P, Q) p makes q redundant."""
+    """(P, Q) whether p makes q redundant."""
     return su_between(codes.take(p), codes.take(q)) >= relevance[q] - SLACK
 
 
@@ -145,14 +145,14 @@ def redundancy(
     *,
     progress: Callable[..., None] = lambda *_: None,
 ) -> tuple[dict[str, Any], Coded]:
-    """How many features of a file FCBF keeps, as plain JSON (Table S9), and the features in codes.
+    """Filter the features of a file: the result as plain JSON (Table S9), and the intervals.
 
     Parameters
     ----------
     method : str
-        Of `discretise`.
+        Discretisation, see `discretise`.
     progress : callable
-        Takes (done, total) and what is done.
+        Called with (done, total, stage).
     """
     rows = file.split != TEST
     if not rows.any():

@@ -1,4 +1,4 @@
-"""The rows of a data set but for their features: ids, labels, splits, class hierarchy."""
+"""The samples of a data set without their features: ids, labels, splits, class hierarchy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SPLITS = ("train", "val", "test")
 
 @dataclass(frozen=True)
 class Samples:
-    """Everything about the rows of a file but their features.
+    """The samples of a file, without their features.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Samples:
     parents: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        """Bring every field to its type; a label or split that is no integer is refused."""
+        """Convert every field to its type; labels and splits that are not integers are refused."""
         for name, dtype in (("labels", np.int64), ("split", np.uint8), ("parents", np.int64)):
             values = np.asarray(getattr(self, name))
             if values.size and values.dtype.kind not in "iu":
@@ -57,7 +57,7 @@ class Samples:
         return len(self.classes) - len(np.unique(self.parents[self.parents >= 0]))
 
     def check(self) -> None:
-        """Raise UserError where the samples cannot be a data set."""
+        """Raise UserError unless the samples form a valid data set."""
         n = len(self.ids)
         if not n:
             raise UserError("no samples; an embedding file needs at least one row.")
@@ -117,7 +117,7 @@ class Samples:
                 twice = next(name for name in names if names.count(name) > 1)
                 raise UserError(f"class name {twice!r} stands twice; give each class its own name.")
         at = np.arange(n)
-        for _ in range(n):  # after n steps up, every path without a cycle has ended
+        for _ in range(n):  # n steps up end every path that has no cycle
             at = np.where(at >= 0, parents[at], -1)
             if (at < 0).all():
                 return

@@ -1,4 +1,4 @@
-"""Splits for sources that bring none: a stable hash by group, or a list in a file."""
+"""Splits for sources without a split: a stable hash by group, or a list in a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEST_FRACTION = 0.3
 def make_split(
     choice: str | None, ids: Sequence[str], groups: Sequence[str] | None = None
 ) -> NDArray[np.uint8]:
-    """Return the split that `--split` asks for.
+    """Return the split for a value of `--split`.
 
     Parameters
     ----------
@@ -30,11 +30,12 @@ def make_split(
     ids : sequence of str
         (N,) sample ids.
     groups : sequence of str or None
-        (N,) names; samples of one group never straddle train and test. None: each its own group.
+        (N,) names; no group is in both train and test. None: every sample is a group.
 
     Returns
     -------
-    (N,) TRAIN, VAL or TEST.
+    array of int
+        (N,) TRAIN, VAL or TEST.
     """
     if choice is None:
         return hash_split(groups, TEST_FRACTION, ids)
@@ -46,7 +47,7 @@ def make_split(
 
 
 def split_rule(choice: str | None, group: str) -> dict[str, Any]:
-    """Return how `make_split` splits, for the provenance.
+    """Return the rule of `make_split`, for the provenance.
 
     >>> split_rule("0.35", "speaker")
     {'rule': 'hash', 'test_fraction': 0.35, 'group': 'speaker'}
@@ -68,7 +69,8 @@ def hash_split(
 
     Returns
     -------
-    (N,) TRAIN or TEST.
+    array of int
+        (N,) TRAIN or TEST.
 
     >>> hash_split(["ann", "ann", "bob", "cy"], 0.3, ["1", "2", "3", "4"])
     array([0, 0, 0, 2], dtype=uint8)
@@ -91,13 +93,14 @@ def hash_split(
 
 
 def read_split_list(path: Path, ids: Sequence[str]) -> NDArray[np.uint8]:
-    """Read a split from a CSV or TSV file with one line `sample_id,train|val|test` a sample.
+    """Read a split from a CSV or TSV file with one line `sample_id,train|val|test` per sample.
 
     A first line `sample_id,split` is skipped. Every sample must be listed exactly once.
 
     Returns
     -------
-    (N,) TRAIN, VAL or TEST in the order of `ids`.
+    array of int
+        (N,) TRAIN, VAL or TEST in the order of `ids`.
     """
     if not path.is_file():
         raise UserError(

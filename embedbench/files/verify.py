@@ -1,4 +1,4 @@
-"""Damage of an embedding file: every checksum is compared, every value looked at."""
+"""Verifying an embedding file: every checksum and every value."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ def verify(path: str | Path) -> list[str]:
     Returns
     -------
     list of str
-        One sentence for each run of damaged rows, and for what else is wrong; none where all is
-        well.
+        One sentence for each run of damaged rows and for each other fault; empty if there is none.
 
     Raises
     ------
@@ -46,7 +45,7 @@ def _damage_sentences(path: Path) -> list[str]:
     """Return one sentence for each run of neighbouring damaged blocks."""
     try:
         damage = disk.damaged_rows(path)
-    except DamagedFileError:  # not even the checksums can be read
+    except DamagedFileError:  # the checksums cannot be read either
         return []
     sentences = []
     runs = groupby(enumerate(damage), key=lambda e: (e[1][0], e[1][1] // layout.BLOCK - e[0]))

@@ -1,6 +1,6 @@
-"""Writing embedding files, at once or block by block, so that interrupted work resumes.
+"""Writing embedding files, at once or block by block; interrupted work can resume.
 
-docs/format.md describes what is written. A file appears under its name only when it is complete.
+docs/format.md describes the format. A file appears under its name only when it is complete.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ def write_file(
     Parameters
     ----------
     path : str or PathLike
-        Where the file shall lie.
+        Path of the file.
     samples : Samples
         Ids, labels, splits and hierarchy of the N rows.
     features : array
-        (N, D) float32 or float16; or images, (N, H, W, C) uint8, for a pixel file.
+        (N, D) float32 or float16; for a pixel file, images, (N, H, W, C) uint8.
     provenance : mapping
         What made the features, as plain JSON; `date_utc` and `made_by` are filled in.
     layers : mapping or None
         (N, D_l) float32 or float16 of each intermediate embedding.
     overwrite : bool
-        Replace a file that is there.
+        Replace an existing file.
     compress : bool
-        Store features with gzip; worth it for pixels, not for embeddings.
+        Store features with gzip; it pays for pixels, not for embeddings.
 
     Raises
     ------
@@ -84,17 +84,17 @@ def _chunks(tables: Mapping[str, NDArray[Any]], n: int) -> Iterator[Mapping[str,
 class Partial:
     """Unfinished work on an embedding file: a directory `.NAME.partial` beside it.
 
-    Every block is one file with its own checksum, written under a temporary name and renamed, so
-    work that was killed at any moment resumes with the blocks that are whole.
+    Every block is one file with its own checksum, written under a temporary name and renamed. Work
+    that was killed at any moment therefore resumes with the complete blocks.
 
     Parameters
     ----------
     path : str or PathLike
-        Where the embedding file shall lie.
+        Path of the embedding file.
     job : mapping
-        What decides the rows (digest of the sources, recipe, block size), as plain JSON.
+        What determines the rows (digest of the sources, recipe, block size), as plain JSON.
     overwrite : bool
-        Replace an embedding file that is there, and drop unfinished work of another job.
+        Replace an existing embedding file, and drop unfinished work of another job.
 
     Raises
     ------
@@ -119,28 +119,25 @@ class Partial:
             write_safely(self.directory / "job.json", text)
 
     def _check_job(self, job: dict[str, Any], *, overwrite: bool) -> None:
-        """Keep the work of this job; drop the directory, or refuse it, where it is another's."""
+        """Keep unfinished work of this job; refuse that of another, or drop it if `overwrite`."""
         try:
-            found = json.loads((self.directory / "job.json").read_text())
-        except (
-            OSError,
-            ValueError,
-        ):  # killed before the job was noted, or damaged: nothing to keep
+            stored = json.loads((self.directory / "job.json").read_text())
+        except (OSError, ValueError):  # killed before job.json was written, or damaged
             shutil.rmtree(self.directory)
             return
-        if found == job:
+        if stored == job:
             return
         if overwrite:
             shutil.rmtree(self.directory)
             return
-        keys = sorted(key for key in {*job, *found} if job.get(key) != found.get(key))
+        keys = sorted(key for key in {*job, *stored} if job.get(key) != stored.get(key))
         raise UserError(
             f"{self.directory} holds unfinished work of another job (it differs in "
             f"{', '.join(keys)}); repeat that job to finish it, or drop it with --overwrite."
         )
 
     def done(self) -> set[int]:
-        """Return the numbers of the blocks that are whole; damaged ones are removed."""
+        """Return the numbers of the complete blocks; damaged ones are removed."""
         whole = set()
         for path in self._block_files():
             try:
@@ -169,10 +166,10 @@ class Partial:
         Parameters
         ----------
         block : int
-            Its number, from 0; blocks may come in any order.
+            Number of the block, from 0; blocks may be written in any order.
         arrays : mapping
-            `features` and `layers/NAME`: (n, D) float32 or float16, with the same n; or
-            `features` alone, images as in `write_file`.
+            `features` and `layers/NAME`, (n, D) float32 or float16 with the same n; or only
+            `features`, images as in `write_file`.
         ids : sequence of str
             Ids of the n samples, to name one whose features are not finite.
         note : object
@@ -209,9 +206,9 @@ class Partial:
         provenance : mapping
             What made the features, as plain JSON.
         skipped : sequence of object
-            What was left out and why, as plain JSON; kept in the provenance.
+            Samples that were left out, and why, as plain JSON; kept in the provenance.
         compress : bool
-            Store features with gzip; worth it for pixels, not for embeddings.
+            Store features with gzip; it pays for pixels, not for embeddings.
         """
         provenance = {**provenance, "skipped": list(skipped)}
         with writing(self.path, within=self.directory) as temporary:
@@ -245,9 +242,9 @@ def _directory(path: Path) -> Path:
 
 
 def _drop_leftover(path: Path) -> None:
-    """Remove the directory of work that was killed between its last two steps.
+    """Remove the directory of work that was killed just after the file was complete.
 
-    The file is there then, and nothing in the directory is newer than it.
+    In that case the file exists, and nothing in the directory is newer than the file.
     """
     directory = _directory(path)
     if path.is_file() and directory.is_dir():

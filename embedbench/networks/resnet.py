@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-RESNETS = {"resnet8": 1, "resnet20": 3, "resnet32": 5}  # blocks a stage
-STAGES = (16, 32, 64)  # channels
+RESNETS = {"resnet8": 1, "resnet20": 3, "resnet32": 5}  # blocks per stage
+STAGES = (16, 32, 64)  # channels of each stage
 
 
 class ResNet(nn.Module):
@@ -20,15 +20,15 @@ class ResNet(nn.Module):
     pooling; shortcuts without parameters (option A); weights as in He et al. (2015), by the number
     of outputs. Without the last ReLU: Hou et al. (2019, LUCIR), for cosine heads.
 
-    **Departs**: n = 1 (resnet8) is not in the paper. The channels that a shortcut lacks are zeros
-    after its own; which ones they are makes no difference.
+    **Departs**: n = 1 (resnet8) is not in the paper. A shortcut fills missing channels with zeros,
+    after its existing ones; their place makes no difference.
 
     Parameters
     ----------
     channels : int
-        Of the images.
+        Channels of the images.
     blocks : int
-        n.
+        n, the number of blocks per stage.
     """
 
     def __init__(self, channels: int, blocks: int, *, relu: bool = True) -> None:

@@ -1,6 +1,6 @@
-"""Networks of the papers in timm's registry: `timm`, as `extract --backbone` and `--trunk` know it.
+"""Networks of the papers, registered in `timm` for `extract --backbone` and `--trunk`.
 
-Importing this module is what enters them.
+Importing this module registers them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SMALL = 3, 1, 1  # kernel, stride and padding of the first convolution on small 
 
 
 def _cfg(size: int, **more: Any) -> dict[str, Any]:
-    """What timm says of a model that takes whole images of this size; no weights are published."""
+    """timm's configuration of a model for whole images of this size, without published weights."""
     return {
         "input_size": (3, size, size),
         "num_classes": 0,
@@ -46,9 +46,9 @@ default_cfgs = generate_default_cfgs(
 
 def _fscil(variant: str, patch: int, pretrained: bool, settings: dict[str, Any]) -> Any:
     """The ViT of Tang et al. (2024), Appendix 5: width 256, 12 blocks of 8 heads."""
-    own = {"patch_size": patch, "embed_dim": 256, "depth": 12, "num_heads": 8}
+    defaults = {"patch_size": patch, "embed_dim": 256, "depth": 12, "num_heads": 8}
     build: Any = build_model_with_cfg
-    return build(VisionTransformer, variant, pretrained, **{**own, **settings})
+    return build(VisionTransformer, variant, pretrained, **{**defaults, **settings})
 
 
 @register_model
@@ -71,18 +71,20 @@ def vit_fscil_patch16_224(pretrained: bool = False, **settings: Any) -> Any:
 
 @register_model
 def vit_fscil_small_patch16_96(pretrained: bool = False, **settings: Any) -> Any:
-    """Ours: as deep and a quarter as wide, with few patches, so that two cores can train it."""
-    own = {"embed_dim": 64, "num_heads": 4, **settings}
-    return _fscil("vit_fscil_small_patch16_96", 16, pretrained, own)
+    """Ours: as deep, a quarter as wide, and with few patches, so that two cores can train it."""
+    changed = {"embed_dim": 64, "num_heads": 4, **settings}
+    return _fscil("vit_fscil_small_patch16_96", 16, pretrained, changed)
 
 
 @register_model
 def resnet18_small_images(pretrained: bool = False, **settings: Any) -> Any:
-    """A ResNet-18 that begins with a convolution of 3x3, stride 1, and no pooling, as the code of
-    online continual learning has it for CIFAR and Tiny ImageNet."""
+    """A ResNet-18 that begins with a 3x3 convolution of stride 1, without pooling.
+
+    Code of online continual learning uses it for CIFAR and Tiny ImageNet.
+    """
     build: Any = build_model_with_cfg
-    own = {"block": BasicBlock, "layers": (2, 2, 2, 2)}
-    model = build(ResNet, "resnet18_small_images", pretrained, **{**own, **settings})
+    defaults = {"block": BasicBlock, "layers": (2, 2, 2, 2)}
+    model = build(ResNet, "resnet18_small_images", pretrained, **{**defaults, **settings})
     first = model.conv1
     model.conv1 = nn.Conv2d(first.in_channels, first.out_channels, *SMALL, bias=False)
     nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")

@@ -1,4 +1,4 @@
-"""Weights of networks: found, loaded strictly, and named by their SHA-256."""
+"""Weights of networks: located, loaded strictly, and identified by their SHA-256."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from torch import nn
 
 SHIPPED = "tf_efficientnet_lite0"  # the network whose weights are in the package
-METADATA = "embedbench"  # the metadata of files that we write
-# The name under which timm's model files keep their checkpoint filter differs between families.
+METADATA = "embedbench"  # key of the metadata in files that we write
+# Names of the function that converts checkpoints; timm's model files use different ones.
 _FILTERS = ("checkpoint_filter_fn", "_filter_fn", "_filter_torchvision_pretrained")
 
 
 def hub_weights(name: str, cfg: dict[str, Any]) -> tuple[Path, str]:
     """Return the file of the weights that timm publishes for a model, and their id.
 
-    The file is fetched into the hub's own cache where it is not yet there.
+    The file is fetched into the hub's own cache unless it is there already.
 
     Raises
     ------
     UserError
-        There are none, or they can be had neither from the cache nor from the network.
+        There are none, or neither the cache nor the network provides them.
     """
     hub, url = cfg.get("hf_hub_id"), cfg.get("url")
     if not hub and not url:
@@ -41,7 +41,7 @@ def hub_weights(name: str, cfg: dict[str, Any]) -> tuple[Path, str]:
         from timm.models._hub import download_cached_file
 
         return Path(download_cached_file(str(url), check_hash=False, progress=False)), str(url)
-    except Exception as error:  # offline shows in a dozen ways, none of them ours
+    except Exception as error:  # without a network, many kinds of errors occur
         where = f"https://huggingface.co/{hub}" if hub else url
         raise UserError(_unavailable(name, str(where), error)) from error
 
@@ -62,7 +62,7 @@ def _from_hub(hub: str, filename: str | None) -> tuple[Path, str]:
             return Path(cached), hub
     for name in names:
         try:
-            # one short question first: offline, the download tries for half a minute
+            # a short request first: without a network the download retries for half a minute
             get_hf_file_metadata(hf_hub_url(hub, name), timeout=10)
             return Path(hf_hub_download(hub, name)), hub
         except EntryNotFoundError:
@@ -74,7 +74,7 @@ def _unavailable(name: str, where: str, error: Exception) -> str:
     """Why the weights of a model cannot be had, and what to do."""
     from huggingface_hub.errors import RepositoryNotFoundError
 
-    if isinstance(error, RepositoryNotFoundError):  # so the hub answers whom it does not know, too
+    if isinstance(error, RepositoryNotFoundError):  # the hub also answers this to unknown users
         return (
             f"the hub gives the weights of {name!r} only to users whom it knows: ask for access at "
             f"{where}, and set HF_TOKEN to a token of yours; or download them and pass "
@@ -90,23 +90,24 @@ def _unavailable(name: str, where: str, error: Exception) -> str:
 def load_weights(model: nn.Module, path: Path, cfg: dict[str, Any], *, channels: int = 3) -> str:
     """Load a file of weights into a model without its classifier, in float32.
 
-    Every parameter and buffer of the model must be in the file with its shape, after timm's own
-    renaming, resampling of position embeddings and, for images of another number of channels,
-    adaption of the first convolution; the file may hold a classifier besides.
+    First timm renames parameters, resamples position embeddings, and adapts the first convolution
+    to the number of channels. Then every parameter and buffer of the model must be in the file with
+    the same shape. The file may also hold a classifier.
 
     Parameters
     ----------
     model : Module
         A model of timm, or another module.
     cfg : dict
-        As timm has it of its models: `architecture`, and where they are `classifier` and
-        `first_conv`, names of modules.
+        timm's configuration of the model: `architecture`, and if they exist, the module names
+        `classifier` and `first_conv`.
     channels : int
-        Of the images that the model takes.
+        Channels of the images that the model takes.
 
     Returns
     -------
-    The SHA-256 of the file.
+    str
+        The SHA-256 of the file.
 
     Raises
     ------
@@ -125,7 +126,7 @@ def load_weights(model: nn.Module, path: Path, cfg: dict[str, Any], *, channels:
         if convert is not None:
             try:
                 state = convert(state, model)
-            except Exception as error:  # a foreign file in somebody's renaming code
+            except Exception as error:  # timm's renaming fails in many ways on a foreign file
                 raise UserError(
                     f"{path} does not fit {cfg['architecture']} ({type(error).__name__}: {error})."
                 ) from error
@@ -147,7 +148,7 @@ def _read(path: Path) -> dict[str, torch.Tensor]:
             for key, value in state.items()
             if isinstance(value, torch.Tensor)
         }
-    except Exception as error:  # pickle, zip, safetensors: each has its own
+    except Exception as error:  # pickle, zip and safetensors raise errors of their own
         raise UserError(
             f"{path} cannot be read as weights; expected a .safetensors "
             "file, or a .pth that holds tensors only."
@@ -157,7 +158,7 @@ def _read(path: Path) -> dict[str, torch.Tensor]:
 def _adapt(
     state: dict[str, torch.Tensor], model: nn.Module, path: Path, cfg: dict[str, Any], channels: int
 ) -> None:
-    """Fit first convolutions of another number of channels to the model's, as timm does."""
+    """Adapt first convolutions to the number of channels of the model, as timm does."""
     from timm.models import adapt_input_conv
 
     wanted = model.state_dict()
@@ -176,14 +177,14 @@ def _adapt(
 
 
 def _names(modules: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    """Names of modules as timm's configurations have them: one, several or none."""
+    """Names of modules in a timm configuration, which has one, several or none."""
     return (modules,) if isinstance(modules, str) else tuple(modules or ())
 
 
 def _check(
     model: nn.Module, state: dict[str, torch.Tensor], path: Path, cfg: dict[str, Any]
 ) -> None:
-    """Raise UserError unless the file holds the model's parameters, all of them and no others."""
+    """Raise UserError unless the file holds exactly the model's parameters."""
     heads = _names(cfg.get("classifier"))
     wanted = model.state_dict()
     missing = [k for k in wanted if k not in state and not k.endswith("num_batches_tracked")]
@@ -206,18 +207,18 @@ def _check(
 
 
 def save_weights(path: Path, state: dict[str, torch.Tensor], metadata: dict[str, Any]) -> None:
-    """Write weights as safetensors, whole or not at all: of the same content the same bytes.
+    """Write weights as safetensors, atomically; the same content gives the same bytes.
 
     Parameters
     ----------
     metadata : dict
-        What made the weights, as plain data. `shown`, where it is there, says in the words of
-        timm's configurations how images are shown to the network.
+        What made the weights, as plain data. Its key `shown`, if there is one, holds the
+        preprocessing of images, with the keys of timm's configurations.
     """
     from safetensors.torch import save_file
 
     tensors = {name: value.detach().cpu().contiguous() for name, value in state.items()}
-    # one entry: those of several have no order
+    # one entry, because several have no fixed order
     entry = {METADATA: json.dumps(metadata, sort_keys=True)}
     with writing(path) as temporary:
         save_file(tensors, temporary, metadata=entry)
@@ -232,13 +233,13 @@ def metadata_of(path: Path) -> dict[str, Any]:
     try:
         with safe_open(path, "pt") as file:
             metadata: dict[str, Any] = json.loads((file.metadata() or {}).get(METADATA, "{}"))
-    except SafetensorError:  # `load_weights` says what is wrong with it
+    except SafetensorError:  # `load_weights` reports the fault
         return {}
     return metadata
 
 
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file, hex; it is read again only once it has changed.
+    """Return the SHA-256 of a file, hex. The file is read again only if it has changed.
 
     Raises
     ------

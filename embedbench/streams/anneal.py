@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 WINDOW = 100  # positions that one move of a block may touch, so that it costs O(100 n) at most
-LEAST = 1e-6  # a smaller change is none: the move is not made
+LEAST = 1e-6  # a move that changes S by less is not made
 
 _fast = njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 
 
 @_fast
 def anneal(W: Array, B: Array, start: float, cooling: float, draws: Array) -> tuple[Array, float]:
-    """Lower S = Σ_{i<j} W_ij B_ij by reordering; returns the best order found and S less that of
-    the start, summed up move by move.
+    """Lower S = Σ_{i<j} W_ij B_ij by reordering; return the best order and its S minus the first S.
+
+    The difference is summed up move by move.
 
     Half of the moves swap two positions, half exchange two neighbouring blocks (a block is cut out
     and put back elsewhere). A move that changes S by Δ is made with probability
@@ -30,8 +31,8 @@ def anneal(W: Array, B: Array, start: float, cooling: float, draws: Array) -> tu
     W : Array
         (n, n) weights of the positions, symmetric.
     B : Array
-        (n, n) symmetric confusion of the classes with zeros on the diagonal; it is reordered here,
-        so that every sum runs along rows.
+        (n, n) symmetric confusion of the classes with zeros on the diagonal. It is reordered in
+        place, so that every sum runs along rows.
     draws : Array
         (steps, 6) uniform in [0, 1).
     """
@@ -65,7 +66,7 @@ def anneal(W: Array, B: Array, start: float, cooling: float, draws: Array) -> tu
 
 @_fast
 def _apply(B: Array, places: Array, moved: Array, held: Array) -> None:
-    """Reorder rows and columns of B; `held` is room for n numbers."""
+    """Reorder rows and columns of B; `held` has space for n numbers."""
     B[places] = B[moved]
     m = len(places)
     for row in B:
@@ -81,7 +82,7 @@ def _swap_change(W: Array, B: Array, p: int, q: int) -> float:
     total: float = 0.0
     for k in range(len(W)):
         total += (W[p, k] - W[q, k]) * (B[q, k] - B[p, k])
-    # the sum took k = p and k = q along, where classes swap too: W_pq B_pq stays as it is
+    # the sum includes k = p and k = q, whose classes swap too; W_pq B_pq does not change
     total -= (W[p, p] + W[q, q] - 2 * W[p, q]) * B[p, q]
     return total
 

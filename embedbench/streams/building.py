@@ -1,4 +1,4 @@
-"""What protocols build streams from: rows of a split, tables, views."""
+"""Building blocks of protocols: rows of a split, tables, views."""
 
 from __future__ import annotations
 
@@ -29,16 +29,18 @@ class Split:
 
 
 def one_file(files: Sequence[EmbeddingFile], name: str) -> EmbeddingFile:
-    """The only file; an error where a protocol is given several."""
+    """Return the only file; refuse several."""
     if len(files) != 1:
         raise UserError(f"protocol {name!r} takes one embedding file, got {len(files)}")
     return files[0]
 
 
 def split_rows(file: EmbeddingFile, validation: str, val_fraction: float) -> Split:
-    """Roles of the rows. Validation is carved per class, the same for every seed and class order.
+    """Return the training, validation and test rows of a file.
 
-    Each class keeps at least one training sample; a class of two to five samples gives one.
+    A file without validation samples gives `val_fraction` of each class's training samples, the
+    same ones for every seed and class order. Each class keeps at least one training sample; a
+    class of two to five samples gives one validation sample.
     """
     train, val, test = (np.flatnonzero(file.split == s) for s in (TRAIN, VAL, TEST))
     for rows, role in ((train, "training"), (test, "test")):
@@ -66,20 +68,36 @@ def load_table(
     layers: Sequence[str] = (),
     embedding: str = FINAL,
 ) -> tuple[Table, str, str]:
-    """Read a file's embeddings once, followed by the named layers, each part scaled in place; or
-    its images, scaled as they are shown.
+    """Read a file's embeddings and the named layers behind them, scaled; or its images.
 
-    `base_rows`, (n,): training rows of session 0, the only data that "standard" may look at.
-    A layer given as `embedding` takes the place of the final one, in the digest too.
-    Returns the table, its features digest, and the digest of the rows the scaling was fitted to.
+    The embedding and each layer are scaled in place, each by itself. Images stay bytes, and are
+    scaled when they are read from the table.
+
+    Parameters
+    ----------
+    file : EmbeddingFile
+        The file.
+    scale : str
+        See `Protocol`.
+    base_rows : array of int
+        (n,) training rows of session 0, the only data that "standard" is fitted to.
+    layers : sequence of str
+        Layers to read.
+    embedding : str
+        A layer that replaces the final embedding, in the digest too.
+
+    Returns
+    -------
+    tuple
+        The table, its features digest, and the digest of the rows that the scaling was fitted to.
     """
-    file.tables(layers, embedding)  # refuses unknown ones
+    file.tables(layers, embedding)  # refuses unknown layers
     if scale == "auto":
         pixels = file.provenance.get("backbone", {}).get("name") == "pixels"
         scale = "none" if pixels else "standard"
     fitted = digest("fitted", base_rows) if scale == "standard" else ""
-    shown = [*([] if embedding == FINAL else [f"{embedding} is the embedding"]), *layers]
-    features = digest("features", file.digests["content"], scale, *shown)
+    chosen = [*([] if embedding == FINAL else [f"{embedding} is the embedding"]), *layers]
+    features = digest("features", file.digests["content"], scale, *chosen)
     if file.kind == PIXELS:
         return _load_images(file, scale, base_rows), features, fitted
     x = file.read(layers, embedding)

@@ -18,11 +18,19 @@ ORDERS = ("natural", "random", "size")
 
 
 def class_order(order: str, file: EmbeddingFile, seed: int) -> Ints:
-    """Resolve an order to class indices, (C,): "natural", "random" (seeded), "size" (classes with
-    the most training and validation samples first, equal ones as in the file), or an order file.
+    """Resolve an order to class indices, (C,).
 
-    An order file is a JSON list (or an object with key "order") of class names or indices, or a
-    text file with one a line; it must hold every leaf class once.
+    Parameters
+    ----------
+    order : str
+        "natural"; "random" (seeded); "size" (by decreasing number of training and validation
+        samples, ties as in the file); or the path of an order file. An order file is a JSON list of
+        class names or indices, a JSON object with such a list at "order", or a text file with one
+        class per line. It must hold every leaf class once.
+    file : EmbeddingFile
+        The file that holds the classes.
+    seed : int
+        Seed of "random".
     """
     n = file.samples.n_leaves
     if order == "natural":
@@ -33,20 +41,20 @@ def class_order(order: str, file: EmbeddingFile, seed: int) -> Ints:
         return np.argsort(-np.bincount(file.labels[file.split != TEST], minlength=n), kind="stable")
     path, items = Path(order), _order_file(order)[0]
     index = {c: i for i, c in enumerate(file.classes[:n])}
-    found = [i if isinstance(i, int) else index.get(str(i), _as_int(str(i))) for i in items]
-    bad = [str(i) for i, f in zip(items, found, strict=True) if not 0 <= f < n]
+    indices = [i if isinstance(i, int) else index.get(str(i), _as_int(str(i))) for i in items]
+    bad = [str(i) for i, f in zip(items, indices, strict=True) if not 0 <= f < n]
     if bad:
         raise UserError(f"{path} names {bad[0]!r}, which is not one of the file's {n} classes")
-    if sorted(found) != list(range(n)):
+    if sorted(indices) != list(range(n)):
         raise UserError(
-            f"{path} must hold each of the {n} classes once; it holds {len(set(found))} of them "
-            f"in {len(found)} entries"
+            f"{path} must hold each of the {n} classes once; it holds {len(set(indices))} of them "
+            f"in {len(indices)} entries"
         )
-    return np.array(found, dtype=np.int64)
+    return np.array(indices, dtype=np.int64)
 
 
 def _order_file(order: str) -> tuple[list[Any], dict[str, Any]]:
-    """The entries of an order file, and what a JSON object says beside them."""
+    """The entries of an order file, and the whole object if it is a JSON object."""
     path = Path(order)
     if not path.is_file():
         raise UserError(
@@ -65,12 +73,12 @@ def _order_file(order: str) -> tuple[list[Any], dict[str, Any]]:
 
 
 def order_notes(order: str, file: EmbeddingFile, sizes: Sequence[int]) -> tuple[str, ...]:
-    """What a reader must know where an order file was made for other samples or sessions.
+    """Notes for the reader, if an order file was made for other samples or other sessions.
 
     Parameters
     ----------
     sizes : sequence of int
-        Classes of each session of the stream.
+        Number of classes in each session of the stream.
     """
     if order in ORDERS:
         return ()

@@ -1,4 +1,4 @@
-"""Which classes a linear probe takes for which: the confusion that class orders are made from.
+"""The confusion matrix of a linear probe, from which class orders are made.
 
 **Source**: Masana et al. (2020), §3. **Departs**: see `embedbench.streams.orders`.
 """
@@ -19,17 +19,17 @@ ALPHAS = (1e1, 1e2, 1e3, 1e4, 1e5)  # ridge penalties
 
 
 def confusion_matrix(file: EmbeddingFile, how: str, seed: int) -> NDArray[np.int64]:
-    """M, (C, C): how many training samples of class i a linear probe takes for class j ≠ i.
+    """M, (C, C): number of training samples of class i that a linear probe takes for class j ≠ i.
 
     Only the file's training split is read; the diagonal is 0. The probe is ridge regression on the
-    one-hot classes, features standardised and clipped to ±5. Its penalty is the one of `ALPHAS`
-    with which a probe fitted to four fifths of every class is best on the first fifth.
+    one-hot classes, with features standardised and clipped to ±5. Its penalty is chosen from
+    `ALPHAS`: fitted to four fifths of every class, the probe must be best on the first fifth.
 
     Parameters
     ----------
     how : str
-        "cross-fitted": every sample is judged by a probe fitted to the other four fifths of its
-        class; "train": all are judged by one that was fitted to all of them.
+        "cross-fitted": each fifth of the samples is classified by a probe fitted to the other four
+        fifths. "train": all samples are classified by one probe fitted to all of them.
     """
     if how not in HOW:
         raise unknown("confusion", how, HOW)
@@ -58,7 +58,7 @@ def confusion_matrix(file: EmbeddingFile, how: str, seed: int) -> NDArray[np.int
 
 
 def _probe(alpha: float, x: NDArray[np.float32], y: Ints, asked: NDArray[np.float32]) -> Ints:
-    """Classes that a linear probe fitted to x, y answers for `asked`."""
+    """Classes that a linear probe, fitted to x and y, predicts for `asked`."""
     from sklearn.linear_model import RidgeClassifier
 
     mean, deviation = x.mean(axis=0), np.maximum(x.std(axis=0), 1e-6)

@@ -1,4 +1,4 @@
-"""Intermediate layers beside the final embedding: which are read, where they lie, and without them.
+"""Intermediate layers beside the final embedding: names, columns, and streams without them.
 
 A table with layers holds the final embedding in columns [0, D) and the layers behind it.
 """
@@ -18,30 +18,30 @@ from .table import View
 
 
 def layer_names(file: EmbeddingFile, layers: str) -> tuple[str, ...]:
-    """Resolve "all" (every layer of the file, by number), "none", or names with commas."""
+    """Resolve "all" (every layer of the file, by number), "none", or names with commas between."""
     if layers == "all":
         return tuple(sorted(file.layers, key=lambda name: (len(name), name)))
     names = () if layers == "none" else tuple(dict.fromkeys(layers.replace(" ", "").split(",")))
-    file.tables(names)  # refuses unknown ones
+    file.tables(names)  # refuses unknown layers
     return names
 
 
 def layer_columns(
     file: EmbeddingFile, layers: Sequence[str], embedding: str = FINAL
 ) -> dict[str, tuple[int, int]]:
-    """First column of each layer, and the one after its last, in a table with these layers.
+    """Columns of each layer in a table with these layers: the first, and the one after the last.
 
     Parameters
     ----------
     embedding : str
-        The layer in the place of the final embedding.
+        A layer that replaces the final embedding.
     """
     ends = np.cumsum([file.width(embedding), *(file.layers[name] for name in layers)]).tolist()
     return dict(zip(layers, itertools.pairwise(ends), strict=True))
 
 
 def without_layers(stream: Stream) -> Stream:
-    """The same stream, digests and all, cut to the final embedding; there is no second table."""
+    """The same stream with the same digests and table, cut to the final embedding."""
     if not stream.spec.layers:
         return stream
     width = min(first for first, _ in stream.spec.layers.values())

@@ -2,12 +2,12 @@
 
 **Source**: Masana et al. (2020), §3; weights and annealer as in the notebook published with it.
 
-**Departs**: the paper's confusion matrix is a network's on its own training data; ours is that of a
-linear probe on training samples which it was not fitted to, since a probe makes few errors on the
-ones it was (`confusion="train"` is the paper's way). Score: the paper's Eq. 1 is said to be
-maximised, its code minimises; so do we. Weights are those of the notebook for any n, without the
-small tie-break of max confusion. 2·10^5 steps instead of 2·10^6, with moves of neighbouring blocks
-that reach over 100 positions at most.
+**Departs**: the paper takes the confusion of a network on its own training data. Ours is that of a
+linear probe on training samples that it was not fitted to, because a probe makes few errors on
+samples that it was fitted to (`confusion="train"` is the paper's way). The paper says that Eq. 1 is
+maximised, but its code minimises it; so do we. The weights are the notebook's, for any n, without
+its small tie-break for max confusion. 2·10^5 steps instead of 2·10^6; moves of neighbouring blocks
+span at most 100 positions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CONFUSION = (
 PUBLISHED = tuple(f"cifar100-{kind}" for kind in CONFUSION)
 KINDS = ("natural", "random", "icarl1993", "icarl_87", "coarse", *CONFUSION, *PUBLISHED)
 STEPS = 200_000
-START, COOLING = 100.0, 0.99  # temperature; under .005 after a thousand steps, so greedy from there
+START, COOLING = 100.0, 0.99  # temperature: below .005 after 1,000 steps, so greedy from then on
 
 
 def make_order(
@@ -52,23 +52,24 @@ def make_order(
     confusion: str = "cross-fitted",
     steps: int = STEPS,
 ) -> dict[str, Any]:
-    """An order of the file's leaf classes, with all that it takes to make it again.
+    """An order of the file's leaf classes, with everything needed to make it again.
 
     Parameters
     ----------
     seed : int
-        Of the random order, the folds of the probe and the annealing.
+        Seed of the random order, of the probe's folds and of the annealing.
     sessions : int
-        Sessions that the task-confusion kinds are made for.
+        Number of sessions, for the task-confusion kinds.
     base : int
-        Classes of the first of them; 0: all sessions equal.
+        Classes in the first session; 0: all sessions are equal.
     confusion : str
         "cross-fitted" or "train", see `confusion_matrix`.
 
     Returns
     -------
-    Plain JSON; `order` holds class names. The kinds of `CONFUSION` have `score` (lower is better)
-    and `natural_score`, `objective`, and the `confusion` matrix in the order of the file.
+    dict
+        Plain JSON; `order` holds class names. The kinds of `CONFUSION` also have `score` (lower is
+        better), `natural_score`, `objective`, `confusion`, and the `matrix` in the file's order.
     """
     if kind not in KINDS:
         raise unknown("order", kind, KINDS)
@@ -84,9 +85,9 @@ def make_order(
     if kind in CONFUSION:
         matrix = confusion_matrix(file, confusion, seed)
         W = objective(kind, sizes)
-        found = anneal(W, matrix, seed, steps)
+        order = anneal(W, matrix, seed, steps)
         made |= {
-            "score": order_score(W, matrix, found),
+            "score": order_score(W, matrix, order),
             "natural_score": order_score(W, matrix, np.arange(n)),
             "objective": f"minimise Σ_ij W_ij M_π(i)π(j); {_OBJECTIVES[kind]}",
             "steps": steps,
@@ -94,13 +95,14 @@ def make_order(
             "matrix": matrix.tolist(),
         }
     else:
-        found = _fixed(file, kind, seed)
-    return {**made, "order": [file.classes[c] for c in found]}
+        order = _fixed(file, kind, seed)
+    return {**made, "order": [file.classes[c] for c in order]}
 
 
 def session_sizes(n: int, sessions: int, base: int = 0) -> list[int]:
-    """Classes of each session: equal ones (the first are one larger where n is not a multiple of
-    their number), or a base and then equal ones.
+    """Number of classes in each session: equal, or a base session and then equal ones.
+
+    If n does not divide evenly, the first of the equal sessions have one class more.
 
     >>> session_sizes(88, 11), session_sizes(10, 3), session_sizes(100, 9, 60)
     ([8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8], [4, 3, 3], [60, 5, 5, 5, 5, 5, 5, 5, 5])
@@ -141,21 +143,21 @@ def _fixed(file: EmbeddingFile, kind: str, seed: int) -> Ints:
 
 def _published() -> dict[str, list[Any]]:
     asset = resources.files("embedbench") / "assets" / "cifar100_orders.json"
-    found: dict[str, list[Any]] = json.loads(asset.read_text(encoding="utf-8"))
-    return found
+    published: dict[str, list[Any]] = json.loads(asset.read_text(encoding="utf-8"))
+    return published
 
 
 def _cifar100_labels(file: EmbeddingFile) -> Ints | None:
-    """(100,) the file's class of each of CIFAR-100's label numbers; None for other data."""
-    own = [name.lower().replace(" ", "_") for name in file.classes[: file.samples.n_leaves]]
+    """(100,) the file's class for each label of CIFAR-100; None for other data."""
+    leaves = [name.lower().replace(" ", "_") for name in file.classes[: file.samples.n_leaves]]
     names = _published()["classes"]
-    if sorted(own) != sorted(names):
+    if sorted(leaves) != sorted(names):
         return None
-    return np.array([own.index(name) for name in names])
+    return np.array([leaves.index(name) for name in names])
 
 
 def _coarse(file: EmbeddingFile) -> Ints:
-    """Classes by their groups, from the root down; groups by name, classes as in the file."""
+    """Classes sorted by the names of their groups, from the root down; ties as in the file."""
     n = file.samples.n_leaves
     if (file.parents[:n] < 0).all():
         raise UserError(
@@ -185,15 +187,15 @@ _OBJECTIVES = {
 
 
 def objective(kind: str, sizes: Sequence[int]) -> Floats:
-    """W, (n, n): what confusion between positions i and j costs.
+    """W, (n, n): the cost of confusion between positions i and j.
 
-    Confusion within a late session is free with increasing task confusion, within an early one with
-    decreasing: the first session is the least or the most confused.
+    With increasing task confusion, confusion costs least within late sessions, so the first session
+    is the least confused. With decreasing task confusion it is the other way round.
 
     Parameters
     ----------
     sizes : sequence of int
-        Classes of each session; max and min confusion know no sessions.
+        Number of classes in each session; max and min confusion do not depend on sessions.
     """
     n = sum(sizes)
     i = np.arange(n)
@@ -221,7 +223,7 @@ def order_score(W: Floats, matrix: NDArray[np.int64], order: Ints) -> float:
 
 
 def anneal(W: Floats, matrix: NDArray[np.int64], seed: int, steps: int = STEPS) -> Ints:
-    """The order with the lowest score that simulated annealing from the identity finds, (n,)."""
+    """The order with the lowest score in a simulated annealing from the identity, (n,)."""
     from . import anneal as _anneal
 
     if len(W) < 2:
@@ -233,24 +235,24 @@ def anneal(W: Floats, matrix: NDArray[np.int64], seed: int, steps: int = STEPS) 
     return best
 
 
-def write_order(found: dict[str, Any], path: Path) -> None:
-    """Write an order as JSON, the matrix a row a line; `run --order` reads it."""
-    rows = found.get("matrix")
-    text = json.dumps({**found, **({"matrix": 0} if rows else {})}, indent=1, ensure_ascii=False)
+def write_order(made: dict[str, Any], path: Path) -> None:
+    """Write an order as JSON, one row of the matrix per line; `run --order` reads it."""
+    rows = made.get("matrix")
+    text = json.dumps({**made, **({"matrix": 0} if rows else {})}, indent=1, ensure_ascii=False)
     if rows:
         lines = ",\n".join(f"  {json.dumps(row)}" for row in rows)
         text = text.replace('\n "matrix": 0', f'\n "matrix": [\n{lines}\n ]')
     write_safely(path, text + "\n")
 
 
-def order_text(found: dict[str, Any]) -> str:
-    """Return an order as text: a class a line, and what was achieved."""
-    head = [f"# {found['kind']}, seed {found['seed']}"]
-    if "score" in found:
-        errors = sum(map(sum, found["matrix"]))
+def order_text(made: dict[str, Any]) -> str:
+    """Return an order as text: the score, then one class per line."""
+    head = [f"# {made['kind']}, seed {made['seed']}"]
+    if "score" in made:
+        errors = sum(map(sum, made["matrix"]))
         head += [
-            f"# {found['objective']}",
-            f"# score {found['score']:g}, of the natural order {found['natural_score']:g}; "
+            f"# {made['objective']}",
+            f"# score {made['score']:g}, of the natural order {made['natural_score']:g}; "
             f"{errors} errors in M",
         ]
-    return "\n".join([*head, *found["order"]])
+    return "\n".join([*head, *made["order"]])

@@ -27,10 +27,10 @@ class Protocol(ABC):
     Parameters
     ----------
     validation : str
-        "train": the file's own validation split, or `val_fraction` of each class's training samples
-        where it has none. "test": the test data of the session, to imitate a paper; flagged.
+        "train": the file's own validation split; if it has none, `val_fraction` of each class's
+        training samples. "test": the test data of the session, to imitate a paper; flagged.
     val_fraction : float
-        Share of each class's training samples, in (0, 1).
+        Share of each class's training samples that becomes validation data, in (0, 1).
     scale : str
         "none"; "l2" (each vector to length 1); "rms" (each vector to root mean square 1, so to
         length √D); "standard" (mean 0, deviation 1 per column over session 0's training data,
@@ -40,8 +40,8 @@ class Protocol(ABC):
         Samples in the batches that online learners are given; 0: the stream is not online, and
         learners get whole sessions.
     evaluate_every : int
-        Samples of the stream after which online learners are evaluated, besides the ends of the
-        sessions; 0: never.
+        Online learners are also evaluated every time they have seen this many samples; 0: only at
+        the ends of sessions.
     """
 
     validation: str = "train"
@@ -52,7 +52,9 @@ class Protocol(ABC):
 
     name: ClassVar[str]
     normalise_new: ClassVar[bool] = False
-    teaches_all: ClassVar[bool] = True  # every training sample comes; False: by design some do not
+    teaches_all: ClassVar[bool] = (
+        True  # every training sample is taught; False: some are not, by design
+    )
     several_files: ClassVar[bool] = False  # takes two files or more instead of one
 
     def __post_init__(self) -> None:
@@ -83,8 +85,10 @@ class Protocol(ABC):
         return json.dumps(params, sort_keys=True)
 
     def order_record(self) -> dict[str, Any] | None:
-        """What a record keeps of the class order: its kind, and of a file its name and SHA-256;
-        None where the protocol orders no classes."""
+        """The class order as a record keeps it: kind, and name and SHA-256 of an order file.
+
+        None if the protocol does not order classes.
+        """
         order = getattr(self, "order", None)
         if order is None:
             return None

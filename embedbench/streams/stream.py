@@ -1,6 +1,6 @@
 """Streams: views of resident tables, cut into sessions, with digests that say what may be compared.
 
-Nothing here copies features: a session is a table, row numbers and (maybe) a column permutation.
+Nothing here copies features: a session is a table, row numbers and maybe a column permutation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .table import Scaling, View
 
 @dataclass(frozen=True)
 class Session:
-    """What a learner gets to learn from, once, in order.
+    """The training data of one session. A learner gets each session once, in order.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Session:
 
 @dataclass(frozen=True)
 class EvalSet:
-    """Test samples of one session; in a multi-label stream those of all, once for each split.
+    """Test samples of one session; in a multi-label stream, one set per split, of all sessions.
 
     Parameters
     ----------
@@ -84,11 +84,11 @@ class StreamSpec:
     n_classes : int
         C, all classes of the stream; labels lie in [0, C).
     multilabel : bool
-        Labels are (n, C) bool.
+        Whether labels are (n, C) bool.
     layers : dict
         Column slices of intermediate embeddings; the final embedding is columns [0, D).
     reveals_session_id : bool
-        The session id is given in training and at test.
+        Whether the session id is given in training and at test.
     scaling : Scaling or None
         Per-channel (factor, offset) that turned bytes into the values a learner receives; None for
         embeddings.
@@ -114,11 +114,11 @@ class Stream:
     recipe : str
         The protocol and its parameters, without seed, as text.
     features : str
-        Digest of the feature bytes as the stream shows them (file contents and scaling).
+        Digest of the features: file contents and scaling.
     samples : tuple of str
         Digests of the files' sample lists.
     normalise_new : bool
-        Ω_new is divided by α_ideal on this protocol (`kemker_table` preset).
+        Whether Ω_new is divided by α_ideal on this protocol (`kemker_table` preset).
     validation : str
         "train" where validation data comes from training data, "test" where it is the test set.
     observe_batch : int
@@ -129,14 +129,14 @@ class Stream:
     fitted : str
         Digest of the rows that the features' scaling was fitted to; empty where none were.
     can_reveal : bool
-        A learner that cannot answer without the session id may get it.
+        Whether a learner that cannot answer without the session id may get it.
     notes : tuple of str
-        What the protocol had to decide for this file, in words.
+        Decisions of the protocol about this file, in words.
     alone : tuple of Stream
-        One stream a session, of its data alone, where every session has an α_ideal of its own
-        (session k holds file k); empty where the merged stream's is everyone's.
+        If every session has its own α_ideal: one stream per session, with only its data (session k
+        holds file k). Empty if all sessions share the α_ideal of the merged stream.
     whole : sequence of Session
-        One session of every sample that is taught, once, with complete labels; empty in a
+        One session that holds every taught sample once, with complete labels; empty in a
         single-label stream.
     classes, parents : tuple of str, array of int or None
         Names of the C classes and the class above each one, -1 at the top.
@@ -179,16 +179,16 @@ class Stream:
 
     @cached_property
     def references(self) -> tuple[Stream, ...]:
-        """What the offline learner is given for α_ideal: `alone`, or everything merged."""
+        """The streams on which the offline learner measures α_ideal: `alone`, or all merged."""
         return self.alone or (self.merged(),)
 
     def revealed(self) -> Stream:
-        """The same stream, digests and all, with the session ids given in training and at test."""
+        """The same stream with the same digests; session ids are given in training and at test."""
         sessions = tuple(replace(s, session_id=i) for i, s in enumerate(self.sessions))
         return replace(self, spec=replace(self.spec, reveals_session_id=True), sessions=sessions)
 
     def merged(self) -> Stream:
-        """All sessions as one: every sample once, as the stream first shows it.
+        """All sessions as one: every sample once, as it first occurs in the stream.
 
         For an incremental-class stream these are all samples of all classes; for a permutation
         stream the unpermuted data. Rows are sorted, so that the result (and a reference run kept
@@ -224,7 +224,7 @@ class Stream:
 
 
 def _packed(y: Labels) -> NDArray[Any] | bytes:
-    """Labels as a digest takes them: of a multi-label stream eight to a byte."""
+    """Labels for a digest; those of a multi-label stream are packed, eight to a byte."""
     return y if y.ndim == 1 else np.packbits(y, axis=1).tobytes()
 
 

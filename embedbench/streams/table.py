@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
 
 Scaling = tuple[tuple[float, ...], tuple[float, ...]]  # factor and offset of each channel
-BLOCK = 1024  # images whose values are counted at once
+BLOCK = 1024  # images whose values are counted at a time
 
 
 class Table:
@@ -36,16 +36,16 @@ class Table:
 
     @property
     def scaling(self) -> Scaling | None:
-        """How bytes are shown; None where values are shown as they are."""
+        """Factor and offset of stored bytes; None if values are used as they are stored."""
         return None
 
     @property
     def width(self) -> int:
-        """Columns, D; of images positions, H·W: what a permutation permutes."""
+        """Number of columns, D, or of image positions, H·W, that a permutation permutes."""
         return int(self.values.shape[1])
 
     def shape_of(self, width: int) -> tuple[int, ...]:
-        """Shape of a sample that is shown with `width` columns, (width,)."""
+        """Shape of a sample with `width` columns, (width,)."""
         return (width,)
 
     def tensor(self, device: str) -> torch.Tensor:
@@ -57,14 +57,14 @@ class Table:
         return self._tensors[device]
 
     def numpy(self, rows: Ints, width: int, columns: Ints | None) -> NDArray[np.float32]:
-        """Copy rows out as a `View` shows them."""
+        """Copy rows out as a `View` defines them."""
         x = self.values[rows, :width] if columns is None else self.values[rows][:, columns]
         return np.pad(x, ((0, 0), (0, width - x.shape[1])))
 
     def take(
         self, rows: torch.Tensor, width: int, columns: torch.Tensor | None, device: str
     ) -> torch.Tensor:
-        """Copy rows out as a `View` shows them, as a tensor; indices lie on `device`."""
+        """Copy rows out as a `View` defines them, as a tensor; indices lie on `device`."""
         table = self.tensor(device)
         if columns is None and table.shape[1] > width:
             table = table[:, :width]
@@ -83,14 +83,14 @@ class Table:
 
 
 class PixelTable(Table):
-    """Images, kept as bytes; a sample is shown as (C, H, W) float32, value · factor + offset.
+    """Images stored as bytes; a sample is (C, H, W) float32, byte · factor + offset.
 
     Parameters
     ----------
     values : array of int
         (N, H, W, C) uint8.
     factor, offset : tuple of float
-        One number a channel; by default values between 0 and 1 are shown.
+        One number per channel; the defaults give values between 0 and 1.
     """
 
     def __init__(
@@ -116,25 +116,25 @@ class PixelTable(Table):
         return int(self.values.shape[1] * self.values.shape[2])
 
     def shape_of(self, width: int) -> tuple[int, ...]:
-        """(C, H, W); of another number of positions, which no image has, (C, width)."""
+        """(C, H, W); (C, width) if `width` is not the H·W of the images."""
         _, high, wide, channels = self.values.shape
         return (channels, high, wide) if width == high * wide else (channels, width)
 
     def numpy(self, rows: Ints, width: int, columns: Ints | None) -> NDArray[np.float32]:
-        """Copy rows out as a `View` shows them, (n, C, H, W)."""
+        """Copy rows out as a `View` defines them, (n, C, H, W)."""
         x = self.values[rows]
         if columns is not None:
             x = x.reshape(len(x), self.width, -1)[:, columns].reshape(x.shape)
         factor, offset = (
             np.array(v, np.float32)[:, None, None] for v in (self.factor, self.offset)
         )
-        shown: NDArray[np.float32] = x.transpose(0, 3, 1, 2).astype(np.float32) * factor + offset
-        return np.ascontiguousarray(shown)
+        out: NDArray[np.float32] = x.transpose(0, 3, 1, 2).astype(np.float32) * factor + offset
+        return np.ascontiguousarray(out)
 
     def take(
         self, rows: torch.Tensor, width: int, columns: torch.Tensor | None, device: str
     ) -> torch.Tensor:
-        """Copy rows out as a `View` shows them, (n, C, H, W), as a tensor."""
+        """Copy rows out as a `View` defines them, (n, C, H, W), as a tensor."""
         import torch
 
         x = self.tensor(device).index_select(0, rows)  # (n, H, W, C)
@@ -146,8 +146,8 @@ class PixelTable(Table):
             )
             self._scaling[device] = factor, offset
         factor, offset = self._scaling[device]
-        shown = x.permute(0, 3, 1, 2).to(torch.float32, memory_format=torch.contiguous_format)
-        return shown.mul_(factor).add_(offset)
+        out = x.permute(0, 3, 1, 2).to(torch.float32, memory_format=torch.contiguous_format)
+        return out.mul_(factor).add_(offset)
 
     def part(self, rows: Ints, width: int) -> PixelTable:
         """A table of these images alone."""
@@ -155,10 +155,10 @@ class PixelTable(Table):
 
 
 def standardised(values: NDArray[np.uint8], base_rows: Ints) -> PixelTable:
-    """Images that are shown with mean 0 and deviation 1 in every channel.
+    """Images scaled to mean 0 and deviation 1 in every channel.
 
-    Mean and deviation are those of all values of a channel in `base_rows`, (n,). A deviation below
-    one level of grey, as of a channel that is constant there, counts as one.
+    Mean and deviation are taken over all values of a channel in `base_rows`, (n,). A deviation
+    below one level of grey, as in a constant channel, counts as one level.
     """
     channels = values.shape[3]
     counts = np.zeros((channels, 256), dtype=np.int64)
@@ -177,20 +177,20 @@ def standardised(values: NDArray[np.uint8], base_rows: Ints) -> PixelTable:
 
 @dataclass(frozen=True)
 class View:
-    """Rows of a table, seen through a permutation, and cut or zero-padded on the right.
+    """Rows of a table, with permuted columns, and cut or zero-padded on the right.
 
-    Embeddings are shown as (n, width), images as (n, C, H, W); both are float32.
+    Embeddings are (n, width), images are (n, C, H, W); both are float32.
 
     Parameters
     ----------
     rows : array of int
         (n,) row numbers in the table.
     columns : array of int or None
-        (D,) or None; column k of the view is column `columns[k]` of the table. Of images (H·W,):
-        position k, in all channels, is position `columns[k]` of the image.
+        (D,) column k of the view is column `columns[k]` of the table. For images, (H·W,): position
+        k is position `columns[k]` of the image, in all channels. None: no permutation.
     width : int
-        Columns of the view; a narrower table is padded with zeros on the right, and of a wider one
-        that is not permuted the first columns are shown. Of images H·W.
+        Columns of the view; H·W for images. A narrower table is padded with zeros on the right; a
+        wider one that is not permuted is cut to its first columns.
     """
 
     table: Table

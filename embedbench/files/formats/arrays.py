@@ -1,4 +1,4 @@
-"""What `import` reads, brought to one form: npz, npy pairs, MNIST's IDX files, AudioSet."""
+"""Sources of `import` in one form: npz, npy pairs, MNIST's IDX files, AudioSet."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KEYS = {
 
 @dataclass(frozen=True)
 class Arrays:
-    """What a source holds, before the splits are made."""
+    """Contents of a source, before the splits are made."""
 
     features: NDArray[Any]
     labels: NDArray[np.int64]
@@ -51,7 +51,7 @@ def read_source(
     classes: int | None,
     progress: Progress,
 ) -> Arrays:
-    """Read features, labels and what else a source brings; see `exchange.import_file`."""
+    """Read features, labels and whatever else a source has; see `exchange.import_file`."""
     if not src.exists():
         raise UserError(f"there is no {src}; give an npz or npy file or a directory.")
     if labels is not None and src.suffix != ".npy":
@@ -102,7 +102,7 @@ def _from_samples(
     features: NDArray[np.float32],
     provenance: dict[str, Any],
 ) -> Arrays:
-    """Return what a data set with a split of its own holds."""
+    """Return the contents of a data set that has its own split."""
     if group is not None:
         raise UserError(f"{src} has its own layout and no key {group!r}; drop --group.")
     return Arrays(
@@ -118,11 +118,11 @@ def _from_samples(
 
 
 def _from_arrays(arrays: Mapping[str, NDArray[Any]], src: Path, group: str | None) -> Arrays:
-    found = {
+    columns = {
         what: next((arrays[key] for key in keys if key in arrays), None)
         for what, keys in _KEYS.items()
     }
-    features, given = found["features"], found["labels"]
+    features, given = columns["features"], columns["labels"]
     if features is None or given is None:
         raise UserError(
             f"{src} must hold 'features' and 'labels', and it holds {', '.join(arrays)}; "
@@ -132,10 +132,10 @@ def _from_arrays(arrays: Mapping[str, NDArray[Any]], src: Path, group: str | Non
         features = features.astype(np.float32)
     if group is not None and group not in arrays:
         raise unknown(f"key of {src}", group, arrays)
-    groups = arrays[group] if group is not None else found["groups"]
-    labels, classes = _label_classes(given, found["classes"])
+    groups = arrays[group] if group is not None else columns["groups"]
+    labels, classes = _label_classes(given, columns["classes"])
     split = None if "split" not in arrays else _split_numbers(arrays["split"])
-    ids = found["ids"]
+    ids = columns["ids"]
     return Arrays(
         features=features,
         labels=labels,
@@ -152,7 +152,7 @@ def _from_arrays(arrays: Mapping[str, NDArray[Any]], src: Path, group: str | Non
 def _label_classes(
     given: NDArray[Any], names: NDArray[Any] | None
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Return labels as indices, and the class names; without names, the values name themselves."""
+    """Return labels as indices, and the class names; by default the label values are the names."""
     if given.ndim != 1 or given.dtype.kind not in "iuU":
         raise UserError(
             f"labels must be one integer or text per sample, not {given.dtype} of shape "
@@ -183,7 +183,7 @@ def _split_numbers(split: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _default_ids(n: int, split: NDArray[np.uint8] | None) -> NDArray[np.str_]:
-    """Return `00000` on, or `train/00000` on within each split."""
+    """Return the ids `00000`, `00001`, …; with a split, `train/00000`, … within each part."""
     if split is None:
         return np.array([f"{row:05d}" for row in range(n)], dtype=np.str_)
     count = dict.fromkeys(range(TEST + 1), -1)
@@ -197,10 +197,10 @@ def _default_ids(n: int, split: NDArray[np.uint8] | None) -> NDArray[np.str_]:
 def _provenance(
     arrays: Mapping[str, NDArray[Any]], features: NDArray[Any], src: Path
 ) -> dict[str, Any]:
-    """Return the provenance that came along, or one that says that it is not known.
+    """Return the provenance in the source, or one that says that the backbone is unknown.
 
-    The digest of the features stands in for the backbone, so that features of two unknown
-    backbones do not pass for features of one.
+    The digest of the features then replaces the backbone, so that two unknown backbones are never
+    taken for the same one.
     """
     if "provenance" in arrays:
         try:

@@ -1,4 +1,4 @@
-"""AudioSet's published frame embeddings: TFRecords to one vector and one class a clip.
+"""AudioSet's published frame embeddings: from TFRecords to one vector and class per clip.
 
 **Source** Gemmeke et al. (2017) and the data set's download page: folders `bal_train`,
 `unbal_train` and `eval` of `*.tfrecord` files; each record a SequenceExample with the context
@@ -6,18 +6,18 @@
 `class_labels_indices.csv`), and the feature list `audio_embedding`: for each second of the
 clip 128 bytes, made by VGGish, whitened, clipped to [-2, 2] and quantised to 8 bits. Kemker et al.
 (2018), "Datasets": the frames of a clip concatenated in order, ten of 128 are 1,280 features.
-Table 1: 250 to 300 training and 43 to 62 test clips a class. `_audioset_classes` has the choice
-of classes.
+Table 1: 250 to 300 training and 43 to 62 test clips a class. `audioset_classes` selects the
+classes.
 
 **Departs** The paper calls the features those of a ResNet-50 variant; the published ones are
 VGGish's. What it leaves open is settled here:
 
-- Clips shorter than ten frames are dropped, of longer ones the first ten count.
-- The published videos are distinct; should one stand twice, its first clip counts, in the order
-  eval, bal_train, unbal_train.
-- A class's test clips are those of the eval partition, 62 at most; where these are fewer than 43,
-  training clips make them up to 43. Then 300 training clips at most are taken. Whichever clips are
-  to be taken, the order is that of the SHA-256 of the video id.
+- Clips shorter than ten frames are dropped; of longer clips the first ten frames are used.
+- The published videos are distinct. If a video occurred twice, its first clip would be used, in the
+  order eval, bal_train, unbal_train.
+- The test clips of a class are its clips in the eval partition, at most 62. If they are fewer than
+  43, training clips fill them up to 43. Of the other training clips at most 300 are used. Clips are
+  always taken in the order of the SHA-256 of the video id.
 - Classes are numbered in the order of `class_labels_indices.csv`, without a hierarchy.
 """
 
@@ -67,7 +67,7 @@ def _files(directory: Path) -> dict[str, list[Path]]:
 
 
 def dequantised(frames: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Return bytes as the values between -2 and 2 that they stand for.
+    """Return the values between -2 and 2 that bytes encode.
 
     >>> dequantised(np.array([0, 51, 255], np.uint8))
     array([-2. , -1.2,  2. ], dtype=float32)
@@ -79,9 +79,11 @@ def dequantised(frames: NDArray[np.uint8]) -> NDArray[np.float32]:
 class _Clips:
     """The clips of at least ten frames, by column."""
 
-    path: array[int] = field(default_factory=lambda: array("l"))  # numbers of files
+    path: array[int] = field(default_factory=lambda: array("l"))  # index of the file
     offset: array[int] = field(default_factory=lambda: array("q"))
-    labels: array[int] = field(default_factory=lambda: array("l"))  # numbers of combinations
+    labels: array[int] = field(
+        default_factory=lambda: array("l")
+    )  # index of the combination of labels
     videos: list[str] = field(default_factory=list)
     combinations: dict[tuple[int, ...], int] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=lambda: {"short": 0, "repeated": 0})
@@ -90,9 +92,9 @@ class _Clips:
 def read_audioset(
     directory: Path, n_classes: int, progress: Progress = lambda *_: None
 ) -> tuple[Samples, NDArray[np.float32], dict[str, Any]]:
-    """Read the clips of the classes that the rule takes.
+    """Read the clips of the classes that the rule selects.
 
-    The records are read twice, first all for their labels, then those taken for their frames.
+    Records are read twice: all of them for their labels, then the selected ones for their frames.
 
     Parameters
     ----------
@@ -100,13 +102,14 @@ def read_audioset(
         Holds the folders of records, or the published `audioset_v1_embeddings` with them, and
         `class_labels_indices.csv`, `ontology.json` and `qa_true_counts.csv`.
     n_classes : int
-        Classes to take; the paper's 100.
+        Number of classes; the paper takes 100.
     progress : callable
-        Called with (files read, files in all).
+        Called with (files read, total).
 
     Returns
     -------
-    The samples, named by their video ids; their (N, 1280) features; and their provenance.
+    tuple
+        The samples, named by their video ids; their (N, 1280) features; and their provenance.
 
     Raises
     ------
@@ -136,14 +139,14 @@ def read_audioset(
         "rule": "Kemker et al. (2018), section Datasets and Table 1",
         "classes": [[mid, ontology.names[mid], *counts[mid]] for mid in taken],
         "columns": ["ontology id", "name", "training clips that count", "eval clips that count"],
-        "files": {part: len(found) for part, found in files.items()},
+        "files": {part: len(members) for part, members in files.items()},
         "left_out": clips.left_out,
     }
     return samples, features, _provenance(selection)
 
 
 def _scan(paths: Sequence[Path], ontology: Ontology, progress: Progress) -> _Clips:
-    """Read every record for its place, video and labels."""
+    """Read the place, video and labels of every record."""
     clips, seen = _Clips(), set[str]()
     number = {path: i for i, path in enumerate(paths)}
     for record in records(paths):
@@ -199,10 +202,10 @@ def _combined(clips: _Clips, is_eval: NDArray[np.bool_]) -> dict[tuple[int, ...]
 def _cut(
     clips: _Clips, is_eval: NDArray[np.bool_], indices: Sequence[int]
 ) -> tuple[list[int], NDArray[np.int64], NDArray[np.uint8]]:
-    """Return the clips that are taken, class by class, with their classes and splits."""
+    """Return the selected clips, class by class, with their classes and splits."""
     combinations = [[i for i in labels if i in indices] for labels in clips.combinations]
     only = np.array([labels[0] if len(labels) == 1 else -1 for labels in combinations])
-    index_of = only[np.array(clips.labels, np.int64)]  # (clips,) the one label that is taken
+    index_of = only[np.array(clips.labels, np.int64)]  # (clips,) the one selected label
     rows: list[int] = []
     split: list[int] = []
     sizes = []

@@ -1,4 +1,4 @@
-"""Which of AudioSet's classes are taken: the rule, over the user's own three metadata files.
+"""The rule that selects AudioSet's classes, from three metadata files of the user.
 
 **Source** Kemker et al. (2018), "Datasets": 100 classes, none a super- or subclass of another, none
 with a restriction in the ontology, all with an estimated quality above 70 %; clips with one of the
@@ -6,12 +6,12 @@ with a restriction in the ontology, all with an estimated quality above 70 %; cl
 
 **Departs** The paper's list of classes is not published, so this is a rule and not that list:
 
-- A clip *counts for* a class where its labels name no other class that could be taken beside it,
-  that is, none but classes that fail the conditions, and the class's own ancestors and descendants.
-- A class needs 293 such clips, the 250 and 43 of Table 1, of at least 10 frames; of the eval
-  partition no more than 43 count.
-- Classes are taken from the one with most clips on (ties: by ontology id), passing over those
-  related to one that is taken already.
+- A clip *counts for* a class if no other class of its labels could be taken together with that
+  class: each of them fails the conditions, or is an ancestor or a descendant of that class.
+- A class needs 293 such clips (the 250 and 43 of Table 1) of at least 10 frames; at most 43 clips
+  of the eval partition count.
+- Classes are taken by decreasing number of clips (ties: by ontology id). A class that is related to
+  one already taken is skipped.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Ontology:
     Parameters
     ----------
     ids : dict
-        Index of each label -> ontology id, as `/m/09x0r`.
+        Index of each label -> ontology id, such as `/m/09x0r`.
     names : dict
         Ontology id -> display name, of the labels.
     related : dict
         Ontology id -> its ancestors and descendants.
     eligible : frozenset of str
-        Frozenset of str Ids of the labels without a restriction and with a quality above 70 %.
+        Ids of the labels without a restriction and with a quality above 70 %.
     """
 
     ids: dict[int, str]
@@ -55,7 +55,7 @@ def read_ontology(directory: Path) -> Ontology:
 
     `class_labels_indices.csv` has the columns index, mid, display_name; `ontology.json` is a
     list of objects with id, child_ids and restrictions; `qa_true_counts.csv` has the columns
-    label_id, num_rated, num_true, and a label that is not rated there is not eligible.
+    label_id, num_rated, num_true. A label that is not rated there is not eligible.
 
     Raises
     ------
@@ -117,17 +117,17 @@ def _related(children: Mapping[str, list[str]]) -> dict[str, frozenset[str]]:
     """Return the ancestors and descendants of each class; a class may have several parents."""
     below: dict[str, set[str]] = {}
     for top in children:
-        found: set[str] = set()
+        descendants: set[str] = set()
         waiting = list(children[top])
         while waiting:
             mid = waiting.pop()
-            if mid not in found:
-                found.add(mid)
+            if mid not in descendants:
+                descendants.add(mid)
                 waiting += children.get(mid, [])
-        below[top] = found
+        below[top] = descendants
     above: dict[str, set[str]] = {mid: set() for mid in children}
-    for top, found in below.items():
-        for mid in found & above.keys():
+    for top, descendants in below.items():
+        for mid in descendants & above.keys():
             above[mid].add(top)
     return {mid: frozenset(below[mid] | above[mid]) for mid in children}
 
@@ -140,9 +140,9 @@ def count_clips(
     Parameters
     ----------
     ontology : Ontology
-        See there.
+        AudioSet's classes.
     clips : mapping
-        Indices of labels -> number of training and of eval clips that have just these labels.
+        Combination of labels -> number of training and of eval clips with exactly these labels.
     """
     counts = dict.fromkeys(ontology.eligible, (0, 0))
     for labels, (train, test) in clips.items():
@@ -157,12 +157,12 @@ def count_clips(
 def choose_classes(
     ontology: Ontology, counts: Mapping[str, tuple[int, int]], n_classes: int
 ) -> list[str]:
-    """Return the ids of the classes that the rule takes, those with most clips first.
+    """Return the ids of the classes that the rule selects, those with most clips first.
 
     Raises
     ------
     UserError
-        Fewer than `n_classes` satisfy it.
+        Fewer than `n_classes` classes satisfy the rule.
     """
     enough = LEAST_TRAIN + LEAST_TEST
     able = [mid for mid, (train, test) in counts.items() if train + min(test, LEAST_TEST) >= enough]

@@ -31,8 +31,9 @@ def read_idx(directory: Path) -> tuple[Samples, NDArray[np.uint8]]:
 
     Returns
     -------
-    The samples, named `train/00000` and `test/00000` on in the files' order with the digits as
-    classes, and the (N, H, W) images.
+    tuple
+        The samples, with the digits as classes and ids `train/00000`, … and `test/00000`, … in the
+        order of the files; and the (N, H, W) images.
 
     Raises
     ------
@@ -72,7 +73,8 @@ def pixels(images: NDArray[np.uint8]) -> NDArray[np.float32]:
 
     Returns
     -------
-    (N, H·W·C) float32.
+    array
+        (N, H·W·C) float32.
     """
     out = np.empty((len(images), math.prod(images.shape[1:])), dtype=np.float32)
     np.divide(images.reshape(out.shape), np.float32(255), out=out)
@@ -80,7 +82,7 @@ def pixels(images: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def pixels_recipe() -> dict[str, Any]:
-    """Return the provenance's recipe of raw pixels, the same as that of `--backbone pixels`."""
+    """Return the recipe of raw pixels for the provenance, as `--backbone pixels` has it."""
     return {
         "backbone": {
             "name": "pixels",

@@ -1,12 +1,12 @@
 """TFRecord files of tf.train.SequenceExample, read without TensorFlow.
 
-**Source** A TFRecord file is a row of records: the length as an unsigned little-endian 64-bit
+**Source** A TFRecord file is a sequence of records: the length as an unsigned little-endian 64-bit
 integer, the masked CRC-32C of these 8 bytes, the data, the masked CRC-32C of the data (TensorFlow's
 `tfrecord` format; the mask is a rotation and a constant). The data is a protocol buffer: a
 `SequenceExample` as in TensorFlow's `example.proto` and `feature.proto`.
 
-**Departs** Lists of floats are passed over: AudioSet's two, the start and end of a clip, are not
-needed.
+**Departs** Lists of floats are skipped: AudioSet has two, the start and the end of a clip, and
+neither is needed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from embedbench.errors import UserError
 
 INSTALL = "reading TFRecords needs two small packages: pip install 'embedbench-cl[audioset]'"
 
-# The fields of each message: number, type, name. A map is on the wire what repeated entries are.
+# The fields of each message: number, type, name. Maps are stored as repeated entries.
 MESSAGES = {
     "BytesList": [(1, "repeated bytes", "value")],
     "Int64List": [(1, "repeated int64", "value")],
@@ -43,7 +43,7 @@ class Record(NamedTuple):
 
 
 def records(paths: Iterable[Path]) -> Iterator[Record]:
-    """Yield all records of files, in order, each after its two checksums proved right.
+    """Yield all records of files in order; both checksums of each are verified first.
 
     Raises
     ------
@@ -95,13 +95,13 @@ def masked_crc(data: bytes) -> bytes:
 def sequence_example(data: bytes) -> tuple[dict[str, list[Any]], dict[str, list[list[Any]]]]:
     """Return the context and the feature lists of a SequenceExample, by name.
 
-    A feature is a list of bytes or of integers (of none where it holds floats); a feature list is
-    a list of features.
+    A feature is a list of bytes or of integers; it is empty if the file has floats there. A feature
+    list is a list of features.
 
     Raises
     ------
     ValueError
-        The data is no such message.
+        The data is not a SequenceExample.
     """
     made, error = _sequence_example()
     try:
@@ -132,7 +132,7 @@ def _crc32c() -> Any:
 
 @functools.cache
 def _sequence_example() -> tuple[Any, type[Exception]]:
-    """The class of the messages, and the error of data that is none."""
+    """The message class, and the error that it raises for other data."""
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
         from google.protobuf.message import DecodeError
