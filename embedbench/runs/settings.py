@@ -44,12 +44,12 @@ class Settings:
     ----------
     protocol : dict
         Parameters of the protocol.
-    learners : dict
-        Dict of dict Settings of single learners.
+    learners : dict of dict
+        Settings of single learners.
     common : dict
         Settings without a prefix, for every learner that has them.
-    seeds : dict
-        Dict of int Seeds that are set instead of drawn.
+    seeds : dict of int
+        Seeds that are set instead of drawn.
     omega : str
         The formula of Ω.
     references : int
