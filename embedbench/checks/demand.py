@@ -1,10 +1,20 @@
-"""A check that fails says what was demanded."""
+"""A check that fails says what was demanded; one with nothing to ask says so."""
 
 from __future__ import annotations
 
 
 class CheckFailed(Exception):  # noqa: N818  (a verdict, not an error)
     """One sentence on what was expected and what came."""
+
+
+class NotApplicable(Exception):  # noqa: N818  (likewise)
+    """The check asks nothing of this learner or protocol."""
+
+
+def applies_where(held: object) -> None:
+    """Raise `NotApplicable` unless the condition held."""
+    if not held:
+        raise NotApplicable
 
 
 def demand(held: object, sentence: str) -> None:
