@@ -20,7 +20,7 @@ from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.table import Table, View
 
-from ._class_sessions import draw_sessions
+from ._iirc_sessions import draw_sessions
 from ._hierarchy import (
     PUBLISHED,
     Hierarchy,
