@@ -164,14 +164,15 @@ def make(cls: type, settings: dict[str, Any], *, name: str, start: Any = None) -
     if not dataclasses.is_dataclass(cls):
         raise UserError(f"{name} must be a dataclass; put @dataclass above its class")
     hints = typing.get_type_hints(cls)
-    names = [f.name for f in dataclasses.fields(cls) if f.init]
+    names = _init_names(cls)
     nested: dict[str, dict[str, Any]] = {}
     values: dict[str, Any] = {}
     for key, value in settings.items():
         head, _, rest = key.partition(".")
         head = head.replace("-", "_")
         if head not in names:
-            raise unknown(f"setting of {name}", head, names)
+            inner = [f"{n}.{head}" for n in names if head in _init_names(hints[n])]
+            raise unknown(f"setting of {name}", head, names, inner)
         if rest:
             nested.setdefault(head, {})[rest] = value
         elif isinstance(value, dict) and dataclasses.is_dataclass(hints[head]):
@@ -189,6 +190,15 @@ def make(cls: type, settings: dict[str, Any], *, name: str, start: Any = None) -
         return cls(**values) if start is None else dataclasses.replace(start, **values)
     except TypeError as e:  # a field without a default that was not given
         raise UserError(f"{name} cannot be made: {e}; give it with --set {name}.…") from e
+
+
+def _init_names(hint: Any) -> list[str]:
+    """The fields that a dataclass is made with; none for what is no dataclass."""
+    return (
+        [f.name for f in dataclasses.fields(hint) if f.init]
+        if dataclasses.is_dataclass(hint)
+        else []
+    )
 
 
 def _default(cls: type, name: str) -> Any:

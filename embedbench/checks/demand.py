@@ -1,10 +1,20 @@
-"""The failure of a check, and the function that raises it."""
+"""What ends a check: a demand that is not met, or nothing to check."""
 
 from __future__ import annotations
 
 
 class CheckFailed(Exception):  # noqa: N818  (a verdict, not an error)
     """A check failed; one sentence says what was expected and what came."""
+
+
+class NotApplicable(Exception):  # noqa: N818  (likewise)
+    """The check asks nothing of this learner or protocol."""
+
+
+def applies_where(held: object) -> None:
+    """Raise `NotApplicable` unless the condition held."""
+    if not held:
+        raise NotApplicable
 
 
 def demand(held: object, sentence: str) -> None:

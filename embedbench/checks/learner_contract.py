@@ -20,7 +20,7 @@ import torch
 from embedbench.fields import make
 from embedbench.learning.learner import Learner
 
-from .demand import demand
+from .demand import applies_where, demand
 from .small_streams import blobs
 from .tools import (
     SEEDS,
@@ -147,8 +147,7 @@ def scores_ignore_how_batches_are_cut(cls: type[Learner]) -> None:
 @learner_check
 def same_seed_same_predictions(cls: type[Learner]) -> None:
     """The four seeds decide everything: the global random state does not matter."""
-    if not cls.tags.deterministic:
-        return
+    applies_where(cls.tags.deterministic)
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002  (theirs)
     runs = []
     try:
@@ -168,8 +167,7 @@ def same_seed_same_predictions(cls: type[Learner]) -> None:
 @learner_check
 def start_forgets_everything(cls: type[Learner]) -> None:
     """A learner that is started again behaves like a new one."""
-    if not cls.tags.deterministic:
-        return
+    applies_where(cls.tags.deterministic)
     used, new, stream = small(cls), small(cls), blobs(cls.tags)
     teach(used, blobs(cls.tags, seed=1))
     teach(used, stream)

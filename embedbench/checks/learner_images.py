@@ -10,7 +10,7 @@ import torch
 
 from embedbench.learning.learner import Learner
 
-from .demand import demand
+from .demand import applies_where, demand
 from .small_streams import EVERY_CLASS, as_images, blobs
 from .tools import ask, goes_on_alike, learner_check, run, same, small, state_bytes, teach
 
@@ -22,8 +22,7 @@ FEW = ((0, 1), (2,))  # classes of each session, for checks that do not measure 
 @learner_check
 def images_are_learned(cls: type[Learner]) -> None:
     """Images of separate colours are learned (90 % right), by a residual trunk if it has trunks."""
-    if not (cls.tags.images and cls.tags.learns):
-        return
+    applies_where(cls.tags.images and cls.tags.learns)
     learner = small(cls, **{**TINY, "epochs": 4})
     p = teach(learner, as_images(blobs(cls.tags, EVERY_CLASS, 256, n_val=16)))
     right = float(np.mean(p.answer[-1] == p.y))
@@ -36,8 +35,7 @@ def images_follow_the_seeds(cls: type[Learner]) -> None:
 
     If the learner has a trunk, images are augmented, and one stage of the trunk is frozen.
     """
-    if not cls.tags.images:
-        return
+    applies_where(cls.tags.images)
     stream = as_images(blobs(cls.tags, FEW, 17, n_val=4))
     answers = []
     for other in (1, 2) if cls.tags.deterministic else (1,):
@@ -66,8 +64,7 @@ def images_go_on_from_a_state(cls: type[Learner]) -> None:
 
     The footprint covers the bytes of the state, with the statistics of BatchNorm.
     """
-    if not cls.tags.images or cls.tags.offline:
-        return
+    applies_where(cls.tags.images and not cls.tags.offline)
     stream = as_images(blobs(cls.tags, FEW, 17, n_val=4))
     first, rest = (replace(stream, sessions=s) for s in (stream.sessions[:1], stream.sessions[1:]))
     old, new = small(cls, **FULL), small(cls, **FULL)

@@ -9,7 +9,7 @@ import numpy as np
 from embedbench.learning.learner import Learner, learns_sessions
 from embedbench.scores.label_sets import LabelSets, pw_js
 
-from .demand import demand
+from .demand import applies_where, demand
 from .small_streams import EVERY_CLASS, blobs, family_blobs, multilabel_blobs
 from .tools import (
     goes_on_alike,
@@ -26,8 +26,7 @@ from .tools import (
 @learner_check
 def label_sets_are_learned(cls: type[Learner]) -> None:
     """Sums of one or two blobs get their label sets: scores above 0 for these labels only."""
-    if not (cls.tags.multilabel and cls.tags.learns):
-        return
+    applies_where(cls.tags.multilabel and cls.tags.learns)
     answers, _ = run(multilabel_blobs(cls.tags), cls())
     assert isinstance(answers, LabelSets)
     value = float(pw_js(answers.true(), answers.answered(-1)).mean())
@@ -37,8 +36,7 @@ def label_sets_are_learned(cls: type[Learner]) -> None:
 @learner_check
 def label_sets_follow_the_seeds(cls: type[Learner]) -> None:
     """With label sets, too, only the four seeds matter, and inputs are not changed."""
-    if not (cls.tags.multilabel and cls.tags.deterministic):
-        return
+    applies_where(cls.tags.multilabel and cls.tags.deterministic)
     stream = family_blobs(cls.tags)
     before = [s.y.copy() for s in stream.sessions]
     runs = [run(stream, small(cls))[0].answer for _ in range(2)]
@@ -52,8 +50,7 @@ def label_sets_go_on_from_a_state(cls: type[Learner]) -> None:
 
     The footprint equals the bytes of the state.
     """
-    if not cls.tags.multilabel or cls.tags.offline:
-        return
+    applies_where(cls.tags.multilabel and not cls.tags.offline)
     stream = family_blobs(cls.tags)
     first, rest = (replace(stream, sessions=s) for s in (stream.sessions[:2], stream.sessions[2:]))
     old, new = small(cls), small(cls)
@@ -74,8 +71,7 @@ def label_sets_go_on_from_a_state(cls: type[Learner]) -> None:
 def whole_sessions_are_learned(cls: type[Learner]) -> None:
     """An online learner that has `learn` also learns blobs from whole sessions."""
     learner = cls()
-    if not (cls.tags.online and learns_sessions(learner)):
-        return
+    applies_where(cls.tags.online and learns_sessions(learner))
     stream = replace(blobs(cls.tags, EVERY_CLASS, 96, n_val=16), observe_batch=0)
     p = teach(learner, stream)
     right = float(np.mean(p.answer[-1] == p.y))

@@ -12,7 +12,7 @@ from embedbench.learning.learner import Learner, learns_sessions
 from embedbench.runs.checkpoint import CheckpointDirectory
 from embedbench.streams.stream import Stream
 
-from .demand import demand
+from .demand import applies_where, demand
 from .learner_images import FEW, TINY
 from .small_streams import as_images, blobs
 from .tools import ask, device, learner_check, run, same, small
@@ -42,24 +42,25 @@ class Saboteur(CheckpointDirectory):
 @learner_check
 def goes_on_inside_a_session(cls: type[Learner]) -> None:
     """A run that is interrupted at checkpoints, within sessions too, gives the same scores."""
-    if not cls.tags.deterministic:
-        return
+    applies_where(cls.tags.deterministic)
     stream = blobs(cls.tags, FEW, 18, n_val=4)
     if learns_sessions(cls()):
         stream = replace(stream, observe_batch=0)
-    _check(lambda: small(cls, **SHORT), stream, 1)
+    inside = _check(lambda: small(cls, **SHORT), stream, 1)
     if cls.tags.images:
-        _check(lambda: small(cls, **{**SHORT, **TINY}), as_images(stream), 4)
+        inside |= _check(lambda: small(cls, **{**SHORT, **TINY}), as_images(stream), 4)
+    applies_where(inside)
 
 
-def _check(make: Callable[[], Learner], stream: Stream, after: int) -> None:
-    """Interrupt a run after every `after` checkpoints, and compare it with a whole run."""
+def _check(make: Callable[[], Learner], stream: Stream, after: int) -> bool:
+    """Interrupt a run after every `after` checkpoints and compare it with a whole run; return
+    whether it has checkpoints within sessions."""
     with tempfile.TemporaryDirectory() as place:
         whole = Saboteur(Path(place) / "whole")
         one, other, saves = make(), make(), 0
         expected, _ = run(stream, one, checkpoint=whole)
         if not whole.inside:
-            return  # "state round trips" checks the ends of sessions
+            return False  # "state round trips" checks the ends of sessions
         while saves <= whole.saves:
             checkpoint = Saboteur(Path(place) / "cut", after)
             checkpoint.open()
@@ -77,3 +78,4 @@ def _check(make: Callable[[], Learner], stream: Stream, after: int) -> None:
         "expected the same scores after being cut off, got others: what a training remembers from "
         "step to step must lie in buffers of the network or in `draws`",
     )
+    return True

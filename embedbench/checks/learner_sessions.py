@@ -13,7 +13,7 @@ from embedbench.learning.learner import Learner
 from embedbench.streams.stream import Stream
 from embedbench.streams.table import Table
 
-from .demand import CheckFailed, demand
+from .demand import CheckFailed, applies_where, demand
 from .small_streams import (
     BATCH,
     EVERY_CLASS,
@@ -29,8 +29,7 @@ from .tools import learner_check, run, small, teach
 @learner_check
 def learns_blobs(cls: type[Learner]) -> None:
     """Well separated blobs are learned with the default hyperparameters (90 % right)."""
-    if not cls.tags.learns:
-        return
+    applies_where(cls.tags.learns)
     stream = blobs(cls.tags, EVERY_CLASS, 96, n_val=16)
     p = teach(cls(), stream)
     right = float((p.answer[-1] == p.y).mean())

@@ -11,14 +11,16 @@ from embedbench.arrays import Bools
 from embedbench.files.samples import TEST
 from embedbench.streams.protocol import Protocol
 
-from .demand import demand
+from .demand import applies_where, demand
 from .protocol_contract import protocol_check
 from .small_files import KINDS, SEEDS, Case, build, each_case
 
 
 def _cases(cls: type[Protocol]) -> Iterator[Case]:
-    """Streams with label sets; none if the protocol makes single-label streams."""
-    return (case for case in each_case(cls) if case.stream.spec.multilabel)
+    """Streams with label sets; `NotApplicable` if the protocol makes single-label streams."""
+    cases = [case for case in each_case(cls) if case.stream.spec.multilabel]
+    applies_where(cases)
+    return iter(cases)
 
 
 def _complete(case: Case) -> Bools:
@@ -110,8 +112,7 @@ def label_sets_merge_to_the_complete_ones(cls: type[Protocol]) -> None:
     """For every seed the reference stream holds each taught row once, with all its labels."""
     for kind in KINDS:
         cases = [build(cls, kind, seed, scale="none") for seed in SEEDS]
-        if not cases[0].stream.spec.multilabel:
-            return
+        applies_where(cases[0].stream.spec.multilabel)
         digests = {case.stream.references[0].digests["train"] for case in cases}
         demand(len(digests) == 1, f"file {kind!r}: train digest of merged() varies with seed")
         for case in cases:

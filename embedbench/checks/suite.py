@@ -2,7 +2,7 @@
 
 `embedbench check NAME` runs it, also for code outside the project; the tests run it over everything
 in the package. A check is one function. The first line of its docstring says what it demands; it
-raises `CheckFailed` if the demand is not met. `learner_checks` and `protocol_checks` list the files
+raises `CheckFailed` if the demand is not met, and `NotApplicable` if it does not apply. `learner_checks` and `protocol_checks` list the files
 with checks.
 """
 
@@ -20,7 +20,7 @@ from embedbench.learning.learner import Learner
 from embedbench.runs import registry
 from embedbench.streams.protocol import Protocol
 
-from .demand import CheckFailed
+from .demand import CheckFailed, NotApplicable
 
 T = TypeVar("T")
 
@@ -40,7 +40,9 @@ class Result:
     message : str
         What came instead; empty if the check passed.
     seconds : float
-        Duration of the check.
+            Duration of the check.
+    applies : bool
+    Whether the check applies to this learner or protocol; if not, it passed.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Result:
     passed: bool
     message: str
     seconds: float
+    applies: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """The result as plain JSON."""
@@ -58,11 +61,16 @@ def check_text(results: Sequence[Result]) -> str:
     """Results as text: one line per check, the message if it failed, and how many passed."""
     lines = []
     for r in results:
+        if not r.applies:
+            lines.append(f"–       {r.name}  (does not apply)")
+            continue
         lines.append(f"{'ok    ' if r.passed else 'FAILED'}  {r.name}  ({r.seconds:.1f} s)")
         if not r.passed:
             lines += [f"        demanded: {r.demand}", f"        {r.message}"]
-    passed = sum(r.passed for r in results)
-    return "\n".join([*lines, f"{passed} of {len(results)} checks passed"])
+    asked = [r.passed for r in results if r.applies]
+    rest = len(results) - len(asked)
+    total = f"{sum(asked)} of {len(asked)} checks passed"
+    return "\n".join([*lines, total + (f", {rest} do not apply" if rest else "")])
 
 
 def check(name: str, device: str = "cpu") -> list[Result]:
@@ -142,7 +150,7 @@ def check_metrics() -> list[Result]:
     from .metrics import METRIC_CHECKS
 
     return [
-        Result(f"{name}: {r.name}", r.demand, r.passed, r.message, r.seconds)
+        dataclasses.replace(r, name=f"{name}: {r.name}")
         for name, metric in all_metrics().items()
         for r in run_checks(METRIC_CHECKS, metric)
     ]
@@ -155,13 +163,16 @@ def run_checks(checks: Iterable[Callable[[T], None]], subject: T) -> list[Result
 
 def _run(check: Callable[[T], None], subject: T) -> Result:
     began = time.perf_counter()
-    message = ""
+    message, applies = "", True
     try:
         check(subject)
+    except NotApplicable:
+        applies = False
     except CheckFailed as failure:
         message = str(failure)
     except Exception as error:
         message = f"raised {type(error).__name__}: {error}"
     demand = (inspect.getdoc(check) or "").partition("\n")[0]
     name = check.__name__.replace("_", " ")
-    return Result(name, demand, not message, message, time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    return Result(name, demand, not message, message, seconds, applies)

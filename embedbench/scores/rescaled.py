@@ -1,4 +1,4 @@
-"""Accuracy and forgetting relative to a random classifier, session by session.
+"""Accuracy and forgetting against chance: relative to a random classifier, session by session.
 
 A stream that adds classes gets harder, so even a learner that knows nothing loses accuracy. uRAA
 and uRAF divide by the values of such a learner; RAA and RAF divide by their largest possible value,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -18,7 +19,7 @@ from faults import MUTANTS
 from honest_learners import HONEST, Good, NeedsId
 
 from embedbench.checks import suite
-from embedbench.checks.demand import demand
+from embedbench.checks.demand import NotApplicable, applies_where, demand
 from embedbench.checks.learner_contract import same_seed_same_predictions
 from embedbench.checks.metrics import METRIC_CHECKS, MetricCheck
 from embedbench.checks.protocol_contract import ProtocolCheck
@@ -43,13 +44,15 @@ def _name(value: Any) -> str:
 @pytest.mark.parametrize("check", LEARNER_CHECKS, ids=_name)
 @pytest.mark.parametrize("name", [n for n in registry.learner_names() if n not in ALIASES])
 def test_learner(name: str, check: LearnerCheck) -> None:
-    check(registry.learner_class(name))
+    with suppress(NotApplicable):
+        check(registry.learner_class(name))
 
 
 @pytest.mark.parametrize("check", suite.protocol_checks(), ids=_name)
 @pytest.mark.parametrize("name", registry.protocol_names())
 def test_protocol(name: str, check: ProtocolCheck) -> None:
-    check(registry.protocol_class(name))
+    with suppress(NotApplicable):
+        check(registry.protocol_class(name))
 
 
 @pytest.mark.parametrize("check", METRIC_CHECKS, ids=_name)
@@ -147,18 +150,22 @@ def test_check_finds_learners_protocols_and_metrics_by_name() -> None:
 def test_a_result_says_what_was_demanded_and_what_came() -> None:
     def sums_to_two(n: int) -> None:
         """One and one make two."""
+        applies_where(n)
         demand(n == 2, f"expected 2, got {n}")
 
-    good, bad = (suite.run_checks([sums_to_two], n)[0] for n in (2, 3))
+    good, bad, other = (suite.run_checks([sums_to_two], n)[0] for n in (2, 3, 0))
     assert good.passed
     assert good.message == ""
     assert (bad.name, bad.demand, bad.message) == (
         "sums to two", "One and one make two.", "expected 2, got 3",
     )  # fmt: skip
-    text = suite.check_text([good, bad])
+    text = suite.check_text([good, other, bad])
     assert "FAILED  sums to two" in text
     assert "demanded: One and one make two.\n        expected 2, got 3" in text
-    assert text.endswith("1 of 2 checks passed")
+    assert "–       sums to two  (does not apply)\n" in text
+    assert text.endswith("1 of 2 checks passed, 1 do not apply")
+    assert suite.check_text([good]).endswith("1 of 1 checks passed")
+    assert [other.to_json()[key] for key in ("passed", "applies")] == [True, False]
     assert bad.to_json()["passed"] is False
 
 

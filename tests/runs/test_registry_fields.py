@@ -212,6 +212,12 @@ def test_values_are_read_as_the_fields_type(key: str, value: Any, expected: Any)
         ("inner.depth", "deep", "outer.inner.depth must be int, got 'deep'"),
         ("coutn", 1, "unknown setting of outer 'coutn'. Did you mean 'count'?"),
         ("inner.dept", 1, "unknown setting of outer.inner 'dept'. Did you mean 'depth'?"),
+        (
+            "depth",
+            1,
+            "unknown setting of outer 'depth'. Did you mean 'inner.depth'? Known: count, ",
+        ),
+        ("depth.x", 1, "unknown setting of outer 'depth'. Did you mean 'inner.depth'?"),
         ("count.depth", 1, "outer.count is a single value; it has no setting 'depth'"),
         ("constant", 8, "unknown setting of outer 'constant'"),
     ],
