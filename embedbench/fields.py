@@ -171,8 +171,8 @@ def make(cls: type, settings: dict[str, Any], *, name: str, start: Any = None) -
         head, _, rest = key.partition(".")
         head = head.replace("-", "_")
         if head not in names:
-            inner = [f"{n}.{head}" for n in names if head in _init_names(hints[n])]
-            raise unknown(f"setting of {name}", head, names, inner)
+            deeper = [f"{n}.{head}" for n in names if head in _init_names(hints[n])]
+            raise unknown(f"setting of {name}", head, names, deeper)
         if rest:
             nested.setdefault(head, {})[rest] = value
         elif isinstance(value, dict) and dataclasses.is_dataclass(hints[head]):

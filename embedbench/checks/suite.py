@@ -2,8 +2,8 @@
 
 `embedbench check NAME` runs it, also for code outside the project; the tests run it over everything
 in the package. A check is one function. The first line of its docstring says what it demands; it
-raises `CheckFailed` if the demand is not met, and `NotApplicable` if it does not apply. `learner_checks` and `protocol_checks` list the files
-with checks.
+raises `CheckFailed` if the demand is not met, and `NotApplicable` if it does not apply.
+`learner_checks` and `protocol_checks` list the files with checks.
 """
 
 from __future__ import annotations
