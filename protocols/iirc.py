@@ -20,7 +20,6 @@ from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.table import Table, View
 
-from ._iirc_sessions import draw_sessions
 from ._hierarchy import (
     PUBLISHED,
     Hierarchy,
@@ -29,6 +28,7 @@ from ._hierarchy import (
     hierarchy_text,
     named_hierarchy,
 )
+from ._iirc_sessions import draw_sessions
 from ._on_demand import OnDemand
 from ._shares import Roles, leaf_roles, share_out, union
 
