@@ -139,8 +139,8 @@ def cells(n: int, bench: Bench) -> list[Figure]:
     planned = plan([str(mnist(bench.scratch, bench.toy))], "permutation", ["mlp"], range(n),
                    settings=parsed, device=bench.device)  # fmt: skip
     out = bench.scratch / f"cells-{n}"
-    references = [run for cell in planned for part in cell.offline() for run in part]
-    run_grid([*references, *(cell.chance() for cell in planned)], out)
+    references = [run for cell in planned for part in cell.offline_runs(1) for run in part]
+    run_grid([*references, *(cell.chance_run() for cell in planned)], out)
     used = _Used(bench)
     began = time.perf_counter()
     outcome = run_grid(planned, out, jobs=n)

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from embedbench.callbacks import StageProgress
 from embedbench.errors import UserError
 from embedbench.machine import cores
 from embedbench.scores import record
@@ -20,7 +21,6 @@ from .execute import run_cell
 from .work import Workshop, partial_of
 from .workers import in_worker, worker_pool
 
-Progress = Callable[[str, int, int], None]
 Run = Callable[[Cell], Any]
 
 
@@ -76,7 +76,7 @@ def run_grid(
     *,
     jobs: int = 1,
     overwrite: bool = False,
-    progress: Progress = lambda *_: None,
+    progress: StageProgress = lambda *_: None,
     tell: Callable[[str], None] | None = None,
     workshop: Workshop | None = None,
 ) -> Outcome:
@@ -148,7 +148,7 @@ def _refer(reference: References, place: Path, root: Path) -> None:
         record.save(record.evaluate(replace(kept, reference=reference), place, root), place)
 
 
-def _run_here(todo: list[Cell], run: Run, outcome: Outcome, progress: Progress) -> None:
+def _run_here(todo: list[Cell], run: Run, outcome: Outcome, progress: StageProgress) -> None:
     for i, cell in enumerate(todo):
         progress(f"{cell.learner} seed {cell.seed}", i, len(todo))
         try:
@@ -158,7 +158,9 @@ def _run_here(todo: list[Cell], run: Run, outcome: Outcome, progress: Progress) 
     progress("", len(todo), len(todo))
 
 
-def _run_pool(todo: list[Cell], run: Run, jobs: int, outcome: Outcome, progress: Progress) -> None:
+def _run_pool(
+    todo: list[Cell], run: Run, jobs: int, outcome: Outcome, progress: StageProgress
+) -> None:
     with worker_pool(jobs) as pool:
         pending = {pool.submit(run, cell): cell for cell in todo}
         for future in as_completed(list(pending)):
