@@ -171,8 +171,8 @@ def make(cls: type, settings: dict[str, Any], *, name: str, start: Any = None) -
         head, _, rest = key.partition(".")
         head = head.replace("-", "_")
         if head not in names:
-            deeper = [f"{n}.{head}" for n in names if head in _init_names(hints[n])]
-            raise unknown(f"setting of {name}", head, names, deeper)
+            dotted = [f"{n}.{head}" for n in names if head in _init_names(hints[n])]
+            raise unknown(f"setting of {name}", head, names, dotted)
         if rest:
             nested.setdefault(head, {})[rest] = value
         elif isinstance(value, dict) and dataclasses.is_dataclass(hints[head]):
@@ -194,11 +194,9 @@ def make(cls: type, settings: dict[str, Any], *, name: str, start: Any = None) -
 
 def _init_names(hint: Any) -> list[str]:
     """The fields that a dataclass is made with; none for what is no dataclass."""
-    return (
-        [f.name for f in dataclasses.fields(hint) if f.init]
-        if dataclasses.is_dataclass(hint)
-        else []
-    )
+    if not dataclasses.is_dataclass(hint):
+        return []
+    return [f.name for f in dataclasses.fields(hint) if f.init]
 
 
 def _default(cls: type, name: str) -> Any:
