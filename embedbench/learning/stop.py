@@ -12,6 +12,7 @@ from torch import nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from embedbench.errors import UserError, unknown
+from embedbench.fields import at_least, require, within
 
 RULES = ("patience", "plateau", "epochs", "trained")
 MONITORS = ("loss", "accuracy", "pw_js")
@@ -85,13 +86,8 @@ class Stop:
         ):
             if value not in known:
                 raise unknown(what, value, known)
-        for name, epochs in (("epochs", self.epochs), ("first_epochs", self.first_epochs)):
-            if epochs is not None and epochs < 1:
-                raise UserError(f"stop.{name} must be at least 1, got {epochs}")
-        if self.patience < 0:
-            raise UserError(f"stop.patience must be at least 0, got {self.patience}")
-        if not 0 < self.factor < 1:
-            raise UserError(f"stop.factor must be in (0, 1), got {self.factor}")
+        require(self, "stop", epochs=at_least(1), first_epochs=at_least(1))
+        require(self, "stop", patience=at_least(0), factor=within("(0, 1)"))
         if self.rewind and not self.restore:
             raise UserError("stop.rewind goes to the best weights: it needs stop.restore=true")
 

@@ -6,6 +6,7 @@ import itertools
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -209,7 +210,7 @@ def test_tau_between_seeds_by_hand(tmp_path: Path) -> None:
         ("il2m", ()),
     ):
         runs._read["toy", "random", learner] = [
-            {"seed": seed, "pooled": [0.5, value]} for seed, value in enumerate(last)
+            SimpleNamespace(seed=seed, pooled=[0.5, value]) for seed, value in enumerate(last)
         ]
     # of the three pairs of seeds: 1/3, -1, -1/3
     result = _between_seeds(runs, "toy", "random")

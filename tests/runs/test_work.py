@@ -119,7 +119,7 @@ def test_planning_builds_each_stream_once_though_only_the_last_is_kept(
     )
     workshop = Workshop()
     for cell in [*planned, *planned]:
-        assert workshop.reference(cell, tmp_path)["offline_runs"]
+        assert workshop.reference(cell, tmp_path).offline_runs
     assert len(built) == 2
 
 
@@ -238,8 +238,8 @@ def test_finished_runs_stay_finished_and_records_hold_all_settings(tmp_path: Pat
     (again,) = run_grid([toy(cell)], tmp_path / "b").places
     assert again.relative_to(tmp_path / "b") == place.relative_to(tmp_path / "a")
     kept = record.load(again)
-    assert kept["learner_params"] == {**record.load(place)["learner_params"], "shrink": 0.0}
-    assert kept["protocol_params"]["overlap"] == 0
+    assert kept.learner_params == {**record.load(place).learner_params, "shrink": 0.0}
+    assert kept.protocol_params["overlap"] == 0
 
 
 def test_a_later_field_is_set_as_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
