@@ -165,7 +165,7 @@ class _Stream:
                 self._next += 1
                 if self._next == i + 1:
                     if label != self.labels[i]:
-                        raise UserError("the data set came in another order the second time.")
+                        raise UserError("the data set was in another order at the second reading.")
                     return image
         raise UserError(f"the data set ended before image {i}, which it had the first time.")
 

@@ -42,7 +42,9 @@ def choose_split(
     if rule["rule"] == "hash":
         return make_split(choice, source.ids, groups(source.ids, rule["group"])), rule
     if group is not None:
-        raise UserError("--group belongs to a hash split (--split 0.3); a list file says it all.")
+        raise UserError(
+            "--group belongs to a hash split (--split 0.3); a list file needs no groups."
+        )
     return make_split(choice, source.ids), rule
 
 
@@ -114,6 +116,6 @@ def pairs_text(
     """Return the sentence that reports the pairs of `across`."""
     where = {name: SPLITS[part] for name, part in zip(ids, split.tolist(), strict=True)}
     listed = "; ".join(f"{a} ({where[a]}) = {b} ({where[b]})" for a, b in pairs[:3])
-    return f"{len(pairs)} {holds} stand in two splits with the same content: {listed}" + (
+    return f"{len(pairs)} {holds} are in two splits with the same content: {listed}" + (
         "; …" if len(pairs) > 3 else ""
     )

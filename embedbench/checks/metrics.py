@@ -93,7 +93,7 @@ def order_of_samples_does_not_matter(metric: Metric) -> None:
         )
         for name in SCORES:
             a, b = (value_of(metric, score_matrix(q, name), reference()) for q in (p, other))
-            demand(a == b, f"expected {a} in whatever order the samples stand, got {b}")
+            demand(a == b, f"expected {a} for any order of the samples, got {b}")
 
 
 @metric_check

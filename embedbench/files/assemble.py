@@ -113,7 +113,7 @@ class _Table:
         if rows.shape[1:] != self.shape[1:] or rows.dtype != self.dtype or len(rows) > room:
             raise UserError(
                 f"{self.name} began as {self.dtype} of shape {self.shape}; rows "
-                f"{self.filled} on came as {rows.dtype} of shape {rows.shape}."
+                f"from {self.filled} on are {rows.dtype} of shape {rows.shape}."
             )
         rows = np.ascontiguousarray(rows, dtype=self.dtype)
         self.data[self.filled : self.filled + len(rows)] = rows
@@ -144,7 +144,7 @@ def _write_features(
                 tables[name] = _Table(file, name, rows, n, compress)
             tables[name].add(rows, samples.ids)
     if "features" not in tables:
-        raise UserError("no features came; give a table 'features' of shape (N, D).")
+        raise UserError("no features were given; give a table 'features' of shape (N, D).")
     for table in tables.values():
         if table.filled != n:
             raise UserError(

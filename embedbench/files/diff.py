@@ -140,7 +140,7 @@ def _sample_reasons(samples: SampleDifferences) -> Iterator[str]:
         if count := getattr(samples, key):
             yield f"samples: {text.format(count)}."
     if not samples.same_order:
-        yield "samples: the shared samples stand in another order."
+        yield "samples: the shared samples are in another order."
     if not samples.same_classes:
         yield "samples: the lists of classes or their hierarchy differ."
 

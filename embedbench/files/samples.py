@@ -94,7 +94,7 @@ class Samples:
                     f"(row {row}); keep each sample in one split."
                 )
             raise UserError(
-                f"sample id {name!r} stands in rows {first} and {row}; "
+                f"sample id {name!r} is in rows {first} and {row}; "
                 "give every sample an id of its own."
             )
 
@@ -104,18 +104,18 @@ class Samples:
         if not n or parents.shape != (n,):
             raise UserError(f"{n} classes, but parents of shape {parents.shape}; give one a class.")
         if parents.min() < -1 or parents.max() >= n:
-            raise UserError(f"a parent must be -1 or a class below {n}; {parents.tolist()} came.")
+            raise UserError(f"a parent must be -1 or a class below {n}; got {parents.tolist()}.")
         inner = np.unique(parents[parents >= 0])
         leaves = n - len(inner)
         if len(inner) and inner[0] < leaves:
             raise UserError(
-                f"class {self.classes[inner[0]]!r} (index {inner[0]}) has children but stands "
+                f"class {self.classes[inner[0]]!r} (index {inner[0]}) has children but comes "
                 "before a leaf; list the leaf classes first, then the inner nodes."
             )
         for names in (self.classes[:leaves], self.classes[leaves:]):
             if len(set(names)) < len(names):
                 twice = next(name for name in names if names.count(name) > 1)
-                raise UserError(f"class name {twice!r} stands twice; give each class its own name.")
+                raise UserError(f"class name {twice!r} occurs twice; give each class its own name.")
         at = np.arange(n)
         for _ in range(n):  # n steps up end every path that has no cycle
             at = np.where(at >= 0, parents[at], -1)

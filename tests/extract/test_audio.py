@@ -303,7 +303,7 @@ def test_official_splits_and_the_same_sound_twice(tmp_path: Path) -> None:
         place = tmp_path / "in" / f"{path}.wav"
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(wav(8000, noise(800, number % 3)))  # 1 and 4 are one sound
-    with pytest.warns(UserWarning, match=r"1 sounds stand in two splits .*test/b/4\.wav"):
+    with pytest.warns(UserWarning, match=r"1 sounds are in two splits .*test/b/4\.wav"):
         file = extract(str(tmp_path / "in"), tmp_path / "a.h5", backbone="log-mel", size=1)
     assert file.provenance["split"] == {"rule": "official"}
     split = dict(zip(file.sample_ids.tolist(), file.split.tolist(), strict=True))

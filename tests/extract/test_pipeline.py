@@ -222,7 +222,7 @@ def test_one_image_in_train_and_test_is_reported(tmp_path: Path) -> None:
         (tmp_path / "in" / path).parent.mkdir(parents=True, exist_ok=True)
         value = {"1": 10, "2": 20, "3": 10, "4": 40}[path[-5]]
         Image.new("L", (4, 4), value).save(tmp_path / "in" / path)
-    with pytest.warns(UserWarning, match=r"1 images stand in two splits"):
+    with pytest.warns(UserWarning, match=r"1 images are in two splits"):
         file = extract(str(tmp_path / "in"), tmp_path / "a.h5", backbone="pixels")
     assert file.provenance["same_content_in_two_splits"] == {
         "count": 1,

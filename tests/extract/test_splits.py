@@ -87,4 +87,4 @@ def test_across_against_a_naive_search(seed: int) -> None:
         assert split[i] < split[j]
     if found:
         sentence = pairs_text(found, ids, split, "images")
-        assert sentence.startswith(f"{len(found)} images stand in two splits")
+        assert sentence.startswith(f"{len(found)} images are in two splits")

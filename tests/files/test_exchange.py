@@ -237,7 +237,7 @@ def test_broken_idx_files_are_named(tmp_path: Path) -> None:
         ({"labels": np.array(["a", "x"] * 15), "names": np.array(["a", "b"])}, "unknown label 'x'"),
         ({"split": np.array(["train", "dev"] * 15)}, "unknown split 'dev'"),
         ({"split": np.arange(30)}, "split must hold 0"),
-        ({"ids": np.arange(30) // 2}, "stands in rows 0 and 1"),
+        ({"ids": np.arange(30) // 2}, "is in rows 0 and 1"),
         ({"features": np.arange(30)[:, None]}, "features must be .* not int64"),
         ({"features": np.full((30, 2), np.nan)}, "row 0 of features .* NaN"),
         ({"names": np.array([object()])}, "save plain numeric and text arrays"),

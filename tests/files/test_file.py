@@ -315,7 +315,7 @@ def _set(row: int, **values: Any) -> Callable[[Samples], Samples]:
         (lambda s: replace(s, parents=np.array([3, 3, -1, 4])), "below 4"),
         (lambda s: replace(s, parents=np.array([1, -1, -1, 1])), "leaf classes first"),
         (lambda s: replace(s, parents=np.array([2, 2, 3, 2])), "is its own ancestor"),
-        (lambda s: replace(s, classes=("cat", "cat", "tree", "animal")), "'cat' stands twice"),
+        (lambda s: replace(s, classes=("cat", "cat", "tree", "animal")), "'cat' occurs twice"),
         (
             lambda s: Samples(s.ids[:0], s.labels[:0], s.split[:0], s.classes, s.parents),
             "no samples",
@@ -332,7 +332,7 @@ def test_a_sample_in_train_and_test_is_named() -> None:
     ids = samples.ids.copy()
     ids[7] = ids[2]
     split = np.zeros(10, dtype=np.uint8)
-    with pytest.raises(UserError, match="stands in rows 2 and 7"):
+    with pytest.raises(UserError, match="is in rows 2 and 7"):
         replace(samples, ids=ids, split=split).check()
     split[7] = 2
     with pytest.raises(UserError, match=r"in train \(row 2\) and in test \(row 7\)"):

@@ -243,7 +243,7 @@ def test_diff_finds_rows_in_another_order(tmp_path: Path) -> None:
     )
     assert result.cosine.min == pytest.approx(1, abs=1e-12)
     assert result.neighbours.changed == 0
-    assert result.reasons == ("samples: the shared samples stand in another order.",)
+    assert result.reasons == ("samples: the shared samples are in another order.",)
 
 
 def test_diff_of_nothing_shared(tmp_path: Path) -> None:
