@@ -209,7 +209,7 @@ def test_tau_between_seeds_by_hand(tmp_path: Path) -> None:
         ("il2m", ()),
     ):
         runs._read["toy", "random", learner] = [
-            {"seed": seed, "pooled": [0.5, value]} for seed, value in enumerate(last)
+            typed(seed=seed, final=value) for seed, value in enumerate(last)
         ]
     # of the three pairs of seeds: 1/3, -1, -1/3
     result = _between_seeds(runs, "toy", "random")
