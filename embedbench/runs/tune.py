@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -175,13 +175,9 @@ def tune(
         kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return kept
     values = []
-    jobs = min(jobs, len(cells))
-    threads = max(1, cores() // jobs)
-    with worker_pool(jobs) as pool:
-        trials = [pool.submit(in_worker, trial_score, c, sessions, threads) for c in cells]
-        for done, future in enumerate(trials, 1):
-            values.append(future.result())
-            progress(f"tuning {cell.learner}", done, len(trials))
+    for value in _scores(cells, sessions, min(jobs, len(cells)), workshop or Workshop()):
+        values.append(value)
+        progress(f"tuning {cell.learner}", len(values), len(cells))
     best = max(range(len(values)), key=lambda i: -math.inf if math.isnan(values[i]) else values[i])
     log = {
         "learner": cell.learner.name,
@@ -197,6 +193,17 @@ def tune(
     path.parent.mkdir(parents=True, exist_ok=True)
     write_safely(path, json.dumps(log, indent=1, ensure_ascii=False) + "\n")
     return log
+
+
+def _scores(cells: Sequence[Cell], sessions: int, jobs: int, workshop: Workshop) -> Iterator[float]:
+    """The score of each trial: in this process, or with several jobs in a process each."""
+    threads = max(1, cores() // jobs)
+    if jobs == 1:
+        yield from (trial_score(cell, sessions, threads, workshop) for cell in cells)
+        return
+    with worker_pool(jobs) as pool:
+        trials = [pool.submit(in_worker, trial_score, c, sessions, threads) for c in cells]
+        yield from (trial.result() for trial in trials)
 
 
 def search(
