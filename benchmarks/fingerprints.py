@@ -96,7 +96,7 @@ tune | incremental-class | a | mlp,lwf | --tune mlp.lr=0.01,0.001 --tune lwf.lam
 budget | incremental-class | a | er,icarl | --budget-mb 0.02 | epochs
 vary | incremental-class | a | mlp,er | --seeds 0,1 --vary order,batches | epochs
 checkpoint | incremental-class | a | ewc,icarl | --checkpoint 0 | patience
-"""  # noqa: E501
+"""  # noqa: E501  (a table; a line is a case)
 EXTRACTS = {
     "images": "--backbone none --size 8",
     "values": "--backbone pixels --size 6 --split 0.4",

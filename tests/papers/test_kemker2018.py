@@ -242,6 +242,7 @@ def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
         ["s10"],
         data=[f"cub-stand-in={file.path}"],
         learners=["mlp"],
+        jobs=2,  # trials in processes, whose settings and scores must travel
         items=["offline.mlp.units=8", "mlp.stop.epochs=3"],
     )
     (table,), failed = PAPER.reproduce(asked)
