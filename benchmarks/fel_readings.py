@@ -120,4 +120,4 @@ class _Code(nn.Module):
 
     def _step(self, code: Tensor, h: Tensor, least: Tensor) -> Tensor:
         moved = code + (h - code @ self.atoms.T) @ self.atoms / self.bound
-        return nn.functional.softshrink(moved.abs() - least / self.bound, 0.0).clamp_min(0) * moved.sign()
+        return (moved.abs() - least / self.bound).clamp_min(0) * moved.sign()
