@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -64,21 +64,23 @@ class TimmBackbone(Backbone):
         # weights that we pretrained name their preprocessing
         preprocessing = metadata_of(weights).get("shown", {}) if weights else {}
         size = size or preprocessing.get("input_size", [None])[-1]
-        model = create_model(name, size)
+        channels = preprocessing.get("input_size", [3])[0]  # 1: pretrained on grey images
+        model = create_model(name, size, channels)
         cfg = dict(model.pretrained_cfg)
         path, weights_id = (weights, weights.name) if weights else hub_weights(name, cfg)
-        digest = load_weights(model, path, cfg)
-        args = {"input_size": (3, size, size)} if size else {}
+        digest = load_weights(model, path, cfg, channels=channels)
+        args = {"input_size": (channels, size, size)} if size else {}
         resolve: Callable[..., dict[str, Any]] = resolve_data_config
         config = resolve(args, pretrained_cfg={**cfg, **preprocessing})
+        self.mode = "L" if channels == 1 else "RGB"
         self.transform = create_transform(**config, use_prefetcher=True)  # bytes, no arithmetic
         example = torch.randn(2, *config["input_size"], generator=torch.Generator().manual_seed(0))
         self.taken = Layers(model, layers)
         self.model = folded(model, example).to(device).to(memory_format=torch.channels_last)
         mean = torch.tensor(config["mean"], device=device)
         std = torch.tensor(config["std"], device=device)
-        self.scale = (1 / (255 * std)).view(1, 3, 1, 1)
-        self.shift = (-mean / std).view(1, 3, 1, 1)
+        self.scale = (1 / (255 * std)).view(1, -1, 1, 1)
+        self.shift = (-mean / std).view(1, -1, 1, 1)
         self.backbone = {
             "name": cfg.get("architecture") or name,
             "library": "timm",
@@ -91,13 +93,13 @@ class TimmBackbone(Backbone):
         }
         self.preprocessing = {
             "library": "timm.data.create_transform",
-            "color": "Pillow convert('RGB'): alpha is dropped",
+            "color": f"Pillow convert({self.mode!r}): alpha is dropped",
             **{key: list(v) if isinstance(v, tuple) else v for key, v in config.items()},
         }
 
     def prepare(self, content: Content) -> NDArray[np.uint8]:
         """Return the image, resized and cropped by the model's configuration."""
-        pixels: torch.Tensor = self.transform(open_image(content).convert("RGB"))  # (3, H, W)
+        pixels: torch.Tensor = self.transform(open_image(content).convert(self.mode))  # (C, H, W)
         return pixels.permute(1, 2, 0).numpy()
 
     def forward(self, batch: NDArray[np.uint8]) -> dict[str, torch.Tensor]:
@@ -132,7 +134,7 @@ class TimmBackbone(Backbone):
         return torch.autocast(self.device.type, DTYPES[dtype])
 
 
-def create_model(name: str, size: int | None) -> Any:
+def create_model(name: str, size: int | None, channels: int = 3) -> Any:
     """Return a timm model without classifier, in eval mode, before its weights are loaded."""
     known = timm.list_models() + timm.list_pretrained()
     if name not in known and not name.startswith(("hf-hub:", "hf_hub:", "local-dir:")):
@@ -142,7 +144,8 @@ def create_model(name: str, size: int | None) -> Any:
             f"unknown backbone {name!r}.{hint} 'embedbench list backbones' names all of them."
         )
     build: Callable[..., Any] = timm.create_model
-    options: Mapping[str, Any] = {"num_classes": 0, "pretrained": False}
+    options: dict[str, Any] = {"num_classes": 0, "pretrained": False}
+    options |= {} if channels == 3 else {"in_chans": channels}
     try:
         model = build(name, **options)
         if size and model.pretrained_cfg.get("fixed_input_size"):

@@ -14,6 +14,7 @@ import pytest
 import torch
 from click.testing import Result
 from image_files import colour_folder
+from PIL import Image
 from typer.testing import CliRunner
 
 from embedbench.cli.app import app
@@ -169,11 +170,35 @@ def test_it_learns(stream: Stream, tmp_path: Path) -> None:
 # --- weights that others read ---
 
 
-@pytest.mark.parametrize("trunk", ["test_vit", "test_resnet"])
+def grey(folder: Path, tmp_path: Path) -> tuple[Path, EmbeddingFile]:
+    """The images without their colours, and their pixel file."""
+    copy = tmp_path / "grey"
+    for path in folder.rglob("*.png"):
+        place = copy / path.relative_to(folder)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        Image.open(path).convert("L").save(place)
+    made = extract(
+        str(copy), tmp_path / "g.h5", backbone="none", size=SIZE, split="0.2", device="cpu"
+    )
+    assert made.shape[-1] == 1
+    return copy, made
+
+
+@pytest.mark.parametrize(
+    ("trunk", "channels"), [("test_vit", 3), ("test_resnet", 3), ("test_vit", 1)]
+)
 def test_extract_and_trunks_read_the_weights(
-    pixels: EmbeddingFile, folder: Path, stream: Stream, tmp_path: Path, trunk: str
+    pixels: EmbeddingFile,
+    folder: Path,
+    stream: Stream,
+    tmp_path: Path,
+    trunk: str,
+    channels: int,
 ) -> None:
     out = tmp_path / "w.safetensors"
+    if channels == 1:
+        folder, pixels = grey(folder, tmp_path)
+        stream = IncrementalClass(base=3).build([pixels], seed=0)
     told = pretrained(pixels, out, trunk)
     assert metadata_of(out)["digests"] == told["digests"] == stream.digests
     assert (told["classes"], told["samples"]) == (3, len(stream.sessions[0].x))
@@ -183,13 +208,13 @@ def test_extract_and_trunks_read_the_weights(
     found = made.read()
     assert np.isfinite(found).all()
     assert made.provenance["backbone"]["weights_sha256"] == told["sha256"]
-    assert made.provenance["preprocessing"]["input_size"] == [3, SIZE, SIZE]
-    body, _ = image_trunk(trunk, (3, SIZE, SIZE), ImageTraining(weights=str(out)))
+    assert made.provenance["preprocessing"]["input_size"] == [channels, SIZE, SIZE]
+    body, _ = image_trunk(trunk, (channels, SIZE, SIZE), ImageTraining(weights=str(out)))
     rows = rows_of(stream.sessions[0].x)
     with torch.inference_mode():
         own = body.eval()(stream.sessions[0].x.tensor()).numpy()
     np.testing.assert_allclose(found[rows], own, atol=1e-4 * abs(own).max())
-    plain, _ = image_trunk(trunk, (3, SIZE, SIZE), ImageTraining())
+    plain, _ = image_trunk(trunk, (channels, SIZE, SIZE), ImageTraining())
     with torch.inference_mode():
         other = plain.eval()(stream.sessions[0].x.tensor()).numpy()
     assert abs(other - own).max() > 0.1 * abs(own).max()
