@@ -27,7 +27,7 @@ from .progress import bar
 
 if TYPE_CHECKING:
     from embedbench.runs.cell import Cell
-    from embedbench.runs.grid import Outcome
+    from embedbench.runs.outcome import Outcome
     from embedbench.runs.work import Workshop
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Embedding files, in order.")]

@@ -7,77 +7,26 @@ them makes is waited for at the end, and made here if it stops.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, as_completed
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from embedbench import leases
 from embedbench.callbacks import StageProgress
 from embedbench.disk import sync_path
 from embedbench.errors import UserError
-from embedbench.scores import record
-from embedbench.scores.run_record import RunRecord
 
 from .cell import Cell
 from .execute import named
+from .outcome import Outcome
 from .publish import is_tidy, lease_of, run_at, tidy
+from .references import settle_references, with_references
 from .share import Result, Task, run_task
 from .work import Workshop
 from .workers import in_worker, worker_pool
-
-
-@dataclass
-class Outcome:
-    """The result of running a grid.
-
-    Parameters
-    ----------
-    places : list of Path
-        Directories of the requested cells that are finished now.
-    skipped : int
-        Number of cells, references included, that were finished before.
-    elsewhere : int
-        Number of cells, references included, that other processes finished meanwhile.
-    failed : list of tuple
-        Pairs (cell, reason), one for each cell that failed.
-    bad_input : bool
-        Whether every failure came from wrong input.
-    """
-
-    places: list[Path] = field(default_factory=list)
-    skipped: int = 0
-    elsewhere: int = 0
-    failed: list[tuple[Cell, str]] = field(default_factory=list)
-    bad_input: bool = True
-
-    def fail(self, cell: Cell, error: Exception) -> None:
-        """Note a failure; the other cells continue."""
-        if isinstance(error, UserError):
-            self.failed.append((cell, str(error)))
-        else:
-            self.failed.append((cell, f"{type(error).__name__}: {error}"))
-            self.bad_input = False
-
-
-def with_references(cells: list[Cell], workshop: Workshop) -> list[Cell]:
-    """The cells, preceded by the reference runs that their metrics need; each once."""
-    needed: dict[Cell, None] = {}
-    shared = set()  # streams whose offline reference does not depend on the order of the sessions
-    for cell in cells:
-        if cell.is_offline:
-            continue
-        needed[cell.chance_run()] = None
-        stream = (cell.files, cell.protocol, cell.offline)
-        if stream not in shared:
-            needed |= dict.fromkeys(run for part in workshop.offline_runs(cell) for run in part)
-            if not workshop.depends_on_order(cell):
-                shared.add(stream)
-    return [*needed, *(c for c in cells if c not in needed)]
 
 
 def run_grid(
@@ -153,7 +102,7 @@ def run_grid(
         for task in todo:
             _tidy(task.place, root)
         raise
-    for number, n in _settle_references(places, asked, root, outcome, tell, workshop).items():
+    for number, n in settle_references(places, asked, root, outcome, tell, workshop).items():
         if number not in (threads, None):
             cells_were = "1 cell was" if n == 1 else f"{n} cells were"
             tell(f"{cells_were} finished with --threads {number}, and not run again with {threads}")
@@ -234,64 +183,3 @@ def _tidy(place: Path, root: Path) -> None:
         if lease is not None:
             with lease:
                 tidy(place, root)
-
-
-def _settle_references(
-    places: dict[Path, Cell],
-    asked: set[Path],
-    root: Path,
-    outcome: Outcome,
-    tell: Callable[[str], None],
-    workshop: Workshop,
-) -> dict[Any, int]:
-    """Fill in the references that finished runs lack, and name the requested runs that are there.
-
-    A run that has its references keeps them: one sentence says that others were asked for. Returns
-    the number of finished runs by their threads.
-    """
-    others, by_threads = 0, Counter[Any]()
-    for place, cell in places.items():
-        try:
-            run = _run_at(place)
-            if run is not None and run.reference.source == "missing":
-                _fill(place, named(cell), root, tell)
-        except UserError as e:
-            outcome.fail(cell, e)
-            continue
-        if run is None:
-            continue
-        by_threads[run.environment.get("threads")] += 1
-        if place in asked:
-            outcome.places.append(place)
-            wanted, kept = workshop.reference(cell, root), run.reference
-            others += wanted != replace(kept, source=wanted.source, ideal=None, chance=None)
-    if others:
-        tell(
-            "finished runs keep their references and their formula of Ω, though others are asked "
-            f"for now ({others} of {len(outcome.places)} runs); run them again with --overwrite, "
-            "or take another --out"
-        )
-    return by_threads
-
-
-def _run_at(place: Path) -> RunRecord | None:
-    """The record of a finished run; None if there is no finished run."""
-    try:
-        return None if run_at(place) is None else record.load(place)
-    except UserError:
-        if run_at(place) is None:  # it was put aside in this moment, to be replaced
-            return None
-        raise
-
-
-def _fill(place: Path, name: str, root: Path, tell: Callable[[str], None]) -> None:
-    """Fill in the reference of a run, or wait for another process that does."""
-
-    def is_there() -> bool:
-        run = _run_at(place)
-        return run is None or run.reference.source != "missing"
-
-    lease = leases.wait(lease_of(place), is_there, name, tell)
-    if lease is not None:
-        with lease:
-            record.fill_reference(place, root)
