@@ -219,7 +219,8 @@ def _run(row: Row, entry: dict[str, object], record: RunRecord) -> dict[str, obj
     for name in row.metrics:
         value = record.metrics.get(name, math.nan)
         values.append("–" if math.isnan(value) else signed(value, 4))
-    among = [flag for flag in ("outlier", "threads") if record.run in row.flags.get(flag, [])]
+    marked = ("outlier", "threads", "reference")
+    among = [flag for flag in marked if record.run in row.flags.get(flag, [])]
     return {
         "row": entry,
         "seed": record.run,

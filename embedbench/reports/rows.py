@@ -42,6 +42,11 @@ FLAGS = {
         "final score more than 5 scaled MADs and two points from the median over seeds",
     ),
     "threads": ("P", "another number of threads than most runs of the row: other last bits"),
+    "reference": (
+        "R",
+        "another offline reference than most runs of the row, by its settings or the number of its "
+        "seeds: this row's Ω is a mean of shares of different references",
+    ),
 }
 
 
@@ -217,9 +222,10 @@ class Row:
         final = self.metrics.get(OUTLIER_METRIC)
         for i in outliers(final.values) if final and self.learns else []:
             flags.setdefault("outlier", []).append(self.used[i].run)
-        threads = {r.run: r.environment.get("threads") for r in self.records}
-        if other := [run for run, number in threads.items() if number != mode(threads.values())]:
-            flags["threads"] = other
+        for name, of in (("threads", _threads), ("reference", _reference)):
+            values = [of(r) for r in self.records]
+            if other := [r.run for r in self.records if of(r) != mode(values)]:
+                flags[name] = other
         return flags
 
     @property
@@ -248,6 +254,16 @@ class Row:
             elif r.command:
                 others[r.command] = None
         return [f"{stem} {_seed_option(s)}" for stem, s in seeds.items()] + list(others)
+
+
+def _threads(record: RunRecord) -> Any:
+    return record.environment.get("threads")
+
+
+def _reference(record: RunRecord) -> Any:
+    """What decides α_ideal, without the stream: the runs of a row may have different orders."""
+    offline = record.reference.runs[: None if record.reference.chance_run is None else -1]
+    return tuple(dict.fromkeys(re.sub(r"-[0-9a-f]{8}(?=/seed-)", "", run) for run in offline))
 
 
 def _seed_option(seeds: list[int]) -> str:
