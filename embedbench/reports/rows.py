@@ -105,9 +105,7 @@ class Group:
                 "of seed decides: report --by seeds"
             ] = None
         if any(r.reference.source == "missing" for r in self.records):
-            notes["reference runs are missing, so Ω is undefined; run the same command again"] = (
-                None
-            )
+            notes["reference runs are missing, so Ω is open; the same command makes them"] = None
         if any(r.metrics.get("omega_all", math.nan) > 1 for r in self.records):
             notes[
                 "Ω_all above 1: a learner beats the offline reference; see how that was trained"
@@ -211,6 +209,14 @@ class Row:
         """Every metric, over the runs used."""
         names = self.records[0].metrics
         return {k: Stat.of(r.metrics.get(k, math.nan) for r in self.used) for k in names}
+
+    def is_open(self, metric: str) -> bool:
+        """Whether a metric is undefined only because reference runs are not finished."""
+        return (
+            metric.startswith("omega_")
+            and math.isnan(self.metrics[metric].mean)
+            and any(r.reference.source == "missing" and r.reference.offline_runs for r in self.used)
+        )
 
     @cached_property
     def flags(self) -> dict[str, list[str]]:

@@ -7,7 +7,7 @@ them makes is waited for at the end, and made here if it stops.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Executor, as_completed
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ from .cell import Cell
 from .execute import named
 from .outcome import Outcome
 from .publish import is_tidy, lease_of, run_at, tidy
-from .references import settle_references, with_references
+from .references import Waiting, settle_references, with_references
 from .share import Result, Task, run_task
 from .work import Workshop
 from .workers import in_worker, worker_pool
@@ -38,12 +38,14 @@ def run_grid(
     overwrite: bool = False,
     progress: StageProgress = lambda *_: None,
     tell: Callable[[str], None] | None = None,
+    learned: Callable[[list[Path]], None] = lambda _: None,
     workshop: Workshop | None = None,
 ) -> Outcome:
     """Run cells and their references in several processes; each is saved as soon as it finishes.
 
-    A cell that fails does not stop the others. A cell that was interrupted continues from its
-    checkpoint. Metrics that need a reference which is not finished are filled in at the end.
+    References come after the cells. Metrics that need one are open until it is finished, and then
+    filled in. A cell that fails does not stop the others. A cell that was interrupted continues
+    from its checkpoint.
 
     Parameters
     ----------
@@ -65,6 +67,9 @@ def run_grid(
     tell : callable or None
         `tell(message)` is called here and in the worker processes, so it must be picklable (a
         module-level function).
+    learned : callable
+        `learned(places)` is called with the requested cells that are finished, once offline
+        references are all that is left to be made.
     workshop : Workshop or None
         Files and streams that an earlier step opened; None opens them again.
 
@@ -81,9 +86,9 @@ def run_grid(
     workshop, outcome, tell = workshop or Workshop(), Outcome(), tell or silent
     cells = [part for cell in cells for part in workshop.parts(cell)]
     places: dict[Path, Cell] = {}
-    for cell in with_references(cells, workshop):
+    for cell in with_references(cells, root, workshop, overwrite=overwrite):
         places.setdefault(workshop.place(cell, root), cell)
-    asked = {workshop.place(cell, root) for cell in cells}
+    asked = {workshop.place(cell, root): cell for cell in cells}
     todo = []
     for place, cell in places.items():
         _tidy(place, root)
@@ -97,7 +102,17 @@ def run_grid(
     try:
         with nullcontext() if jobs == 1 else worker_pool(jobs) as pool:
             ready = partial(run, workshop=workshop) if pool is None else partial(in_worker, run)
-            _Crew(ready, pool, outcome, progress, tell, len(todo)).make_all(todo)
+            _Crew(
+                ready,
+                pool,
+                outcome,
+                progress,
+                tell,
+                len(todo),
+                asked,
+                Waiting(asked, root, workshop),
+                learned,
+            ).make_all(todo)
     except KeyboardInterrupt:  # workers have been stopped at once
         for task in todo:
             _tidy(task.place, root)
@@ -119,8 +134,12 @@ class _Crew:
     progress: StageProgress
     tell: Callable[[str], None]
     total: int
+    asked: Collection[Path]
+    waiting: Waiting
+    learned: Callable[[list[Path]], None]
     done: int = 0
     said: set[Path] = field(default_factory=set)
+    all_learned: bool = False
 
     def make_all(self, tasks: list[Task]) -> None:
         """Make every task; those that other processes make are waited for at the end."""
@@ -130,21 +149,33 @@ class _Crew:
 
     def _make(self, tasks: list[Task]) -> list[Task]:
         """Make the tasks that no other process holds; returns those that one does."""
-        held = []
+        held, left = [], {task.place: task for task in tasks}
+        self._look(left)
         for task, result in self._results(tasks):
             try:
                 made = result()
             except Exception as e:
                 self.outcome.fail(task.cell, e)
+                made = None
+            if made is Result.HELD:
+                held.append(task)
             else:
-                if made is Result.HELD:
-                    held.append(task)
-                    continue
                 self.outcome.elsewhere += made is Result.FINISHED
-            self.done += 1
-            if self.pool is not None:
-                self.progress(named(task.cell), self.done, self.total)
+                self.done += 1
+                self.waiting.finished(task.place)
+                if self.pool is not None:
+                    self.progress(named(task.cell), self.done, self.total)
+            del left[task.place]
+            self._look(left)
         return held
+
+    def _look(self, left: dict[Path, Task]) -> None:
+        """Hand over what has been learned, once only references are left to be made."""
+        if self.all_learned or not left or any(place in self.asked for place in left):
+            return
+        self.all_learned = True
+        if any(task.cell.is_offline for task in left.values()):
+            self.learned([place for place in self.asked if run_at(place)])
 
     def _results(self, tasks: list[Task]) -> Iterator[tuple[Task, Callable[[], Result]]]:
         if self.pool is None:
@@ -166,6 +197,9 @@ class _Crew:
             self.progress(f"waiting for {named(held[0].cell)}", self.done, self.total)
             time.sleep(leases.POLL)
             left = [task for task in held if not task.is_done()]
+            for task in held:
+                if task not in left:
+                    self.waiting.finished(task.place)
             self.outcome.elsewhere += len(held) - len(left)
             self.done += len(held) - len(left)
             held = left
