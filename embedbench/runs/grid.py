@@ -22,6 +22,7 @@ from embedbench.errors import UserError
 from .cell import Cell
 from .execute import named
 from .outcome import Outcome
+from .plans import PlanFile, planned
 from .publish import is_tidy, lease_of, run_at, tidy
 from .references import Waiting, settle_references, with_references
 from .share import Result, Task, run_task
@@ -85,34 +86,20 @@ def run_grid(
         sync_path(root.parent)
     workshop, outcome, tell = workshop or Workshop(), Outcome(), tell or silent
     cells = [part for cell in cells for part in workshop.parts(cell)]
+    asked = {workshop.place(cell, root): cell for cell in cells}
     places: dict[Path, Cell] = {}
     for cell in with_references(cells, root, workshop, overwrite=overwrite):
         places.setdefault(workshop.place(cell, root), cell)
-    asked = {workshop.place(cell, root): cell for cell in cells}
-    todo = []
-    for place, cell in places.items():
-        _tidy(place, root)
-        anew = overwrite and place in asked
-        task = Task(cell, place, root, anew, run_at(place) if anew else None)
-        if not task.is_done():
-            todo.append(task)
+    todo = _todo(places, root, asked if overwrite else ())
     outcome.skipped = len(places) - len(todo)
+    waiting = Waiting(asked, root, workshop)
     jobs = max(1, min(jobs, len(todo)))
     run = partial(run_task, threads=threads, tell=tell)
     try:
-        with nullcontext() if jobs == 1 else worker_pool(jobs) as pool:
+        with planned(root, todo) as plan, nullcontext() if jobs == 1 else worker_pool(jobs) as pool:
             ready = partial(run, workshop=workshop) if pool is None else partial(in_worker, run)
-            _Crew(
-                ready,
-                pool,
-                outcome,
-                progress,
-                tell,
-                len(todo),
-                asked,
-                Waiting(asked, root, workshop),
-                learned,
-            ).make_all(todo)
+            crew = _Crew(ready, pool, outcome, progress, tell, len(todo), waiting, learned, plan)
+            crew.make_all(todo)
     except KeyboardInterrupt:  # workers have been stopped at once
         for task in todo:
             _tidy(task.place, root)
@@ -122,6 +109,18 @@ def run_grid(
             cells_were = "1 cell was" if n == 1 else f"{n} cells were"
             tell(f"{cells_were} finished with --threads {number}, and not run again with {threads}")
     return outcome
+
+
+def _todo(places: dict[Path, Cell], root: Path, anew: Collection[Path]) -> list[Task]:
+    """The tasks that are not finished, or are to be made `anew`."""
+    todo = []
+    for place, cell in places.items():
+        _tidy(place, root)
+        again = place in anew
+        task = Task(cell, place, root, again, run_at(place) if again else None)
+        if not task.is_done():
+            todo.append(task)
+    return todo
 
 
 @dataclass
@@ -134,9 +133,9 @@ class _Crew:
     progress: StageProgress
     tell: Callable[[str], None]
     total: int
-    asked: Collection[Path]
     waiting: Waiting
     learned: Callable[[list[Path]], None]
+    plan: PlanFile
     done: int = 0
     said: set[Path] = field(default_factory=set)
     all_learned: bool = False
@@ -156,6 +155,7 @@ class _Crew:
                 made = result()
             except Exception as e:
                 self.outcome.fail(task.cell, e)
+                self.plan.fail(task.place, self.outcome.failed[-1][1])
                 made = None
             if made is Result.HELD:
                 held.append(task)
@@ -171,11 +171,11 @@ class _Crew:
 
     def _look(self, left: dict[Path, Task]) -> None:
         """Hand over what has been learned, once only references are left to be made."""
-        if self.all_learned or not left or any(place in self.asked for place in left):
+        if self.all_learned or not left or any(place in self.waiting.asked for place in left):
             return
         self.all_learned = True
         if any(task.cell.is_offline for task in left.values()):
-            self.learned([place for place in self.asked if run_at(place)])
+            self.learned([place for place in self.waiting.asked if run_at(place)])
 
     def _results(self, tasks: list[Task]) -> Iterator[tuple[Task, Callable[[], Result]]]:
         if self.pool is None:
