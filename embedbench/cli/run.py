@@ -26,7 +26,7 @@ from .options import (
     note,
     processes,
 )
-from .progress import bar
+from .progress import bar, live
 
 if TYPE_CHECKING:
     from embedbench.runs.cell import Cell
@@ -53,6 +53,9 @@ Augment = Annotated[str | None, typer.Option(help="Augmentation of images: crop-
 Preset = Annotated[str | None, typer.Option(help="Settings by name: kemker, league.")]
 Tune = Annotated[list[str] | None, typer.Option(help="Values to choose from: mlp.lr=0.1,0.01.")]
 TuneSessions = Annotated[int, typer.Option(help="Sessions whose validation data decide.", min=1)]
+Shard = Annotated[
+    str | None, typer.Option(metavar="I/N", help="Cells I, I+N, I+2N, … of the list, I from 1.")
+]
 BudgetMb = Annotated[
     float | None,
     typer.Option(
@@ -78,6 +81,7 @@ def run(
     tune: Tune = None,
     tune_sessions: TuneSessions = 3,
     budget_mb: BudgetMb = None,
+    shard: Shard = None,
     jobs: Jobs = None,
     threads: Threads = 1,
     device: Device = "auto",
@@ -88,7 +92,7 @@ def run(
 ) -> None:
     """Run learners through a stream and store their answers. Run it again to resume."""
     from embedbench.runs.command import start_of_command
-    from embedbench.runs.settings import trunk_items
+    from embedbench.runs.settings import share_of, trunk_items
     from embedbench.runs.work import Workshop
 
     if seed is not None and seeds is not None:
@@ -103,7 +107,12 @@ def run(
         files, protocol, learners, drawn, _names(vary or ""), items, preset, where, line, checkpoint
     )
     work = _Work(out, jobs, threads, quiet, Workshop())
-    cells = work.choose(asked, tune or [], tune_sessions, budget_mb)
+    share_of([], shard)  # refused before anything is tuned
+    every = work.choose(asked, tune or [], tune_sessions, budget_mb)
+    cells = share_of(every, shard)
+    if not cells:
+        note(f"shard {shard} has none of the {len(every)} cells")
+        return
     _report(work.carry_out(cells, overwrite), out, budget_mb, as_json)
 
 
@@ -182,14 +191,13 @@ class _Work:
         """Run the cells that are not finished."""
         from embedbench.runs.grid import run_grid
 
-        with bar("cells", self.quiet) as advance:
+        with live(self.out, self.quiet):
             return run_grid(
                 cells,
                 self.out,
                 jobs=self.jobs or min(len(cells), processes(None, self.threads)),
                 threads=self.threads,
                 overwrite=overwrite,
-                progress=advance,
                 tell=note,
                 learned=partial(_interim, self.out, self.quiet),
                 workshop=self.workshop,
