@@ -41,8 +41,8 @@ class Merged(Typed):
     @property
     def sentence(self) -> str:
         """The numbers in words."""
-        filled = f", {self.filled} got their reference values" if self.filled else ""
-        return f"{self.copied} runs copied, {self.there} were there already{filled}"
+        filled = f", reference values filled in: {self.filled}" if self.filled else ""
+        return f"runs copied: {self.copied}, there already: {self.there}{filled}"
 
 
 def merge(roots: Sequence[Path], out: Path) -> Merged:
