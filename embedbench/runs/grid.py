@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, as_completed
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -20,10 +20,12 @@ from embedbench import leases
 from embedbench.callbacks import StageProgress
 from embedbench.disk import sync_path
 from embedbench.engines.engine import HERE, Engine
+from embedbench.engines.task import LostTaskError
 from embedbench.errors import UserError
 from embedbench.scores import record
 from embedbench.scores.run_record import RunRecord
 
+from .away import Away
 from .cell import Cell
 from .execute import named
 from .publish import is_tidy, lease_of, run_at, tidy
@@ -58,11 +60,9 @@ class Outcome:
 
     def fail(self, cell: Cell, error: Exception) -> None:
         """Note a failure; the other cells continue."""
-        if isinstance(error, UserError):
-            self.failed.append((cell, str(error)))
-        else:
-            self.failed.append((cell, f"{type(error).__name__}: {error}"))
-            self.bad_input = False
+        named = isinstance(error, UserError | LostTaskError)
+        self.failed.append((cell, str(error) if named else f"{type(error).__name__}: {error}"))
+        self.bad_input &= isinstance(error, UserError)
 
 
 def with_references(cells: list[Cell], workshop: Workshop) -> list[Cell]:
@@ -145,10 +145,11 @@ def run_grid(
             todo.append(task)
     outcome.skipped = len(places) - len(todo)
     run = partial(run_task, threads=threads, tell=tell)
+    away = None if engine.is_local else Away(root, threads, tell)
     try:
-        with engine.executor(len(todo), tell) as pool:
+        with away or nullcontext(), engine.executor(len(todo), tell) as pool:
             ready = partial(run, workshop=workshop) if pool is None else partial(in_worker, run)
-            _Crew(ready, pool, outcome, progress, tell, len(todo)).make_all(todo)
+            _Crew(ready, pool, away, outcome, progress, tell, len(todo)).make_all(todo)
     except KeyboardInterrupt:  # workers have been stopped at once
         for task in todo:
             _tidy(task.place, root)
@@ -162,10 +163,11 @@ def run_grid(
 
 @dataclass
 class _Crew:
-    """Those who make the cells: this process, or a pool of processes."""
+    """Those who make the cells: this process, processes beside it, or other machines."""
 
     run: Callable[[Task], Result]
     pool: Executor | None
+    away: Away | None
     outcome: Outcome
     progress: StageProgress
     tell: Callable[[str], None]
@@ -203,9 +205,14 @@ class _Crew:
                 self.progress(named(task.cell), self.done, self.total)
                 yield task, partial(self.run, task)
             return
-        pending = {self.pool.submit(self.run, task): task for task in tasks}
+        away = self.away
+        pending = {
+            self.pool.submit(away.call(task) if away else partial(self.run, task)): task
+            for task in tasks
+        }
         for future in as_completed(list(pending)):
-            yield pending.pop(future), future.result
+            task = pending.pop(future)
+            yield task, partial(away.take, task, future) if away else future.result
 
     def _wait(self, held: list[Task]) -> list[Task]:
         """Wait until a task that other processes hold is free; returns those still to be made."""
