@@ -8,7 +8,6 @@ import secrets
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -86,7 +85,7 @@ class Away:
         run = partial(run_away, mark=self._mark.path, token=self._mark.token)
         return partial(in_worker, run, seen, self._threads)
 
-    def take(self, task: Task, future: Future[Reply]) -> Result:
+    def take(self, task: Task, reply: Reply) -> Result:
         """Take what a worker answers; a run that was sent is published.
 
         Raises
@@ -94,7 +93,6 @@ class Away:
         UserError
             The worker wrote the run to the shared directory, and it cannot be seen here.
         """
-        reply = future.result()
         for sentence in reply.said:
             self._tell(sentence)
         if reply.files is not None:
