@@ -17,6 +17,7 @@ from embedbench import leases
 from embedbench.disk import read_text, write_safely
 from embedbench.errors import UserError
 from embedbench.holder import Holder, contents_of, has_ended, parsed
+from embedbench.scores.bounds import are_inside
 from embedbench.typed import Typed, parse_json
 
 from .execute import named
@@ -127,8 +128,9 @@ def plans(root: Path) -> list[tuple[Plan, Holder]]:
         if holder is None or has_ended(holder):
             continue
         with suppress(UserError):  # removed in this moment, or damaged
-            text = read_text(path)
-            result.append((Plan.from_json(parse_json(text, str(path)), str(path)), holder))
+            plan = Plan.from_json(parse_json(read_text(path), str(path)), str(path))
+            if are_inside([*plan.cells, *plan.failed]):
+                result.append((plan, holder))
     return result
 
 
