@@ -16,19 +16,23 @@ from embedbench.errors import UserError
 from .options import (
     Checkpoint,
     Device,
+    EngineName,
+    EngineSet,
     Jobs,
     Json,
     Overwrite,
     Quiet,
+    ResourcesOf,
     Threads,
     chosen_device,
+    chosen_engine,
     finite,
     note,
-    processes,
 )
 from .progress import bar, live
 
 if TYPE_CHECKING:
+    from embedbench.engines.engine import Engine
     from embedbench.runs.cell import Cell
     from embedbench.runs.outcome import Outcome
     from embedbench.runs.work import Workshop
@@ -83,6 +87,9 @@ def run(
     budget_mb: BudgetMb = None,
     shard: Shard = None,
     jobs: Jobs = None,
+    engine: EngineName = None,
+    resources: ResourcesOf = None,
+    engine_set: EngineSet = None,
     threads: Threads = 1,
     device: Device = "auto",
     checkpoint: Checkpoint = 60.0,
@@ -95,25 +102,39 @@ def run(
     from embedbench.runs.settings import share_of, trunk_items
     from embedbench.runs.work import Workshop
 
-    if seed is not None and seeds is not None:
-        raise UserError("give --seed or --seeds, not both")
     learners = _names(learner)
     items = [*(settings or []), *([f"protocol.order={order}"] if order else [])]
     items += trunk_items(learners, trunk=trunk, weights=weights, augment=augment)
-    where = chosen_device(device)
-    drawn = str(seed or 0) if seeds is None else seeds
+    who = chosen_engine(engine, resources, engine_set, jobs=jobs, threads=threads)
+    where = chosen_device(device, who)
+    drawn = _drawn(seed, seeds)
     line = start_of_command(files, protocol, out, preset, threads)
     asked = _Asked(
         files, protocol, learners, drawn, _names(vary or ""), items, preset, where, line, checkpoint
     )
-    work = _Work(out, jobs, threads, quiet, Workshop())
+    work = _Work(out, who, threads, quiet, Workshop())
     share_of([], shard)  # refused before anything is tuned
     every = work.choose(asked, tune or [], tune_sessions, budget_mb)
+    cells = _mine(every, shard)
+    _report(work.carry_out(cells, overwrite), out, budget_mb, as_json)
+
+
+def _drawn(seed: int | None, seeds: str | None) -> str:
+    """The seeds that `--seed` or `--seeds` names."""
+    if seed is not None and seeds is not None:
+        raise UserError("give --seed or --seeds, not both")
+    return str(seed or 0) if seeds is None else seeds
+
+
+def _mine(every: list[Cell], shard: str | None) -> list[Cell]:
+    """The cells of this shard; ends the command if there are none."""
+    from embedbench.runs.settings import share_of
+
     cells = share_of(every, shard)
     if not cells:
         note(f"shard {shard} has none of the {len(every)} cells")
-        return
-    _report(work.carry_out(cells, overwrite), out, budget_mb, as_json)
+        raise typer.Exit
+    return cells
 
 
 def _names(text: str) -> list[str]:
@@ -159,7 +180,7 @@ class _Work:
     """Where and how the cells are run."""
 
     out: Path
-    jobs: int | None
+    engine: Engine
     threads: int
     quiet: bool
     workshop: Workshop
@@ -177,7 +198,7 @@ class _Work:
                 tune,
                 self.out,
                 sessions=sessions,
-                jobs=processes(self.jobs, self.threads),
+                engine=self.engine,
                 threads=self.threads,
                 progress=advance,
                 tell=note,
@@ -195,7 +216,7 @@ class _Work:
             return run_grid(
                 cells,
                 self.out,
-                jobs=self.jobs or min(len(cells), processes(None, self.threads)),
+                engine=self.engine.at_most(len(cells)),
                 threads=self.threads,
                 overwrite=overwrite,
                 tell=note,

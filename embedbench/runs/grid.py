@@ -7,34 +7,33 @@ them makes is waited for at the end, and made here if it stops.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import Executor, as_completed
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from embedbench import leases
 from embedbench.callbacks import StageProgress
 from embedbench.disk import sync_path
+from embedbench.engines.engine import HERE, Engine
 from embedbench.errors import UserError
 
 from .cell import Cell
 from .execute import named
+from .makers import Makers, makers_of
 from .outcome import Outcome
 from .plans import PlanFile, planned
 from .publish import is_tidy, lease_of, run_at, tidy
 from .references import Waiting, settle_references, with_references
-from .share import Result, Task, run_task
+from .share import Result, Task
 from .work import Workshop
-from .workers import in_worker, worker_pool
 
 
 def run_grid(
     cells: list[Cell],
     root: Path,
     *,
-    jobs: int = 1,
+    engine: Engine = HERE,
     threads: int = 1,
     overwrite: bool = False,
     progress: StageProgress = lambda *_: None,
@@ -54,8 +53,8 @@ def run_grid(
         What to run.
     root : Path
         The directory of all runs.
-    jobs : int
-        The number of processes; it decides no answer.
+    engine : Engine
+        Who runs the cells; it decides no answer.
     threads : int
         Threads of a cell's arithmetic. They decide the last bits: an interrupted cell goes on with
         those that it began with, and a finished one is kept.
@@ -93,12 +92,12 @@ def run_grid(
     todo = _todo(places, root, asked if overwrite else ())
     outcome.skipped = len(places) - len(todo)
     waiting = Waiting(asked, root, workshop)
-    jobs = max(1, min(jobs, len(todo)))
-    run = partial(run_task, threads=threads, tell=tell)
     try:
-        with planned(root, todo) as plan, nullcontext() if jobs == 1 else worker_pool(jobs) as pool:
-            ready = partial(run, workshop=workshop) if pool is None else partial(in_worker, run)
-            crew = _Crew(ready, pool, outcome, progress, tell, len(todo), waiting, learned, plan)
+        with (
+            planned(root, todo) as plan,
+            makers_of(engine, len(todo), root, threads, tell, workshop) as makers,
+        ):
+            crew = _Crew(makers, outcome, progress, tell, len(todo), waiting, learned, plan)
             crew.make_all(todo)
     except KeyboardInterrupt:  # workers have been stopped at once
         for task in todo:
@@ -125,10 +124,9 @@ def _todo(places: dict[Path, Cell], root: Path, anew: Collection[Path]) -> list[
 
 @dataclass
 class _Crew:
-    """Those who make the cells: this process, or a pool of processes."""
+    """Those who make the cells, and what they have done."""
 
-    run: Callable[[Task], Result]
-    pool: Executor | None
+    makers: Makers
     outcome: Outcome
     progress: StageProgress
     tell: Callable[[str], None]
@@ -150,9 +148,11 @@ class _Crew:
         """Make the tasks that no other process holds; returns those that one does."""
         held, left = [], {task.place: task for task in tasks}
         self._look(left)
-        for task, result in self._results(tasks):
+        for task, result in self.makers.results(tasks):
+            if self.makers.here:
+                self.progress(named(task.cell), self.done, self.total)
             try:
-                made = result()
+                made: Result | None = result()
             except Exception as e:
                 self.outcome.fail(task.cell, e)
                 self.plan.fail(task.place, self.outcome.failed[-1][1])
@@ -163,7 +163,7 @@ class _Crew:
                 self.outcome.elsewhere += made is Result.FINISHED
                 self.done += 1
                 self.waiting.finished(task.place)
-                if self.pool is not None:
+                if not self.makers.here:
                     self.progress(named(task.cell), self.done, self.total)
             del left[task.place]
             self._look(left)
@@ -176,16 +176,6 @@ class _Crew:
         self.all_learned = True
         if any(task.cell.is_offline for task in left.values()):
             self.learned([place for place in self.waiting.asked if run_at(place)])
-
-    def _results(self, tasks: list[Task]) -> Iterator[tuple[Task, Callable[[], Result]]]:
-        if self.pool is None:
-            for task in tasks:
-                self.progress(named(task.cell), self.done, self.total)
-                yield task, partial(self.run, task)
-            return
-        pending = {self.pool.submit(self.run, task): task for task in tasks}
-        for future in as_completed(list(pending)):
-            yield pending.pop(future), future.result
 
     def _wait(self, held: list[Task]) -> list[Task]:
         """Wait until a task that other processes hold is free; returns those still to be made."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from embedbench.engines.task import LostTaskError
 from embedbench.errors import UserError
 
 from .cell import Cell
@@ -36,8 +37,6 @@ class Outcome:
 
     def fail(self, cell: Cell, error: Exception) -> None:
         """Note a failure; the other cells continue."""
-        if isinstance(error, UserError):
-            self.failed.append((cell, str(error)))
-        else:
-            self.failed.append((cell, f"{type(error).__name__}: {error}"))
-            self.bad_input = False
+        named = isinstance(error, UserError | LostTaskError)
+        self.failed.append((cell, str(error) if named else f"{type(error).__name__}: {error}"))
+        self.bad_input &= isinstance(error, UserError)
