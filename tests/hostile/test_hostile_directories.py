@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import shutil
@@ -17,6 +18,7 @@ from hostile_json import TEXTS, hostile
 from victim import Outcome, Server
 
 from embedbench.files.writer import write_file
+from embedbench.leases import Lease
 
 RUN = ("--protocol", "incremental-class", "--set", "protocol.base=2", "--quiet", "--seeds", "0-1")
 LEARNERS = ("--learner", "ncm,mlp", "--set", "mlp.units=8", "--checkpoint", "0", "--jobs", "1")
@@ -91,6 +93,16 @@ def _leases(place: Path, draw: np.random.Generator, _: Path) -> None:
     (place / "record.json").unlink()
 
 
+def _plans(place: Path, draw: np.random.Generator, _: Path) -> None:
+    """Of a process that runs, so that it is read."""
+    root = place.parents[2]
+    living = Lease(root / ".plan-x.lease").contents()
+    (root / ".plan-x.lease").write_bytes(living)
+    cells = {str(run): {"name": "\x1b[31mred"} for run in (place.relative_to(root), "../..", "/")}
+    text = json.dumps({"cells": cells, "failed": {"/etc": "x"} if draw.integers(2) else {}})
+    (root / ".plan-x.json").write_bytes([text.encode(), *TEXTS][draw.integers(len(TEXTS) + 1)])
+
+
 def _links(place: Path, draw: np.random.Generator, _: Path) -> None:
     if (place.parent / "round").is_symlink():
         return
@@ -101,7 +113,8 @@ def _links(place: Path, draw: np.random.Generator, _: Path) -> None:
 
 
 SPOILS: tuple[Spoil, ...] = (
-    _record, _record, _record, _record, _kinds_of_file, _predictions, _checkpoint, _leases, _links,
+    _record, _record, _record, _record, _kinds_of_file, _predictions, _checkpoint, _leases, _plans,
+    _links,
 )  # fmt: skip
 
 
@@ -124,6 +137,9 @@ def test_directories(
             ("report", root, "--html", tmp_path / f"{number}.html"),
             ("report", root, "--json"),
             ("score", root, "--update"),
+            ("runs", "status", root),
+            ("runs", "status", root, "--json"),
+            ("runs", "merge", root, "--out", tmp_path / f"{number}-merged"),
         ]
         yield server.run(*commands[number % len(commands)])
         if number % 3 == 0:  # goes on; a lease that nobody moves is waited for

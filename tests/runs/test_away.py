@@ -1,0 +1,120 @@
+"""Cells on workers that see the runs directory, and on workers that do not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_grid import answers, check_same, expected, small_grid
+
+from embedbench import leases
+from embedbench.engines.engine import Engine
+from embedbench.runs import away
+from embedbench.runs.grid import run_grid
+from embedbench.runs.work import Workshop
+from embedbench.scores import record
+
+
+class Far(Executor):
+    """Runs calls here, after `before`; it stands for a machine elsewhere."""
+
+    before: Any = staticmethod(lambda call: call)
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(type(self).before(fn)(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+class Blind(Far):
+    """Its worker sees another directory under the name of the runs directory."""
+
+    @staticmethod
+    def before(call: Any) -> Any:
+        ((run, *rest), keywords) = call.args, call.keywords
+        other = {**run.keywords, "token": "of another directory"}
+        return lambda: call.func(type(run)(run.func, *run.args, **other), *rest, **keywords)
+
+
+def far(*_: Any) -> Executor:
+    return Far()
+
+
+def blind(*_: Any) -> Executor:
+    return Blind()
+
+
+def threads(*_: Any) -> Executor:
+    return ThreadPoolExecutor(2)
+
+
+@pytest.mark.parametrize("engine", ["far", "blind"])
+def test_workers_give_the_same_bytes(
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("embedbench.engines.engine.outside", globals().get)
+    cells = small_grid(tmp_path, [0, 1])
+    good = expected(cells, tmp_path / "good")
+    sent: list[str] = []
+    publishes = away._published
+    monkeypatch.setattr(
+        away, "_published", lambda task, files: sent.extend(files) or publishes(task, files)
+    )
+    monkeypatch.setattr(Engine, "kind", engine)
+    monkeypatch.setattr(Engine, "is_local", False)
+    root = tmp_path / "runs"
+    outcome = run_grid(cells, root, engine=Engine(f"tests:{engine}"))
+    check_same(outcome, cells, root, good)
+    assert sent == ([] if engine == "far" else ["predictions.h5", "record.json"] * len(good))
+    for place in outcome.places:  # references lie with the driver
+        there = record.load(place)
+        assert there.reference.source != "missing"
+        twin = record.load(tmp_path / "good" / place.relative_to(root))
+        assert there.metrics == pytest.approx(twin.metrics, nan_ok=True)
+    marks = {place: (place / "predictions.h5").stat().st_mtime_ns for place in outcome.places}
+    again = run_grid(cells, root, engine=Engine(f"tests:{engine}"), overwrite=True)
+    check_same(again, cells, root, good)
+    assert all((p / "predictions.h5").stat().st_mtime_ns > m for p, m in marks.items())
+
+
+def test_a_file_that_a_worker_cannot_read_or_that_is_another_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("embedbench.engines.engine.outside", globals().get)
+    monkeypatch.setattr(Engine, "kind", "far")
+    monkeypatch.setattr(Engine, "is_local", False)
+    (cell, *_) = cells = small_grid(tmp_path, [0])
+    file = Path(cell.files[0])
+    monkeypatch.setattr(away.os, "access", lambda *_: False)  # type: ignore[attr-defined]
+    outcome = run_grid(cells, tmp_path / "a", engine=Engine("tests:far"))
+    assert len(outcome.failed) == 4
+    assert outcome.bad_input
+    assert f"{file} cannot be read on " in outcome.failed[0][1]
+    monkeypatch.undo()
+
+    task = away.Task(cell, Workshop().place(cell, tmp_path / "b"), tmp_path / "b")
+    moved = replace(task, place=task.place.with_name("seed-7"))
+    with pytest.raises(away.UserError, match=r"the file on .* is not the one that the run was"):
+        away.run_away(moved, 1, tmp_path / "none", "token", Workshop())
+    assert not answers(tmp_path)
+
+
+def test_the_mark_of_a_driver_that_was_killed_is_removed(tmp_path: Path) -> None:
+    left = leases.take(tmp_path / ".driver-0.lease")
+    assert left is not None
+    shutil.copy(left.path, tmp_path / ".driver-1.lease")
+    left.release()
+    dead = (tmp_path / ".driver-1.lease").read_text().replace(f'"pid": {os.getpid()}', '"pid": 1e9')
+    (tmp_path / ".driver-1.lease").write_text(dead.replace("1e9", "999999999"))
+    with away.Away(tmp_path, 1, print):
+        (mark,) = tmp_path.glob(".driver-*.lease")
+        assert mark.name != ".driver-1.lease"
+    assert not list(tmp_path.iterdir())
