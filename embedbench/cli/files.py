@@ -8,7 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Device, Json, Overwrite, Quiet, check_free, note, show
+from embedbench.machine import MOST_THREADS
+
+from .options import (
+    Device,
+    EngineName,
+    EngineSet,
+    Json,
+    Overwrite,
+    Quiet,
+    ResourcesOf,
+    check_free,
+    chosen_device,
+    chosen_engine,
+    note,
+    show,
+)
 
 if TYPE_CHECKING:
     from embedbench.files.file import EmbeddingFile
@@ -36,6 +51,22 @@ Size = Annotated[int | None, typer.Option(help="Input size in pixels; of sounds 
 Group = Annotated[
     str | None, typer.Option(help="Samples to keep in one split: stem, parent or a regex.")
 ]
+Decoder = Annotated[
+    str, typer.Option(help="pil; or torchvision for JPEG and PNG, with nvJPEG on a card.")
+]
+OperationThreads = Annotated[
+    int | None,
+    typer.Option(
+        "--threads",
+        help="Threads of one operation, which decide the last bits (default: 1; more from 16 cores on).",
+        min=1,
+        max=MOST_THREADS,
+    ),
+]
+MixedDevices = Annotated[
+    bool,
+    typer.Option("--allow-mixed-devices", help="Let workers have different models of GPU or CPU."),
+]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out unreadable files.")]
 Split = Annotated[
     str | None, typer.Option(help="Test fraction (0.3) or a list file: sample_id,train|val|test.")
@@ -53,6 +84,12 @@ def extract(
     split: Split = None,
     group: Group = None,
     device: Device = "auto",
+    decoder: Decoder = "pil",
+    threads: OperationThreads = None,
+    engine: EngineName = None,
+    resources: ResourcesOf = None,
+    engine_set: EngineSet = None,
+    allow_mixed_devices: MixedDevices = False,
     skip_bad: SkipBad = False,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -61,6 +98,10 @@ def extract(
     from embedbench.files.target import check_target
 
     target = check_target(out, overwrite=overwrite)  # before anything slow is imported
+    who = None
+    if engine or resources or engine_set:
+        who = chosen_engine(engine, resources, engine_set, jobs=None, threads=threads or 1)
+        device = device if who.is_local else chosen_device(device, who)
     from embedbench.extract.pipeline import extract as run_extraction
 
     from .progress import bar
@@ -77,9 +118,13 @@ def extract(
             split=split,
             group=group,
             device=device,
+            decoder=decoder,
             skip_bad=skip_bad,
             progress=advance,
             notify=note,
+            threads=threads,
+            engine=who,
+            any_device=allow_mixed_devices,
         )
     show(file, _written, as_json=False)
 

@@ -1,0 +1,50 @@
+"""Extraction in shards over two nodes of Ray, one of which is killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_images import TINY, images, weights
+
+from embedbench.engines.engine import Engine
+from embedbench.extract.pipeline import extract
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
+    """A node of one core, to which others can be added."""
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    node = {"num_cpus": 1, "num_gpus": 0, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=node)
+    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
+    try:
+        yield cluster
+    finally:
+        cluster.shutdown()
+
+
+@pytest.mark.long
+def test_a_node_is_killed(tmp_path: Path, cluster: Any) -> None:
+    """The three digests are those of one process."""
+    second = cluster.add_node(num_cpus=1, num_gpus=0)
+    source, path = str(images(tmp_path / "in", 4200)), weights(tmp_path / "w.safetensors", TINY)
+    options: dict[str, Any] = {"backbone": TINY, "weights": path, "size": 32, "threads": 1}
+    killed: list[int] = []
+
+    def progress(done: int, total: int) -> None:
+        if 0 < done < total and not killed:
+            killed.append(done)
+            cluster.remove_node(second, allow_graceful=False)
+
+    engine = Engine.parse("ray")
+    file = extract(source, tmp_path / "a.h5", engine=engine, progress=progress, **options)
+    assert killed
+    whole = extract(source, tmp_path / "whole.h5", **options)
+    assert file.digests == whole.digests
+    assert not list(tmp_path.glob(".*"))
