@@ -190,7 +190,7 @@ class Shards:
                     part = waiting.pop(future)
                     error = future.exception()
                     if error is not None and part in failed:
-                        raise _sentence(error)
+                        raise _sentence(error) from error
                     if error is not None:
                         failed.add(part)
                         waiting[self._submit(fill, shard, part)] = part
@@ -245,13 +245,12 @@ def ranges(blocks: Sequence[int]) -> list[tuple[int, ...]]:
     return [tuple(blocks[at : at + size]) for at in range(0, len(blocks), size)]
 
 
-def _sentence(error: BaseException) -> BaseException:
+def _sentence(error: BaseException) -> UserError:
     """Return what ends the command, for an error of a task."""
     if isinstance(error, UserError):
         return error
-    reason = str(error).strip().rpartition("\n")[2] or type(error).__name__
+    reason = str(error).strip().rpartition("\n")[2]
     return UserError(
-        f"a part of the extraction failed twice ({type(error).__name__}: {reason}); the parts that "
-        "are done are kept: run the command again to go on, with more memory a task perhaps "
-        "(--resources memory=...)."
+        f"a part of the extraction failed ({type(error).__name__}: {reason}); the parts that are "
+        "done are kept: run the command again to go on."
     )

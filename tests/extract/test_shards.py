@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 import signal
 import time
@@ -157,7 +159,7 @@ def test_a_task_that_fails_twice_ends_the_command(tmp_path: Path) -> None:
 
 def test_a_worker_that_dies_every_time(tmp_path: Path) -> None:
     source = str(images(tmp_path / "in", 40))
-    with pytest.raises(UserError, match=r"failed twice \(LostTaskError: .* are kept"):
+    with pytest.raises(UserError, match=r"failed \(LostTaskError: .* are kept"):
         extract(source, tmp_path / "a.h5", engine=TwoWorkers(_dies), **PIXELS)
 
 
@@ -258,3 +260,26 @@ def test_paths_of_a_job_hold_in_other_directories(
     assert (there.source, there.weights) == ("demo", "shipped")
     there = replace(ALONE, source="torch/cifar100@data").elsewhere(1)
     assert there.source == f"torch/cifar100@{tmp_path / 'data'}"
+
+
+def test_a_block_of_a_machine_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether another machine is alive is seen by its counter alone; then the block is made."""
+    impatient = functools.partial(leases.is_free, patience=0.3)
+    monkeypatch.setattr(leases, "is_free", impatient)
+    source, told = str(images(tmp_path / "in", 40)), []
+    file = extract(
+        source, tmp_path / "a.h5", engine=TwoWorkers(_left), notify=told.append, **PIXELS
+    )
+    assert [text.partition(",")[0] for text in told] == [f"waiting for a part of {file.path}"]
+    assert file.digests == extract(source, tmp_path / "whole.h5", **PIXELS).digests
+
+
+def _left(fill: Callable[..., None], shard: shards.Shard, blocks: tuple[int, ...]) -> None:
+    """Block 1 is at first held by a machine that does nothing any more."""
+    once = shard.target.path.parent / "once"
+    if 1 in blocks and not once.exists():
+        once.touch()
+        lease = leases.Lease(shard.target.directory / "block-000001.lease")
+        elsewhere = json.loads(lease.contents()) | {"machine": "another", "host": "gone"}
+        lease.path.write_text(json.dumps(elsewhere))
+    fill(shard, blocks)
