@@ -20,10 +20,10 @@ FLAT = ("extract", "models", "protocols")  # beside the package, linked into it
 # `protocols` are found by name at run time, and `extract` is imported when a command is called.
 FLOORS = (
     {"errors", "arrays", "callbacks", "machine", "repeatable", "version"},
-    {"disk", "fields", "seeds", "terminal", "typed"},
+    {"disk", "fields", "plugins", "seeds", "terminal", "typed"},
     {"cache", "gate", "leases"},
     {"hdf5"},
-    {"files", "networks", "scores"},
+    {"files", "networks", "scores", "engines"},
     {"streams", "reports", "extract"},
     {"learning", "protocols"},
     {"models", "runs"},
@@ -37,7 +37,7 @@ INTERNAL = {"table_of", "rows_of"}  # of `streams/view.py`: for streams, runner 
 ONLY = {
     "models": {"learning", "networks", "streams"},
     "protocols": {"streams", "files"},
-    "extract": {"files", "networks"},
+    "extract": {"files", "networks", "engines"},
     "reports": {"scores", "files"},
 }
 GROUND = set().union(*FLOORS[:4])
@@ -47,13 +47,17 @@ OUTSIDE = {
         *{"PIL", "huggingface_hub", "numpy", "safetensors", "scipy"},
         *{"timm", "torch", "torchvision"},
     },
+    "engines": {"ray", "submitit", "torch"},
     "models": {"numba", "numpy", "scipy", "sklearn", "torch"},
     "protocols": {"numpy"},
     "scores": {"h5py", "numpy", "scipy"},
 }
 # Slow to import: done inside functions, but for these rooms and files, which are imported when work
 # begins.
-SLOW = {"jinja2", "matplotlib", "numba", "scipy", "sklearn", "timm", "torch", "torchvision"}
+SLOW = {
+    *{"jinja2", "matplotlib", "numba", "ray", "scipy", "sklearn", "submitit", "timm", "torch"},
+    "torchvision",
+}
 MAY_BE_SLOW = {
     *{"models", "learning", "extract", "checks", "networks/resnet", "networks/timm_models"},
     *{"reports/html", "reports/plots", "reports/scatter", "reports/svg"},

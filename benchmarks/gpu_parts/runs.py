@@ -12,6 +12,7 @@ from run_vs_bare import Plan, loops
 from synthetic import mnist_like
 from timing import in_turn
 
+from embedbench.engines.engine import Engine
 from embedbench.learning.nadam import NAdam
 from embedbench.machine import cores
 from embedbench.papers.data import shipped_layers
@@ -104,7 +105,9 @@ def league(bench: Bench) -> list[Figure]:
     for side, device in (("cpu", "cpu"), ("card", bench.device)):
         planned = plan([str(path)], "incremental-class", learners, [0], settings=parsed,
                        device=device)  # fmt: skip
-        outcome = run_grid(planned, bench.scratch / f"league-{side}", jobs=jobs[side])
+        outcome = run_grid(
+            planned, bench.scratch / f"league-{side}", engine=Engine(f"local:{jobs[side]}")
+        )
         if outcome.failed:
             cell, why = outcome.failed[0]
             raise RuntimeError(f"{len(outcome.failed)} cells failed on {device}, first "
@@ -143,7 +146,7 @@ def cells(n: int, bench: Bench) -> list[Figure]:
     run_grid([*references, *(cell.chance_run() for cell in planned)], out)
     used = _Used(bench)
     began = time.perf_counter()
-    outcome = run_grid(planned, out, jobs=n)
+    outcome = run_grid(planned, out, engine=Engine(f"local:{n}"))
     seconds = time.perf_counter() - began
     if outcome.failed:
         raise RuntimeError(outcome.failed[0][1])

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedbench.machine import cores
+from embedbench.engines.engine import Engine
 from embedbench.papers.data import shipped_layers
 from embedbench.reports.collect import collect
 from embedbench.reports.html import write_html
@@ -96,7 +96,7 @@ def _run(stage: Stage, file: Path, runs: Path, quiet: bool) -> None:
         command=start_of_command([file], stage.protocol, runs),
     )
     with bar(stage.protocol, quiet) as advance:
-        grid.run_grid(cells, runs, jobs=cores(), progress=advance)
+        grid.run_grid(cells, runs, engine=Engine("local"), progress=advance)
 
 
 def _say(sentence: str, quiet: bool) -> None:

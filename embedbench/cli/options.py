@@ -11,8 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
+from embedbench.engines.engine import HERE, Engine
+from embedbench.engines.task import Resources
 from embedbench.errors import UserError, printable
-from embedbench.machine import MOST_THREADS, cores
+from embedbench.machine import MOST_THREADS
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
@@ -33,7 +35,20 @@ Checkpoint = Annotated[
     ),
 ]
 Jobs = Annotated[
-    int | None, typer.Option(help="Processes (default: the cores, divided by --threads).", min=1)
+    int | None,
+    typer.Option(help="Processes, short for --engine local:N (default: cores / threads).", min=1),
+]
+EngineName = Annotated[
+    str | None,
+    typer.Option("--engine", help="local[:N], ray[://HOST:PORT], slurm or package.mod:function."),
+]
+ResourcesOf = Annotated[
+    str | None,
+    typer.Option("--resources", help="What one run takes: cpus=2,gpus=0.25,memory=4GB."),
+]
+EngineSet = Annotated[
+    list[str] | None,
+    typer.Option("--engine-set", help="Settings of the engine: partition=gpu,time=4h."),
 ]
 Threads = Annotated[
     int,
@@ -47,9 +62,20 @@ def show(data: Any, text: Callable[[Any], str], as_json: bool) -> None:
     print(json.dumps(data, indent=1) if as_json else printable(text(data), lines=True))
 
 
-def processes(jobs: int | None, threads: int) -> int:
-    """What `--jobs` is, or by default as many processes of `threads` as the cores can take."""
-    return jobs or max(1, cores() // threads)
+def chosen_engine(
+    name: str | None,
+    resources: str | None,
+    settings: list[str] | None,
+    *,
+    jobs: int | None,
+    threads: int,
+) -> Engine:
+    """The engine that `--engine` or `--jobs` names; a run takes as many cores as `--threads`."""
+    short = None if jobs is None else f"local:{jobs}"
+    if short and name not in (None, short):
+        raise UserError(f"--jobs {jobs} is short for --engine {short}: give one of them")
+    needs = Resources.parse(resources or "", cpus=threads)
+    return Engine.parse(name or short or "local", needs, settings or [])
 
 
 def note(sentence: str) -> None:
@@ -65,10 +91,16 @@ def check_free(path: Path, overwrite: bool) -> None:
         raise UserError(f"{path} is there already; name another file or add --overwrite")
 
 
-def chosen_device(name: str) -> str:
-    """The device that `--device` names; refused if it cannot be used here."""
+def chosen_device(name: str, engine: Engine = HERE) -> str:
+    """The device that `--device` names; refused if it cannot be used here.
+
+    An engine that runs elsewhere may have what this machine lacks: `auto` is a GPU where
+    `--resources` asks for one.
+    """
     if name == "cpu":
         return name
+    if not engine.is_local:
+        return ("cuda" if engine.resources.gpus else "cpu") if name == "auto" else name
     import torch
 
     if name == "auto":

@@ -11,7 +11,21 @@ from embedbench.errors import UserError
 from embedbench.papers import catalogue
 from embedbench.seeds import parse_seeds
 
-from .options import Device, Jobs, Json, Quiet, Threads, chosen_device, note, processes, show
+from .options import (
+    Device,
+    EngineName,
+    EngineSet,
+    Jobs,
+    Json,
+    Quiet,
+    ResourcesOf,
+    Threads,
+    chosen_device,
+    chosen_engine,
+    note,
+    show,
+)
+from .progress import bar
 
 if TYPE_CHECKING:
     from embedbench.papers.paper import Asked, Paper
@@ -54,6 +68,9 @@ def reproduce(
     learner: Annotated[str | None, typer.Option(help="Only these learners, with commas.")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="As in run.")] = None,
     jobs: Jobs = None,
+    engine: EngineName = None,
+    resources: ResourcesOf = None,
+    engine_set: EngineSet = None,
     threads: Threads = 1,
     device: Device = "auto",
     plan: PlanOnly = False,
@@ -68,15 +85,13 @@ def reproduce(
     chosen = catalogue.paper(paper)  # a wrong name is refused before torch is imported
     place = out or Path("reproduce") / chosen.stem
     if results:
-        if tables or data or learner or settings:
-            raise UserError("--results takes no runs: leave out --table, --data, --learner, --set")
+        _check_no_runs(tables, data, learner, settings)
         _verdicts(chosen, results, place, as_json)
         return
 
     from embedbench.papers.paper import Asked
 
-    from .progress import bar
-
+    who = chosen_engine(engine, resources, engine_set, jobs=jobs, threads=threads)
     with bar("runs", quiet) as advance:
         asked = Asked(
             out=place,
@@ -85,14 +100,20 @@ def reproduce(
             data=data or [],
             learners=learner.split(",") if learner else [],
             items=settings or [],
-            jobs=processes(jobs, threads),
+            engine=who,
             threads=threads,
-            device=chosen_device(device),
+            device=chosen_device(device, who),
             progress=advance,
             notify=lambda sentence: None if quiet else note(sentence),
         )
         made, failed = chosen.reproduce(asked)
     _present(made, failed, chosen, asked, _words(paper, asked, seeds), as_json)
+
+
+def _check_no_runs(*options: object) -> None:
+    """Refuse options of runs beside `--results`."""
+    if any(options):
+        raise UserError("--results takes no runs: leave out --table, --data, --learner, --set")
 
 
 def _words(paper: str, asked: Asked, seeds: str) -> list[str]:

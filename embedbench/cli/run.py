@@ -13,19 +13,23 @@ from embedbench.errors import UserError
 from .options import (
     Checkpoint,
     Device,
+    EngineName,
+    EngineSet,
     Jobs,
     Json,
     Overwrite,
     Quiet,
+    ResourcesOf,
     Threads,
     chosen_device,
+    chosen_engine,
     finite,
     note,
-    processes,
 )
 from .progress import bar
 
 if TYPE_CHECKING:
+    from embedbench.engines.engine import Engine
     from embedbench.runs.cell import Cell
     from embedbench.runs.grid import Outcome
     from embedbench.runs.work import Workshop
@@ -76,6 +80,9 @@ def run(
     tune_sessions: TuneSessions = 3,
     budget_mb: BudgetMb = None,
     jobs: Jobs = None,
+    engine: EngineName = None,
+    resources: ResourcesOf = None,
+    engine_set: EngineSet = None,
     threads: Threads = 1,
     device: Device = "auto",
     checkpoint: Checkpoint = 60.0,
@@ -93,13 +100,14 @@ def run(
     learners = _names(learner)
     items = [*(settings or []), *([f"protocol.order={order}"] if order else [])]
     items += trunk_items(learners, trunk=trunk, weights=weights, augment=augment)
-    where = chosen_device(device)
+    who = chosen_engine(engine, resources, engine_set, jobs=jobs, threads=threads)
+    where = chosen_device(device, who)
     drawn = str(seed or 0) if seeds is None else seeds
     line = start_of_command(files, protocol, out, preset, threads)
     asked = _Asked(
         files, protocol, learners, drawn, _names(vary or ""), items, preset, where, line, checkpoint
     )
-    work = _Work(out, jobs, threads, quiet, Workshop())
+    work = _Work(out, who, threads, quiet, Workshop())
     cells = work.choose(asked, tune or [], tune_sessions, budget_mb)
     _report(work.carry_out(cells, overwrite), out, budget_mb, as_json)
 
@@ -147,7 +155,7 @@ class _Work:
     """Where and how the cells are run."""
 
     out: Path
-    jobs: int | None
+    engine: Engine
     threads: int
     quiet: bool
     workshop: Workshop
@@ -165,7 +173,7 @@ class _Work:
                 tune,
                 self.out,
                 sessions=sessions,
-                jobs=processes(self.jobs, self.threads),
+                engine=self.engine,
                 threads=self.threads,
                 progress=advance,
                 tell=note,
@@ -183,7 +191,7 @@ class _Work:
             return run_grid(
                 cells,
                 self.out,
-                jobs=self.jobs or min(len(cells), processes(None, self.threads)),
+                engine=self.engine.at_most(len(cells)),
                 threads=self.threads,
                 overwrite=overwrite,
                 progress=advance,

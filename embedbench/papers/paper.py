@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from embedbench.callbacks import Notify, StageProgress
+from embedbench.engines.engine import HERE, Engine
 from embedbench.runs.cell import Cell
 
 from .published import PaperTable
@@ -37,8 +38,8 @@ class Asked:
         Learners to run; empty: all. For other learners, finished runs are used.
     items : sequence of str
         Further settings, in the form of `embedbench run --set`.
-    jobs : int
-        Number of processes.
+    engine : Engine
+        Who runs the cells.
     threads : int
         Threads of each run.
     device : str
@@ -58,7 +59,7 @@ class Asked:
     data: Sequence[str] = ()
     learners: Sequence[str] = ()
     items: Sequence[str] = ()
-    jobs: int = 1
+    engine: Engine = HERE
     threads: int = 1
     device: str = "cpu"
     progress: StageProgress = lambda *_: None
@@ -75,7 +76,7 @@ class Asked:
             self.learners,
             self.device,
             self.items,
-            self.jobs,
+            self.engine,
             threads=self.threads,
             notify=self.notify,
             **data,

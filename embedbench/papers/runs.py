@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from embedbench.callbacks import Notify, StageProgress
+from embedbench.engines.engine import HERE, Engine
 from embedbench.errors import UserError, unknown
 from embedbench.fields import make
 from embedbench.files.file import EmbeddingFile
@@ -60,8 +61,8 @@ class Runs:
         "cpu", "cuda", …
     items : sequence of str
         Further settings, in the form of `embedbench run --set`.
-    jobs : int
-        Number of processes.
+    engine : Engine
+        Who runs the cells.
     threads : int
         Threads of each run.
     known : sequence of str
@@ -79,7 +80,7 @@ class Runs:
     learners: Sequence[str] = ()
     device: str = "cpu"
     items: Sequence[str] = ()
-    jobs: int = 1
+    engine: Engine = HERE
     known: Sequence[str] = ()
     failed: list[str] = field(default_factory=list)
     threads: int = field(default=1, kw_only=True)
@@ -123,7 +124,7 @@ class Runs:
         outcome = grid.run_grid(
             list(cells),
             self.out / "runs",
-            jobs=self.jobs,
+            engine=self.engine,
             threads=self.threads,
             progress=progress,
             workshop=self.workshop,

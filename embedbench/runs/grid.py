@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, as_completed
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 from embedbench import leases
 from embedbench.callbacks import StageProgress
 from embedbench.disk import sync_path
+from embedbench.engines.engine import HERE, Engine
 from embedbench.errors import UserError
 from embedbench.scores import record
 from embedbench.scores.run_record import RunRecord
@@ -28,7 +29,7 @@ from .execute import named
 from .publish import is_tidy, lease_of, run_at, tidy
 from .share import Result, Task, run_task
 from .work import Workshop
-from .workers import in_worker, worker_pool
+from .workers import in_worker
 
 
 @dataclass
@@ -84,7 +85,7 @@ def run_grid(
     cells: list[Cell],
     root: Path,
     *,
-    jobs: int = 1,
+    engine: Engine = HERE,
     threads: int = 1,
     overwrite: bool = False,
     progress: StageProgress = lambda *_: None,
@@ -102,8 +103,8 @@ def run_grid(
         What to run.
     root : Path
         The directory of all runs.
-    jobs : int
-        The number of processes; it decides no answer.
+    engine : Engine
+        Who runs the cells; it decides no answer.
     threads : int
         Threads of a cell's arithmetic. They decide the last bits: an interrupted cell goes on with
         those that it began with, and a finished one is kept.
@@ -143,10 +144,9 @@ def run_grid(
         if not task.is_done():
             todo.append(task)
     outcome.skipped = len(places) - len(todo)
-    jobs = max(1, min(jobs, len(todo)))
     run = partial(run_task, threads=threads, tell=tell)
     try:
-        with nullcontext() if jobs == 1 else worker_pool(jobs) as pool:
+        with engine.executor(len(todo), tell) as pool:
             ready = partial(run, workshop=workshop) if pool is None else partial(in_worker, run)
             _Crew(ready, pool, outcome, progress, tell, len(todo)).make_all(todo)
     except KeyboardInterrupt:  # workers have been stopped at once

@@ -8,13 +8,12 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import inspect
-import os
-import sys
 from pathlib import Path
 from typing import Any, cast
 
 from embedbench.errors import UserError, unknown
 from embedbench.learning.learner import Learner
+from embedbench.plugins import outside
 from embedbench.streams.protocol import Protocol
 
 ENTRY_POINTS = "embedbench.learners"
@@ -105,17 +104,8 @@ def _only_subclass(module_name: str, base: type) -> type:
 
 
 def _outside(name: str, base: type) -> type:
-    """Import `package.module:Class`; the working directory is searched too."""
-    module_name, _, class_name = name.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as e:  # the module may fail in any way
-        raise UserError(f"cannot import {module_name!r} for {name!r}: {e}") from e
-    cls = getattr(module, class_name, None)
-    if cls is None:
-        raise UserError(f"module {module_name!r} has no {class_name!r}")
+    """The subclass of `base` called `package.module:Class`."""
+    cls = outside(name)
     if not (inspect.isclass(cls) and issubclass(cls, base)):
         raise UserError(f"{name!r} is not a subclass of embedbench's {base.__name__}")
     return cls

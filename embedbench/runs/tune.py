@@ -17,6 +17,7 @@ from embedbench import leases
 from embedbench.arrays import digest
 from embedbench.callbacks import StageProgress
 from embedbench.disk import read_text, write_safely
+from embedbench.engines.engine import HERE, Engine
 from embedbench.errors import UserError, unknown
 from embedbench.fields import make
 from embedbench.machine import threads_of
@@ -27,7 +28,7 @@ from .cell import Cell, Spec
 from .publish import lease_of
 from .registry import learner_class
 from .work import Workshop
-from .workers import in_worker, worker_pool
+from .workers import in_worker
 
 Grid = Mapping[str, Sequence[str]]  # setting of a learner → values to try
 
@@ -147,7 +148,7 @@ def tune(
     root: Path,
     *,
     sessions: int = 3,
-    jobs: int = 1,
+    engine: Engine = HERE,
     threads: int = 1,
     progress: StageProgress = lambda *_: None,
     tell: Callable[[str], None] = lambda _: None,
@@ -168,8 +169,8 @@ def tune(
         The directory of all runs.
     sessions : int
         How many sessions of the stream a trial learns.
-    jobs : int
-        The number of processes.
+    engine : Engine
+        Who runs the trials.
     threads : int
         Threads of each trial's arithmetic.
     progress : callable
@@ -201,7 +202,7 @@ def tune(
     with lease:
         values = []
         trial = partial(trial_score, sessions=sessions, threads=threads)
-        for value in _scores(cells, trial, min(jobs, len(cells)), workshop or Workshop()):
+        for value in _scores(cells, trial, engine, workshop or Workshop()):
             values.append(value)
             progress(f"tuning {cell.learner}", len(values), len(cells))
         best = max(range(len(values)), key=lambda i: -inf if isnan(values[i]) else values[i])
@@ -221,13 +222,13 @@ def tune(
 
 
 def _scores(
-    cells: Sequence[Cell], trial: Callable[..., float], jobs: int, workshop: Workshop
+    cells: Sequence[Cell], trial: Callable[..., float], engine: Engine, workshop: Workshop
 ) -> Iterator[float]:
-    """The score of each trial: in this process, or with several jobs in a process each."""
-    if jobs == 1:
-        yield from (trial(cell, workshop=workshop) for cell in cells)
-        return
-    with worker_pool(jobs) as pool:
+    """The score of each trial, as the engine runs them."""
+    with engine.executor(len(cells)) as pool:
+        if pool is None:
+            yield from (trial(cell, workshop=workshop) for cell in cells)
+            return
         trials = [pool.submit(in_worker, trial, cell) for cell in cells]
         yield from (each.result() for each in trials)
 
@@ -238,7 +239,7 @@ def search(
     root: Path,
     *,
     sessions: int,
-    jobs: int,
+    engine: Engine,
     threads: int = 1,
     progress: StageProgress = lambda *_: None,
     tell: Callable[[str], None] = lambda _: None,
@@ -254,14 +255,14 @@ def search(
         The `--tune` items.
     root : Path
         The directory of all runs.
-    sessions, jobs, threads : int
+    sessions, engine, threads : int, Engine, int
         The same as in `tune`.
     progress, tell, workshop : callable, callable, Workshop or None
         The same as in `tune`.
     """
     first = {cell.learner.name: cell for cell in reversed(cells)}
     grids = parse_grid(items, list(reversed(first)))
-    how: dict[str, Any] = {"sessions": sessions, "jobs": jobs, "threads": threads}
+    how: dict[str, Any] = {"sessions": sessions, "engine": engine, "threads": threads}
     how |= {"progress": progress, "tell": tell, "workshop": workshop}
     return [tune(first[name], grid, root, **how) for name, grid in grids.items()]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from embedbench.engines.engine import Engine
 from embedbench.errors import UserError
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.samples import Samples
@@ -233,7 +234,7 @@ def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
         ["s10"],
         data=[f"cub-stand-in={file.path}"],
         learners=["mlp"],
-        jobs=2,  # trials in processes, whose settings and scores must travel
+        engine=Engine("local:2"),  # trials in processes, whose settings and scores must travel
         items=["offline.mlp.units=8", "mlp.stop.epochs=3"],
     )
     (table,), failed = PAPER.reproduce(asked)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from commands import start, stored
 
+from embedbench.engines.engine import Engine
 from embedbench.files.samples import TEST, TRAIN, Samples
 from embedbench.files.writer import write_file
 from embedbench.runs.execute import run_cell
@@ -52,8 +53,8 @@ def cells(file, learners="mlp,ncm", seeds="0", items=(), protocol="incremental-c
 
 
 def test_processes_and_one_process_give_the_same_answers(blobs, tmp_path):
-    here = run_grid(cells(blobs, seeds="0-1"), tmp_path / "one", jobs=1)
-    there = run_grid(cells(blobs, seeds="0-1"), tmp_path / "two", jobs=2)
+    here = run_grid(cells(blobs, seeds="0-1"), tmp_path / "one", engine=Engine("local:1"))
+    there = run_grid(cells(blobs, seeds="0-1"), tmp_path / "two", engine=Engine("local:2"))
     assert not here.failed
     assert not there.failed
     assert len(here.places) == len(there.places) == 4

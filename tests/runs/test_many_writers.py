@@ -420,11 +420,11 @@ PARENT = """
 import sys, time
 from multiprocessing.resource_tracker import _resource_tracker
 from pathlib import Path
-from embedbench.runs.workers import worker_pool
+from embedbench.engines.local import local_executor
 
 note = f"import os, time; open('{sys.argv[1]}/' + str(os.getpid()), 'w').close(); "
 keeps_the_lock = "import ctypes; ctypes.PyDLL(None).sleep(600)"
-with worker_pool(2) as pool:
+with local_executor(2) as pool:
     pool.submit(exec, note + "time.sleep(600)")
     pool.submit(exec, note + (keeps_the_lock if sys.platform == "linux" else "time.sleep(600)"))
     Path(sys.argv[1], str(_resource_tracker._pid)).touch()

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -44,13 +41,6 @@ def cells(path: Path, items: list[str]) -> list[Cell]:
         settings=parse_settings([*ITEMS, *items], ["mlp"], None),
         device="cpu",
     )
-
-
-@contextmanager
-def threads(jobs: int) -> Iterator[Executor]:
-    """A pool without processes."""
-    with ThreadPoolExecutor(jobs) as pool:
-        yield pool
 
 
 @pytest.mark.parametrize("sessions", [1, 2])
@@ -93,10 +83,9 @@ def test_of_a_few_shot_stream_the_base_session_alone_can_be_tuned_on(tmp_path: P
 
 
 def test_the_best_average_incremental_accuracy_on_validation_data_is_chosen_and_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     # Table S10's test takes processes
-    monkeypatch.setattr("embedbench.runs.tune.worker_pool", threads)
     path = make_file(tmp_path, [12] * 4, [0] * 4, [5] * 4, apart=8.0).path
     grid = {"lr": ["1e-9", "0.01"], "batch_size": ["8", "4"]}
     short = ["mlp.stop.epochs=4"]

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from image_files import embedding_file
 
+from embedbench.engines.local import local_executor
 from embedbench.fields import identity, later
 from embedbench.files.file import EmbeddingFile
 from embedbench.models.ncm import NCM
@@ -26,7 +27,7 @@ from embedbench.runs.execute import decided
 from embedbench.runs.grid import run_grid
 from embedbench.runs.settings import parse_settings, plan
 from embedbench.runs.work import Workshop, prepare
-from embedbench.runs.workers import in_worker, worker_pool
+from embedbench.runs.workers import in_worker
 from embedbench.scores import record
 
 
@@ -132,11 +133,11 @@ def test_ctrl_c_ends_the_workers_of_a_pool_and_no_other_process() -> None:
     before, began = active_children(), time.monotonic()
 
     def interrupted() -> None:
-        with worker_pool(2) as pool:
+        with local_executor(2) as pool:
             futures = [pool.submit(time.sleep, 600) for _ in range(3)]
-            while not futures[1].running():
+            while len(active_children()) < len(before) + 2:
                 time.sleep(0.01)
-            assert len(active_children()) == len(before) + 2
+            assert [future.running() for future in futures] == [True, True, False]
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -30,7 +30,11 @@ def capacity(runs: Runs, learner: str, name: str) -> dict[str, Any]:
     setting, values = CAPACITIES[learner]
     (cell, *_) = runs.cells_on(learner, "permutation", [name], ["protocol.validation=train"])
     grid = {setting: [str(v) for v in values]}
-    how: dict[str, Any] = {"jobs": runs.jobs, "threads": runs.threads, "workshop": runs.workshop}
+    how: dict[str, Any] = {
+        "engine": runs.engine,
+        "threads": runs.threads,
+        "workshop": runs.workshop,
+    }
     return tune(cell, grid, runs.out / "runs", sessions=1, **how)
 
 

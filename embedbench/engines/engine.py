@@ -1,0 +1,189 @@
+"""Engines: who runs the tasks, behind `concurrent.futures.Executor`.
+
+Everything that runs cells or blocks asks an `Engine` for an executor. Nothing of an engine is
+imported before it is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from embedbench.callbacks import Notify
+from embedbench.errors import UserError, short, unknown
+from embedbench.machine import cores
+from embedbench.plugins import outside
+
+from .task import Resources, pairs
+
+NAMES = ("local", "local:N", "ray", "ray://HOST:PORT", "slurm", "package.module:make_executor")
+NEEDS = {"ray": ("Ray", "ray"), "slurm": ("submitit", "submitit")}  # kind → name, module
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Who runs the tasks.
+
+    Parameters
+    ----------
+    name : str
+        One of `NAMES`.
+    resources : Resources
+        What one task takes.
+    settings : mapping
+        Of this engine alone, by name; as text.
+    """
+
+    name: str = "local"
+    resources: Resources = field(default_factory=Resources)
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(
+        cls, text: str, resources: Resources | None = None, settings: Sequence[str] = ()
+    ) -> Self:
+        """Read `--engine`, and check that the engine can be used here.
+
+        Parameters
+        ----------
+        text : str
+            One of `NAMES`.
+        resources : Resources or None
+            What one task takes; None: one core.
+        settings : sequence of str
+            Such as "partition=gpu,time=4h".
+
+        Raises
+        ------
+        UserError
+            The engine is unknown, is not installed, or does not take a setting.
+        """
+        made = cls(text, resources or Resources(), pairs("--engine-set", settings))
+        kind = made.kind
+        if kind == "local":
+            made.processes(2)
+            if made.settings:
+                raise UserError("--engine local takes no --engine-set; leave it out")
+        elif kind in NEEDS:
+            _check_installed(kind, text)
+            if kind == "ray":
+                from .ray_engine import options
+            else:
+                from .slurm import options
+            options(made.resources, made.settings)
+        else:
+            outside(kind)
+        return made
+
+    @property
+    def kind(self) -> str:
+        """`local`, `ray`, `slurm`, or the whole name of a function of other people."""
+        head = self.name.partition(":")[0]
+        if head in ("local", "ray", "slurm"):
+            wrong = (head == "slurm" and self.name != head) or self.name == f"{head}:"
+            if wrong or (head == "ray" and not re.fullmatch(r"ray(://.+:\d+)?", self.name)):
+                raise unknown("engine", self.name, NAMES)
+            return head
+        if not head or ":" not in self.name:
+            raise unknown("engine", self.name, NAMES)
+        return self.name
+
+    @property
+    def is_local(self) -> bool:
+        """Whether its processes are on this machine, and end with this process."""
+        return self.kind == "local"
+
+    def processes(self, tasks: int) -> int:
+        """Processes that `local` has for so many tasks: as given, or as many as the cores allow.
+
+        Shares of cards limit them in any case.
+        """
+        number = self.name.partition(":")[2]
+        if not number:
+            most = max(1, cores() // self.resources.cpus)
+        elif number.isdecimal() and 0 < int(number) <= 10**6:
+            most = int(number)
+        else:
+            raise UserError(f"--engine local:N takes a number of processes; got {short(self.name)}")
+        if self.resources.gpus and most > 1:
+            from .cards import at_once, cards
+
+            most = min(most, at_once(self.resources.gpus, cards()))
+        return max(1, min(most, tasks))
+
+    def at_most(self, processes: int) -> Engine:
+        """This engine; `local` without a number takes so many processes at most."""
+        if self.name != "local":
+            return self
+        return replace(self, name=f"local:{self.processes(processes)}")
+
+    @contextmanager
+    def executor(self, tasks: int, tell: Notify = lambda _: None) -> Iterator[Executor | None]:
+        """Yield an executor for so many tasks; None: this process is to do the work itself.
+
+        Functions, arguments and results are pickled. A task that raises gives its error through
+        `Future.result`; one whose process ended is tried again, and then gives a `LostTaskError`.
+        KeyboardInterrupt inside ends `local`'s processes and Ray's tasks; jobs of SLURM go on.
+
+        Parameters
+        ----------
+        tasks : int
+            How many there are; no more processes are started.
+        tell : callable
+            Takes a sentence, such as the line that cancels SLURM's jobs.
+        """
+        with self._started(tasks, tell) as executor:
+            yield executor
+
+    def _started(self, tasks: int, tell: Notify) -> AbstractContextManager[Executor | None]:
+        kind = self.kind
+        if not tasks:
+            return nullcontext()
+        if kind == "local":
+            processes = self.processes(tasks)
+            if processes == 1:
+                return nullcontext()
+            from .local import local_executor
+
+            return local_executor(processes)
+        if kind == "ray":
+            from .ray_engine import ray_executor
+
+            return ray_executor(self.name, self.resources)
+        if kind == "slurm":
+            from .slurm import slurm_executor
+
+            return slurm_executor(self.resources, self.settings, tell)
+        return _outside_executor(kind, tasks, self.resources, dict(self.settings))
+
+
+def _check_installed(kind: str, text: str) -> None:
+    """Refuse an engine whose library is missing."""
+    name, module = NEEDS[kind]
+    if importlib.util.find_spec(module) is None:
+        remedy = f"pip install 'embedbench-cl[{kind}]'"
+        raise UserError(f"--engine {text} needs {name}: {remedy}")
+
+
+HERE = Engine("local:1")  # this process
+
+
+@contextmanager
+def _outside_executor(
+    name: str, tasks: int, resources: Resources, settings: dict[str, str]
+) -> Iterator[Executor]:
+    """The executor that a function of other people makes; it is shut down at the end."""
+    executor = outside(name)(tasks, resources, settings)
+    if not isinstance(executor, Executor):
+        raise UserError(f"{name} must return a concurrent.futures.Executor, not {short(executor)}")
+    try:
+        yield executor
+    except BaseException as error:
+        executor.shutdown(wait=not isinstance(error, KeyboardInterrupt), cancel_futures=True)
+        raise
+    executor.shutdown()

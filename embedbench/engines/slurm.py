@@ -1,0 +1,222 @@
+"""SLURM through submitit: one job a task. Jobs go on when this process ends."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any
+
+from embedbench import cache
+from embedbench.callbacks import Notify
+from embedbench.disk import temporary_name
+from embedbench.errors import UserError, short, unknown
+from embedbench.machine import cores
+
+from .elsewhere import Packed, pack, runner, settle
+from .task import LostTaskError, Resources
+
+# Of --engine-set; all but the first three go to sbatch as they are.
+SETTINGS = (
+    *("cluster", "time", "array_parallelism"),
+    *("partition", "account", "qos", "constraint", "exclude", "nodelist", "gres"),
+)
+TIME = 4 * 60  # minutes of a job where `time` is not given
+MINUTES = {"m": 1, "h": 60, "d": 24 * 60}
+POLL = 0.2  # seconds from one look at the jobs to the next, and in which an array gathers
+TRIES = 2  # of a task whose job ended without an answer
+
+
+def options(resources: Resources, settings: Mapping[str, str]) -> dict[str, Any]:
+    """submitit's parameters of a job.
+
+    Parameters
+    ----------
+    resources : Resources
+        What one task takes.
+    settings : mapping
+        Those of `--engine-set`; see `SETTINGS`.
+
+    Raises
+    ------
+    UserError
+        A setting is unknown, or a value is wrong.
+    """
+    made: dict[str, Any] = {"cpus_per_task": resources.cpus, "name": "embedbench"}
+    made["timeout_min"] = TIME
+    if resources.gpus not in (0, 1):
+        raise UserError(
+            f"--engine slurm gives a job whole cards: --resources gpus=1, not {resources.gpus:g}"
+        )
+    made["gpus_per_node"] = int(resources.gpus)
+    if resources.memory:
+        made["mem_gb"] = resources.memory / 2**30
+    for name, value in settings.items():
+        if name not in SETTINGS:
+            raise unknown("setting of --engine slurm", name, SETTINGS)
+        if name == "time":
+            made["timeout_min"] = _minutes(value)
+        elif name == "array_parallelism":
+            if not (value.isdecimal() and 0 < int(value[:7]) < 10**6):
+                raise UserError(f"array_parallelism takes a number of jobs; got {short(value)}")
+            made["slurm_array_parallelism"] = int(value)
+        elif name != "cluster":
+            made[f"slurm_{name}"] = value
+    if _cluster(settings) == "slurm" and shutil.which("sbatch") is None:
+        raise UserError(
+            "--engine slurm needs SLURM, and there is no sbatch here: run it where you submit jobs "
+            "(on one machine, --engine-set cluster=local tries it)"
+        )
+    return made
+
+
+class SlurmExecutor(Executor):
+    """Jobs of SLURM, one a task.
+
+    A thread submits what was asked for as arrays of jobs, and looks for what has finished.
+
+    Parameters
+    ----------
+    resources : Resources
+        What one task takes.
+    settings : mapping
+        See `SETTINGS`.
+    """
+
+    def __init__(self, resources: Resources, settings: Mapping[str, str]) -> None:
+        import submitit
+
+        self.folder = temporary_name(cache.directory() / "slurm" / "jobs").with_suffix("")
+        self.folder.mkdir(parents=True, mode=0o700)
+        cluster = _cluster(settings)
+        self._jobs = submitit.AutoExecutor(folder=self.folder, cluster=cluster)
+        self._jobs.update_parameters(**options(resources, settings))
+        # submitit's local jobs do not wait for each other
+        self._most = max(1, cores() // resources.cpus) if cluster == "local" else None
+        self._waiting: SimpleQueue[_Task] = SimpleQueue()
+        self._running: list[tuple[_Task, Any]] = []
+        self._ends = self._leaves = False
+        self._run = runner()
+        self._thread = Thread(target=self._serve, name="slurm", daemon=True)
+        self._thread.start()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Run `fn(*args, **kwargs)` in a job."""
+        task = _Task(pack(fn, args, kwargs))
+        self._waiting.put(task)
+        return task.future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Wait for the jobs; with `cancel_futures` leave them to themselves."""
+        self._ends = True
+        self._leaves = self._leaves or cancel_futures
+        if wait:
+            self._thread.join()
+
+    def left(self) -> list[str]:
+        """The jobs that have not finished, as `scancel` takes them."""
+        return sorted({job.job_id.partition("_")[0] for _, job in self._running})
+
+    def _serve(self) -> None:
+        try:
+            while not self._leaves:
+                self._submit()
+                self._running = [pair for pair in self._running if not self._settled(*pair)]
+                if self._ends and not self._running and self._waiting.empty():
+                    return
+                time.sleep(POLL)
+        except Exception as error:  # of submitit, or of the disk
+            for task in [*(task for task, _ in self._running), *self._taken(None)]:
+                task.future.set_exception(error)
+
+    def _submit(self) -> None:
+        """Submit the tasks that wait, as one array of jobs."""
+        taken = list(self._taken(None if self._most is None else self._most - len(self._running)))
+        if taken:
+            with self._jobs.batch():
+                jobs = [self._jobs.submit(self._run, task.packed) for task in taken]
+            self._running += zip(taken, jobs, strict=True)
+
+    def _taken(self, most: int | None) -> Iterator[_Task]:
+        taken = 0
+        with suppress(Empty):
+            while most is None or taken < most:
+                task = self._waiting.get_nowait()
+                if task.tries or task.future.set_running_or_notify_cancel():
+                    taken += 1
+                    yield task
+
+    def _settled(self, task: _Task, job: Any) -> bool:
+        """Whether a job has ended; its task gets its answer, or another job."""
+        from submitit.core.utils import UncompletedJobError
+
+        if not job.done():
+            return False
+        try:
+            settle(task.future, job.result())
+        except UncompletedJobError:
+            task.tries += 1
+            if task.tries < TRIES:
+                self._waiting.put(task)
+            else:
+                task.future.set_exception(LostTaskError(TRIES, f" See {job.paths.stderr}"))
+        return True
+
+
+@dataclass
+class _Task:
+    """A call, and how many of its jobs ended without an answer."""
+
+    packed: Packed
+    tries: int = 0
+    future: Future[Any] = field(default_factory=Future)
+
+
+@contextmanager
+def slurm_executor(
+    resources: Resources, settings: Mapping[str, str], tell: Notify
+) -> Iterator[Executor]:
+    """Jobs of SLURM. After Ctrl-C they go on, and a sentence says how to cancel them.
+
+    Parameters
+    ----------
+    resources : Resources
+        What one task takes.
+    settings : mapping
+        See `SETTINGS`.
+    tell : callable
+        Takes a sentence.
+    """
+    executor = SlurmExecutor(resources, settings)
+    try:
+        yield executor
+    except BaseException:
+        executor.shutdown(cancel_futures=True)
+        if left := executor.left():
+            tell(
+                f"{len(left)} jobs go on, and the next run takes what they finish; cancel them "
+                f"with: scancel {' '.join(left)}"
+            )
+        raise
+    executor.shutdown()
+    shutil.rmtree(executor.folder, ignore_errors=True)
+
+
+def _cluster(settings: Mapping[str, str]) -> str:
+    value = settings.get("cluster", "slurm")
+    if value not in ("slurm", "local"):
+        raise UserError(f"cluster is slurm, or local to try it; got {short(value)}")
+    return value
+
+
+def _minutes(value: str) -> int:
+    """The minutes of "30m", "4h" or "2d"."""
+    number, unit = value[:-1], value[-1:]
+    if not (number.isascii() and number.isdecimal() and unit in MINUTES and len(number) < 6):
+        raise UserError(f"time takes minutes, hours or days: 30m, 4h, 2d; got {short(value)}")
+    return int(number) * MINUTES[unit]

@@ -1,0 +1,123 @@
+"""What all engines know of a task: what it takes of a machine, and that it can be lost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from embedbench.errors import UserError, short, unknown
+
+_BYTES = re.compile(r"(\d{1,12}(?:\.\d{1,12})?) ?([KMGT]?)(i?)B?", re.IGNORECASE)
+
+
+class LostTaskError(Exception):
+    """A task whose process ended each time it was tried."""
+
+    def __init__(self, times: int, more: str = "") -> None:
+        super().__init__(
+            f"the process that ran it ended {times} times; was it killed, or out of memory?{more}"
+        )
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one task takes of a machine.
+
+    Parameters
+    ----------
+    cpus : int
+        Cores.
+    gpus : float
+        Its share of one card, 0 to 1; 0 asks for none.
+    memory : int
+        Bytes; 0 asks for none.
+    """
+
+    cpus: int = 1
+    gpus: float = 0.0
+    memory: int = 0
+
+    @classmethod
+    def parse(cls, text: str, *, cpus: int = 1) -> Self:
+        """Read "cpus=2,gpus=0.25,memory=4GB".
+
+        Parameters
+        ----------
+        text : str
+            What the user gives; may be empty.
+        cpus : int
+            Cores where the text names none.
+
+        Raises
+        ------
+        UserError
+            A name is unknown, or a value is no number or out of range.
+
+        Examples
+        --------
+        >>> Resources.parse("gpus=0.25,memory=4GB", cpus=2)
+        Resources(cpus=2, gpus=0.25, memory=4000000000)
+        """
+        read = {"cpus": _cpus, "gpus": _gpus, "memory": _memory}
+        given: dict[str, Any] = {"cpus": cpus}
+        for name, value in pairs("--resources", [text]).items():
+            if name not in read:
+                raise unknown("resource", name, read)
+            given[name] = read[name](value)
+        return cls(**given)
+
+
+def pairs(option: str, items: Sequence[str]) -> dict[str, str]:
+    """Read "a=1,b=2" of an option that may be given several times.
+
+    Parameters
+    ----------
+    option : str
+        Its name, for the error.
+    items : sequence of str
+        What the user gives.
+
+    Raises
+    ------
+    UserError
+        A part is not of the form name=value.
+    """
+    read: dict[str, str] = {}
+    for part in (part.strip() for item in items for part in item.split(",")):
+        name, equals, value = (text.strip() for text in part.partition("="))
+        if part and not (name and equals and value):
+            raise UserError(f"{option} takes name=value,name=value; got {short(part)}")
+        if part:
+            read[name] = value
+    return read
+
+
+def _cpus(value: str) -> int:
+    if not (value.isascii() and value.isdecimal() and 0 < int(value[:7]) <= 10**6):
+        raise UserError(f"--resources cpus takes a number of cores, 1 or more; got {short(value)}")
+    return int(value[:7])
+
+
+def _gpus(value: str) -> float:
+    try:
+        share = float(value)
+    except ValueError:
+        share = -1.0
+    if share != 0 and not 1e-3 <= share <= 1:
+        raise UserError(
+            f"--resources gpus takes a share of one card, 0 to 1, such as 0.25; got {short(value)}"
+        )
+    return share
+
+
+def _memory(value: str) -> int:
+    match = _BYTES.fullmatch(value)
+    if match is not None:
+        number, unit, binary = match.groups()
+        power = " KMGT".index(unit.upper() or " ")
+        size = int(float(number) * (1024 if binary else 1000) ** power)
+        if 0 < size < 2**60:
+            return size
+    raise UserError(f"--resources memory takes a size such as 4GB; got {short(value)}")
