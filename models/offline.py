@@ -8,10 +8,13 @@ from typing import Any, ClassVar
 import torch
 
 from embedbench.learning.learner import Context, Footprint, Learner, Tags
+from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
 from .mlp import MLP
+
+PERFECT = 5  # as many epochs as the patience: fewer end too early on few validation samples
 
 
 @dataclass
@@ -20,13 +23,17 @@ class Offline(Learner):
 
     **Source**: Kemker et al. (2018), "α_ideal", the offline MLP accuracy that normalises Ω.
 
+    **Departs**: training also ends after five epochs in a row in which every validation sample was
+    answered right. With `--set offline.mlp.stop.perfect=0` patience alone decides, as in the first
+    runs of this learner.
+
     Parameters
     ----------
     mlp : MLP
         The hyperparameters of the MLP.
     """
 
-    mlp: MLP = field(default_factory=MLP)
+    mlp: MLP = field(default_factory=lambda: MLP(stop=Stop(perfect=PERFECT)))
 
     tags: ClassVar[Tags] = Tags(offline=True, multilabel=True, images=True)
     state: ClassVar[tuple[str, ...]] = ("mlp",)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,7 +34,7 @@ from .progress import bar
 if TYPE_CHECKING:
     from embedbench.engines.engine import Engine
     from embedbench.runs.cell import Cell
-    from embedbench.runs.grid import Outcome
+    from embedbench.runs.outcome import Outcome
     from embedbench.runs.work import Workshop
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Embedding files, in order.")]
@@ -196,8 +199,20 @@ class _Work:
                 overwrite=overwrite,
                 progress=advance,
                 tell=note,
+                learned=partial(_interim, self.out, self.quiet),
                 workshop=self.workshop,
             )
+
+
+def _interim(out: Path, quiet: bool, places: list[Path]) -> None:
+    """Print the scores to stderr while their references are being made."""
+    from embedbench.reports.collect import collect
+    from embedbench.reports.text import table_text
+
+    if places and sys.stderr.isatty() and not quiet:
+        rows = collect(out, places, lambda _: None)
+        note(table_text(rows, width=shutil.get_terminal_size().columns))
+        note("Ω is open: the offline references are being made, and the whole table follows")
 
 
 def _report(outcome: Outcome, out: Path, budget_mb: float | None, as_json: bool) -> None:

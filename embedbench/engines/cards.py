@@ -2,7 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from embedbench.errors import UserError
+
+
+@contextmanager
+def enough_memory(device: str) -> Iterator[None]:
+    """Within this context a card without enough memory is one sentence.
+
+    Parameters
+    ----------
+    device : str
+        Where the work is done.
+
+    Raises
+    ------
+    UserError
+        The card has not enough memory.
+    """
+    import torch
+
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        reason = str(error).partition(". GPU ")[0].removeprefix("CUDA out of memory. ")
+        raise UserError(
+            f"{device} has not enough memory ({reason}); let fewer runs share a card (--resources "
+            "gpus=1 or --jobs 1), make batch_size or the network smaller, or take --device cpu"
+        ) from error
 
 
 def cards() -> int:

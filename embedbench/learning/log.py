@@ -15,7 +15,7 @@ class Log:
     epochs, steps : int
         Epochs trained, and steps of the optimiser.
     stopped : str
-        Why it ended: "epochs", "patience", "trained", "lr_min" or "diverged".
+        Why it ended: "epochs", "patience", "perfect", "trained", "lr_min" or "diverged".
     train_loss : float
         Mean loss of the last epoch.
     kept_epoch, kept_steps : int or None

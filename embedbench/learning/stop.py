@@ -12,7 +12,7 @@ from torch import nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from embedbench.errors import UserError, unknown
-from embedbench.fields import at_least, require, within
+from embedbench.fields import at_least, later, require, within
 
 RULES = ("patience", "plateau", "epochs", "trained")
 MONITORS = ("loss", "accuracy", "pw_js")
@@ -62,6 +62,9 @@ class Stop:
         The rule "plateau" also stops when the learning rate falls below this value.
     rewind : bool
         On a plateau, return to the weights of the best epoch so far and continue from there.
+    perfect : int
+        The rule "patience" also stops after this many epochs in a row in which every validation
+        sample was answered right; 0: it does not. Other rules set it to 0.
     """
 
     rule: str = "patience"
@@ -77,6 +80,7 @@ class Stop:
     factor: float = 0.1
     lr_min: float = 0.0
     rewind: bool = False
+    perfect: int = later(0, earlier=0)
 
     def __post_init__(self) -> None:
         for what, value, known in (
@@ -89,9 +93,11 @@ class Stop:
         require(self, "stop", epochs=at_least(1, 100_000), first_epochs=at_least(1, 100_000))
         require(self, "stop", patience=at_least(0), factor=within("(0, 1)"))
         require(self, "stop", **dict.fromkeys(("min_steps", "min_delta", "target"), at_least(0)))
-        require(self, "stop", lr_min=at_least(0))
+        require(self, "stop", lr_min=at_least(0), perfect=at_least(0))
         if self.rewind and not self.restore:
             raise UserError("stop.rewind goes to the best weights: it needs stop.restore=true")
+        if self.rule != "patience":  # what has no effect shall not tell two runs apart
+            object.__setattr__(self, "perfect", 0)
 
     @property
     def watches(self) -> bool:
@@ -131,6 +137,8 @@ class Best:
         What the next epoch must beat by `min_delta` to count as an improvement.
     waited : int
         Number of epochs in a row without improvement.
+    right : int
+        Number of epochs in a row in which every validation sample was answered right.
     weights : dict or None
         The net's state after the best epoch, if the rule returns to it.
     """
@@ -138,7 +146,7 @@ class Best:
     def __init__(self, stop: Stop) -> None:
         self.stop = stop
         self.value = self.mark = math.inf
-        self.waited = self.epoch = 0
+        self.waited = self.epoch = self.right = 0
         self.weights: dict[str, Any] | None = None
 
     def state_dict(self) -> dict[str, Any]:

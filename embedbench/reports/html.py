@@ -17,7 +17,7 @@ from embedbench.scores.metrics import all_metrics
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import signed
 
-from .answers import CURVES, by_answer, cell
+from .answers import CURVES, Cell, by_answer, cell
 from .bridge import Bridge
 from .moments import by_samples
 from .page import page
@@ -115,7 +115,7 @@ def _entry(row: Row, styles: dict[str, int]) -> dict[str, object]:
         "hue": None if style is None else hue(style),
         "glyph": "" if style is None else glyph(style),
         "n": row.n,
-        "cells": {n: cell(row.metrics.get(n), d, f, row) for n, _, d, f in COLUMNS},
+        "cells": {n: _metric(row, n, d, f) for n, _, d, f in COLUMNS},
         "memory": megabytes(row.footprint.get("total")),
         "kinds": [(k.replace("_", " "), megabytes(v)) for k, v in footprint.items()],
         "learn": amount(row.seconds["learn"].mean),
@@ -125,6 +125,13 @@ def _entry(row: Row, styles: dict[str, int]) -> dict[str, object]:
         "named": all(f"--learner {row.learner} " in f"{c} " for c in row.commands),
         "params": row.params,
     }
+
+
+def _metric(row: Row, name: str, decimals: int, factor: float) -> Cell:
+    """A metric of a row; "open" where it waits for reference runs."""
+    if name in row.metrics and row.is_open(name):
+        return Cell("open")
+    return cell(row.metrics.get(name), decimals, factor, row)
 
 
 def _legend(rows: Sequence[Row]) -> list[tuple[str, str]]:
@@ -219,7 +226,8 @@ def _run(row: Row, entry: dict[str, object], record: RunRecord) -> dict[str, obj
     for name in row.metrics:
         value = record.metrics.get(name, math.nan)
         values.append("–" if math.isnan(value) else signed(value, 4))
-    among = [flag for flag in ("outlier", "threads") if record.run in row.flags.get(flag, [])]
+    marked = ("outlier", "threads", "reference")
+    among = [flag for flag in marked if record.run in row.flags.get(flag, [])]
     return {
         "row": entry,
         "seed": record.run,

@@ -42,6 +42,11 @@ FLAGS = {
         "final score more than 5 scaled MADs and two points from the median over seeds",
     ),
     "threads": ("P", "another number of threads than most runs of the row: other last bits"),
+    "reference": (
+        "R",
+        "another offline reference than most runs of the row, by its settings or the number of its "
+        "seeds: this row's Ω is a mean of shares of different references",
+    ),
 }
 
 
@@ -100,9 +105,7 @@ class Group:
                 "of seed decides: report --by seeds"
             ] = None
         if any(r.reference.source == "missing" for r in self.records):
-            notes["reference runs are missing, so Ω is undefined; run the same command again"] = (
-                None
-            )
+            notes["reference runs are missing, so Ω is open; the same command makes them"] = None
         if any(r.metrics.get("omega_all", math.nan) > 1 for r in self.records):
             notes[
                 "Ω_all above 1: a learner beats the offline reference; see how that was trained"
@@ -207,6 +210,14 @@ class Row:
         names = self.records[0].metrics
         return {k: Stat.of(r.metrics.get(k, math.nan) for r in self.used) for k in names}
 
+    def is_open(self, metric: str) -> bool:
+        """Whether a metric is undefined only because reference runs are not finished."""
+        return (
+            metric.startswith("omega_")
+            and math.isnan(self.metrics[metric].mean)
+            and any(r.reference.source == "missing" and r.reference.offline_runs for r in self.used)
+        )
+
     @cached_property
     def flags(self) -> dict[str, list[str]]:
         """Flag → the runs that have it, with `not-pinned`, and `outlier` among the runs used."""
@@ -217,9 +228,10 @@ class Row:
         final = self.metrics.get(OUTLIER_METRIC)
         for i in outliers(final.values) if final and self.learns else []:
             flags.setdefault("outlier", []).append(self.used[i].run)
-        threads = {r.run: r.environment.get("threads") for r in self.records}
-        if other := [run for run, number in threads.items() if number != mode(threads.values())]:
-            flags["threads"] = other
+        for name, of in (("threads", _threads), ("reference", _reference)):
+            values = [of(r) for r in self.records]
+            if other := [r.run for r in self.records if of(r) != mode(values)]:
+                flags[name] = other
         return flags
 
     @property
@@ -248,6 +260,16 @@ class Row:
             elif r.command:
                 others[r.command] = None
         return [f"{stem} {_seed_option(s)}" for stem, s in seeds.items()] + list(others)
+
+
+def _threads(record: RunRecord) -> Any:
+    return record.environment.get("threads")
+
+
+def _reference(record: RunRecord) -> Any:
+    """What decides α_ideal, without the stream: the runs of a row may have different orders."""
+    offline = record.reference.runs[: None if record.reference.chance_run is None else -1]
+    return tuple(dict.fromkeys(re.sub(r"-[0-9a-f]{8}(?=/seed-)", "", run) for run in offline))
 
 
 def _seed_option(seeds: list[int]) -> str:

@@ -78,7 +78,7 @@ def _table(rows: Sequence[Row], *, stacked: bool) -> Table:
     for row in rows:
         cells = [row.n]
         cells += [
-            _stat(row.metrics.get(name), decimals, factor, "\n" if stacked else " ")
+            cell_text(row, name, decimals, factor, "\n" if stacked else " ")
             for name, _, decimals, factor in COLUMNS
         ]
         cells += [megabytes(row.footprint.get("total")), amount(row.seconds["learn"].mean)]
@@ -99,6 +99,13 @@ def _label_table(rows: Sequence[Row]) -> Table:
         ]
         table.add_row(*map(line, (row.label, *cells)), style=None if row.learns else "dim")
     return table
+
+
+def cell_text(row: Row, name: str, decimals: int, factor: float, between: str) -> str:
+    """A metric of a row: its mean and interval, or "open" where it waits for reference runs."""
+    if name in row.metrics and row.is_open(name):
+        return "open"
+    return _stat(row.metrics.get(name), decimals, factor, between)
 
 
 def _stat(stat: Stat | None, decimals: int, factor: float, between: str) -> str:

@@ -86,6 +86,7 @@ _ONCE: dict[str, Any] = {
     "optimiser_state": "kept",
     "stop": {"rule": "epochs", "epochs": 1},
 }
+_PATIENCE = {"rule": "patience", "perfect": 0}
 _REPLAY = {"batch_size": 64, "memory": {"total": 2000, "select": "reservoir"}}
 
 IMAGES: dict[str, dict[str, Any]] = {
@@ -121,7 +122,7 @@ IMAGES: dict[str, dict[str, Any]] = {
                 "stop": {"rule": "epochs", "epochs": 30},
                 "memory": {"total": 2000, "select": "balanced"},
             },
-            "offline": {"mlp": {**_ONCE, "batch_size": 64, "stop": {"rule": "patience"}}},
+            "offline": {"mlp": {**_ONCE, "batch_size": 64, "stop": _PATIENCE}},
         },
     },
 }
@@ -140,6 +141,7 @@ _KEMKER_STOP = {
     "restore": True,
     "ties": "earlier",
     "epochs": 200,
+    "perfect": 0,
 }
 
 # The same training for all: network, optimiser and number of epochs, so that learners differ only

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from embedbench.arrays import Bools, Labels
+from embedbench.engines.cards import enough_memory
 from embedbench.errors import UserError
 from embedbench.learning.learner import (
     NO_CHECKPOINT,
@@ -65,7 +66,7 @@ def run_stream(
     head = pretrained_head(learner, stream)
     stream = _as_seen(stream, learner)
     _check(stream, learner)
-    with repeatable(device):
+    with repeatable(device), enough_memory(device):
         learner.start(stream.spec, seeds, device)
         teacher = _Teacher(stream, learner, seeds, device, progress, checkpoint, head)
         return _through(stream, teacher, checkpoint)

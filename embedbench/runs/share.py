@@ -8,6 +8,7 @@ from enum import Enum
 from pathlib import Path
 
 from embedbench import leases
+from embedbench.engines.local import use_card
 
 from .cell import Cell
 from .execute import execute
@@ -71,6 +72,7 @@ def run_task(task: Task, threads: int, tell: Callable[[str], None], workshop: Wo
     workshop : Workshop
         Makes the objects of the cell.
     """
+    use_card(task.cell.device)
     task.place.parent.mkdir(parents=True, exist_ok=True)
     lease = leases.take(task.lease)
     if lease is None:

@@ -18,6 +18,7 @@ from embedbench.arrays import digest
 from embedbench.callbacks import StageProgress
 from embedbench.disk import read_text, write_safely
 from embedbench.engines.engine import HERE, Engine
+from embedbench.engines.local import use_card
 from embedbench.errors import UserError, unknown
 from embedbench.fields import make
 from embedbench.machine import threads_of
@@ -124,6 +125,7 @@ def trial_score(cell: Cell, sessions: int, threads: int, workshop: Workshop) -> 
 
     from .runner import run_stream
 
+    use_card(cell.device)
     stream = trial_stream(workshop.stream(cell), sessions)
     with threads_of(threads):
         predictions, _ = run_stream(stream, cell.learner.fresh(), cell.seeds, cell.device)

@@ -126,6 +126,42 @@ def test_patience(
     assert log.best == pytest.approx(min(known) if known else NAN, nan_ok=True)
 
 
+@pytest.mark.parametrize(
+    ("values", "settings", "epochs", "reason"),
+    [
+        ([-1, -0.5, -1, -1], {"perfect": 2}, 4, "perfect"),  # in a row
+        ([-0.5, -1], {"perfect": 1}, 2, "perfect"),
+        ([-1, -1, -1, -1], {"perfect": 0, "patience": 2}, 4, "patience"),
+        ([-0.5, -0.5, -1, -0.5, -1, -0.5], {"perfect": 2, "patience": 2}, 6, "patience"),
+        ([-1, -1], {"perfect": 1, "min_steps": 4}, 4, "perfect"),  # looked at from epoch 4 on
+        # the loss is watched, so the accuracy is looked at as well: loss, accuracy, loss, …
+        ([3, -1, 4, -1, 2, -0.9, 1, -1, 2, -1, 2, -1], {"monitor": "loss", "perfect": 3}, 6, ""),
+    ],
+)
+def test_training_ends_when_every_validation_sample_is_right(
+    scripted: Callable[[list[float]], list[Weights]],
+    values: list[float],
+    settings: dict[str, Any],
+    epochs: int,
+    reason: str,
+) -> None:
+    scripted(values)
+    log, _ = train(four_samples(), Stop(**{**EASY, "monitor": "accuracy", "epochs": 9, **settings}))
+    assert (log.epochs, log.stopped) == (epochs, reason or "perfect")
+
+
+def test_without_validation_data_nothing_is_perfect() -> None:
+    data = session(blobs([0, 1, 0, 1], 3, seed=0), [0, 1, 0, 1])
+    log, _ = train(data, Stop(perfect=1, min_steps=0, epochs=20))
+    assert log.stopped != "perfect"
+
+
+def test_another_rule_has_no_perfect() -> None:
+    """A setting without an effect must not tell two runs apart."""
+    assert Stop(rule="epochs", perfect=3) == Stop(rule="epochs")
+    assert Stop(perfect=3) != Stop()
+
+
 def test_without_restore_the_last_weights_stay(
     scripted: Callable[[list[float]], list[Weights]],
 ) -> None:

@@ -197,6 +197,22 @@ def test_runs_with_other_threads_are_marked(tmp_path: Path) -> None:
     assert re.search(r"threads: .*\[mlp 1 of 3: seed 1\]", text)
 
 
+def test_runs_with_another_reference_are_marked(tmp_path: Path) -> None:
+    """By its settings, not by its stream: runs of a row may have different class orders."""
+
+    def refers(*runs: str) -> dict[str, Any]:
+        return {**make()["reference"], "offline_runs": list(runs)}
+
+    here, there = "references/offline-0000000a-11111111", "references/offline-0000000a-22222222"
+    other = "references/offline-0000000b-11111111"
+    same = [refers(f"{here}/seed-0"), refers(f"{there}/seed-0"), refers(f"{here}/seed-0")]
+    others = [refers(f"{other}/seed-0"), refers(f"{here}/seed-0", f"{here}/seed-1")]
+    keep(tmp_path, *(make(seed=s, reference=r) for s, r in enumerate([*same, *others, same[0]])))
+    (row,) = collect(tmp_path)
+    assert row.flags == {"reference": ["3", "4"]}
+    assert re.search(r"reference: .*\[mlp 2 of 6: seed 3, 4\]", table_text([row]))
+
+
 def test_a_learner_with_no_usable_run_has_a_row(tmp_path: Path) -> None:
     keep(tmp_path, make(flags=["nan"]), make("ewc"))
     rows = collect(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import sys
@@ -16,6 +17,9 @@ from commands import start, stored
 from embedbench.engines.engine import Engine
 from embedbench.files.samples import TEST, TRAIN, Samples
 from embedbench.files.writer import write_file
+from embedbench.reports.collect import collect, to_json
+from embedbench.reports.text import table_text
+from embedbench.runs import share
 from embedbench.runs.execute import run_cell
 from embedbench.runs.grid import run_grid
 from embedbench.runs.settings import parse_settings, plan
@@ -173,6 +177,78 @@ def test_a_reference_that_is_finished_later_is_filled_in(blobs, tmp_path):
     assert plain(filled.reference) == before["reference"]
 
 
+def test_learners_come_first_and_open_values_are_filled_in_as_references_finish(
+    blobs, tmp_path, monkeypatch
+):
+    """Whatever ends the grid in the middle, no run waits for a reference that is finished."""
+    execute, log = share.execute, []
+
+    def ideals():
+        places = record.find(tmp_path)
+        return [(record.load(p).reference.ideal is not None) for p in places]
+
+    def noted(work, *args):
+        log.append((work.cell.learner.name, work.cell.seed, ideals()))
+        return execute(work, *args)
+
+    monkeypatch.setattr(share, "execute", noted)
+    items = ["protocol.order=random", "protocol.scale=standard"]  # a reference per order
+    given = cells(blobs, "ncm", "0-1", items)
+    learned = []
+    outcome = run_grid(given, tmp_path, learned=lambda places: learned.append((places, ideals())))
+    assert [entry[0] for entry in log] == ["ncm", "ncm", "chance", "chance", "offline", "offline"]
+    assert log[-1][2].count(True) == 1  # the first offline run has filled in the run of its order
+    assert learned == [(outcome.places, [False] * 2)]  # once, before the references
+    assert all(record.load(p).reference.source == "runs" for p in outcome.places)
+
+
+def test_a_table_whose_reference_fails_is_stored_and_printed_with_open_values(
+    blobs, tmp_path, monkeypatch
+):
+    execute, learned = share.execute, []
+
+    def fails(work, *args):
+        if work.cell.is_offline:
+            raise MemoryError("on purpose")
+        return execute(work, *args)
+
+    monkeypatch.setattr(share, "execute", fails)
+    outcome = run_grid(cells(blobs, "ncm"), tmp_path, learned=learned.append)
+    assert [cell.learner.name for cell, _ in outcome.failed] == ["offline"]
+    assert learned == [outcome.places]
+    (row, _) = collect(tmp_path)
+    assert re.search(r"ncm +1 +open +\S+ +open +[1-9]", table_text([row]))
+    (table,) = to_json([row])["tables"]
+    assert table["rows"][0]["metrics"]["omega_all"]["mean"] is None
+    monkeypatch.undo()
+    run_grid(cells(blobs, "ncm"), tmp_path)
+    assert "open" not in table_text(collect(tmp_path))
+
+
+def test_without_references_nothing_is_open(blobs, tmp_path):
+    learned = []
+    run_grid(cells(blobs, "ncm", items=["references=0"]), tmp_path, learned=learned.append)
+    assert learned == []
+    assert not (tmp_path / "references").exists()
+    assert "open" not in table_text(collect(tmp_path))
+
+
+def test_finished_cells_ask_for_no_other_reference(blobs, tmp_path):
+    """A new default of `offline` is trained for new runs only; old ones keep their reference."""
+    old = ["offline.mlp.stop.rule=patience", "offline.mlp.stop.perfect=0"]
+    run_grid(cells(blobs, "ncm", "0", old), tmp_path)
+    made = set((tmp_path / "references").iterdir())
+    again = run_grid(cells(blobs, "ncm", "0", old[:1]), tmp_path)
+    assert (again.skipped, set((tmp_path / "references").iterdir())) == (1, made)
+    run_grid(cells(blobs, "ncm", "0-1", old[:1]), tmp_path)
+    assert len(set((tmp_path / "references").iterdir()) - made) == 1
+    (row,) = [r for r in collect(tmp_path) if r.learner == "ncm"]
+    assert row.flags["reference"] == ["1"]  # the first of two equally frequent is the usual one
+    run_grid(cells(blobs, "ncm", "0", old[:1]), tmp_path, overwrite=True)
+    (row,) = [r for r in collect(tmp_path) if r.learner == "ncm"]
+    assert "reference" not in row.flags
+
+
 def test_a_run_without_its_predictions_is_made_again(blobs, tmp_path):
     (place,) = run_grid(cells(blobs, "ncm"), tmp_path).places
     answers = stored(place)
@@ -198,7 +274,7 @@ def test_scoring_again_changes_nothing_and_mends_what_was_changed(blobs, tmp_pat
 
 def records(root: Path) -> set[Path]:
     """Directories of the cells that are finished."""
-    return {p.parent for p in root.rglob("record.json")}
+    return {p.parent for p in root.rglob("record.json") if p.parent.name[0] != "."}
 
 
 def test_kill_9_loses_no_finished_cell(blobs, tmp_path):

@@ -1,0 +1,175 @@
+"""Cells on the machines of an engine: made in the shared directory, or sent back as files."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from embedbench import leases
+from embedbench.callbacks import Notify
+from embedbench.disk import temporary_name, write_safely
+from embedbench.errors import UserError
+
+from .publish import publish, remove, run_at, set_aside, tidy
+from .share import Result, Task, run_task
+from .work import Workshop
+from .workers import in_worker
+
+SEEN = 60.0  # seconds until a network file system must show what another machine wrote
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a worker answers.
+
+    Parameters
+    ----------
+    result : Result
+        What became of the task.
+    said : tuple of str
+        Sentences for the user.
+    files : dict or None
+        The files of the finished run by name, where the worker does not see the runs directory.
+    """
+
+    result: Result
+    said: tuple[str, ...]
+    files: dict[str, bytes] | None = None
+
+
+class Away:
+    """The runs directory as workers on other machines see it; `with` marks it by a lease.
+
+    Parameters
+    ----------
+    root : Path
+        The directory of all runs.
+    threads : int
+        Threads of a cell's arithmetic.
+    tell : callable
+        Takes a sentence.
+    """
+
+    def __init__(self, root: Path, threads: int, tell: Notify) -> None:
+        self._root, self._threads, self._tell = root.absolute(), threads, tell
+        self._mark: leases.Lease | None = None
+
+    def __enter__(self) -> Self:
+        for left in self._root.glob(".driver-*.lease"):
+            leases.is_free(left)  # removes it if its process has ended
+        self._mark = leases.take(self._root / f".driver-{secrets.token_hex(4)}.lease")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._mark is not None:
+            self._mark.release()
+
+    def call(self, task: Task) -> Callable[[], Reply]:
+        """What is to be called in a worker to make a task."""
+        assert self._mark is not None
+        seen = replace(task, place=task.place.absolute(), root=self._root)
+        run = partial(run_away, mark=self._mark.path, token=self._mark.token)
+        return partial(in_worker, run, seen, self._threads)
+
+    def take(self, task: Task, reply: Reply) -> Result:
+        """Take what a worker answers; a run that was sent is published.
+
+        Raises
+        ------
+        UserError
+            The worker wrote the run to the shared directory, and it cannot be seen here.
+        """
+        for sentence in reply.said:
+            self._tell(sentence)
+        if reply.files is not None:
+            return _published(task, reply.files)
+        end = time.monotonic() + SEEN
+        while reply.result is Result.MADE and not task.is_done():
+            if time.monotonic() > end:
+                raise UserError(
+                    f"a worker finished {task.place}, which cannot be seen here; is the file "
+                    "system that the machines share in order?"
+                )
+            os.listdir(task.place.parent)  # asks the server anew
+            time.sleep(leases.POLL)
+        return reply.result
+
+
+def run_away(task: Task, threads: int, mark: Path, token: str, workshop: Workshop) -> Reply:
+    """Make a cell in a worker; see `run_task`.
+
+    Parameters
+    ----------
+    task : Task
+        The cell and its place, as absolute paths of the driver.
+    threads : int
+        Threads of its arithmetic.
+    mark, token : Path, str
+        A lease of the driver in the runs directory: who sees it sees the same directory.
+    workshop : Workshop
+        Makes the objects of the cell.
+
+    Raises
+    ------
+    UserError
+        An embedding file cannot be read here, or is another one here.
+    """
+    said: list[str] = []
+    _check_files(task, workshop)
+    holder = leases.holder(mark)
+    if holder is not None and holder.token == token:
+        return Reply(run_task(task, threads, said.append, workshop), tuple(said))
+    with tempfile.TemporaryDirectory(prefix="embedbench-") as folder:
+        root = Path(folder)
+        place = root / task.place.relative_to(task.root)
+        run_task(Task(task.cell, place, root), threads, said.append, workshop)
+        files = {path.name: path.read_bytes() for path in place.iterdir()}
+    return Reply(Result.MADE, tuple(said), files)
+
+
+def _check_files(task: Task, workshop: Workshop) -> None:
+    here = f"on {platform.node() or 'a worker'}"
+    for file in task.cell.files:
+        if not os.access(file, os.R_OK):
+            raise UserError(
+                f"{file} cannot be read {here}, where the run was to be made; put it where all "
+                "machines see it under this name"
+            )
+    if workshop.place(task.cell, task.root) != task.place:
+        names = ", ".join(task.cell.files)
+        raise UserError(f"{names}: the file {here} is not the one that the run was planned for")
+
+
+def _published(task: Task, files: dict[str, bytes]) -> Result:
+    """Publish a run that a worker sent; another process may have finished it meanwhile."""
+    task.place.parent.mkdir(parents=True, exist_ok=True)
+    lease = leases.take(task.lease)
+    if lease is None:
+        return Result.HELD
+    with lease:
+        tidy(task.place, task.root)
+        if task.is_done():
+            return Result.FINISHED
+        made = temporary_name(task.place)
+        made.mkdir()
+        for name, data in files.items():
+            write_safely(made / Path(name).name, data)
+        old = None if run_at(task.place) is None else set_aside(task.place)
+        publish(made, task.place, task.root)
+        if old is not None:
+            remove(old)
+    return Result.MADE

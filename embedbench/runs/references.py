@@ -1,0 +1,162 @@
+"""The reference runs that metrics need: which they are, and how finished runs get their values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from embedbench import leases
+from embedbench.errors import UserError
+from embedbench.scores import record
+from embedbench.scores.run_record import References, RunRecord
+
+from .cell import Cell
+from .execute import named
+from .outcome import Outcome
+from .publish import lease_of, run_at
+from .work import Workshop
+
+
+def with_references(
+    cells: list[Cell], root: Path, workshop: Workshop, *, overwrite: bool = False
+) -> list[Cell]:
+    """The cells, followed by the reference runs that their metrics need; each once.
+
+    Finished runs keep their references: a cell that is finished with others needs none, unless it
+    is to be made again.
+    """
+    needed: dict[Cell, None] = {}
+    shared = set()  # streams whose offline reference does not depend on the order of the sessions
+    for cell in cells:
+        if cell.is_offline or (not overwrite and _has_others(cell, root, workshop)):
+            continue
+        needed[cell.chance_run()] = None
+        stream = (cell.files, cell.protocol, cell.offline)
+        if stream not in shared:
+            needed |= dict.fromkeys(run for part in workshop.offline_runs(cell) for run in part)
+            if not workshop.depends_on_order(cell):
+                shared.add(stream)
+    asked = set(cells)
+    later = sorted(needed.keys() - asked, key=list(needed).index)
+    return [*cells, *sorted(later, key=lambda cell: cell.is_offline)]  # chance runs are short
+
+
+def _has_others(cell: Cell, root: Path, workshop: Workshop) -> bool:
+    """Whether a cell is finished with other references than those asked for now."""
+    try:
+        run = _run_at(workshop.place(cell, root))
+    except UserError:  # damaged, which is said where it is read again
+        return False
+    return run is not None and not _same(workshop.reference(cell, root), run.reference)
+
+
+def _same(wanted: References, kept: References) -> bool:
+    """Whether two runs refer to the same runs by the same formula."""
+    return wanted == replace(kept, source=wanted.source, ideal=None, chance=None)
+
+
+class Waiting:
+    """The requested runs whose metrics wait for reference runs that are not finished.
+
+    Parameters
+    ----------
+    places : dict of Path to Cell
+        The requested cells by their places.
+    root : Path
+        The directory of all runs.
+    workshop : Workshop
+        Knows which runs a cell refers to.
+    """
+
+    def __init__(self, places: dict[Path, Cell], root: Path, workshop: Workshop) -> None:
+        self.root = root
+        self._lacks = {
+            place: lacks
+            for place, cell in places.items()
+            if (lacks := self._missing(root / run for run in workshop.reference(cell, root).runs))
+        }
+
+    def finished(self, place: Path) -> None:
+        """Fill in the runs that a run, finished in `place` just now, makes whole."""
+        for waits in [p for p, lacks in self._lacks.items() if place == p or place in lacks]:
+            self._lacks[waits] = self._missing(self._lacks[waits])
+            if not self._lacks[waits] and record.is_finished(waits):
+                del self._lacks[waits]
+                self._fill(waits)
+
+    def _fill(self, place: Path) -> None:
+        """Fill in a run, unless another process is at it; the end of the grid looks again."""
+        with suppress(UserError):
+            lease = leases.take(lease_of(place))
+            if lease is not None:
+                with lease:
+                    record.fill_reference(place, self.root)
+
+    @staticmethod
+    def _missing(runs: Iterable[Path]) -> set[Path]:
+        return {run for run in runs if not record.is_finished(run)}
+
+
+def settle_references(
+    places: dict[Path, Cell],
+    asked: Collection[Path],
+    root: Path,
+    outcome: Outcome,
+    tell: Callable[[str], None],
+    workshop: Workshop,
+) -> dict[Any, int]:
+    """Fill in the references that finished runs lack, and name the requested runs that are there.
+
+    A run that has its references keeps them: one sentence says that others were asked for. Returns
+    the number of finished runs by their threads.
+    """
+    others, by_threads = 0, Counter[Any]()
+    for place, cell in places.items():
+        try:
+            run = _run_at(place)
+            if run is not None and run.reference.source == "missing":
+                _fill(place, named(cell), root, tell)
+        except UserError as e:
+            outcome.fail(cell, e)
+            continue
+        if run is None:
+            continue
+        by_threads[run.environment.get("threads")] += 1
+        if place in asked:
+            outcome.places.append(place)
+            wanted, kept = workshop.reference(cell, root), run.reference
+            others += not _same(wanted, kept)
+    if others:
+        tell(
+            "finished runs keep their references and their formula of Ω, though others are asked "
+            f"for now ({others} of {len(outcome.places)} runs); run them again with --overwrite, "
+            "or take another --out"
+        )
+    return by_threads
+
+
+def _run_at(place: Path) -> RunRecord | None:
+    """The record of a finished run; None if there is no finished run."""
+    try:
+        return None if run_at(place) is None else record.load(place)
+    except UserError:
+        if run_at(place) is None:  # it was put aside in this moment, to be replaced
+            return None
+        raise
+
+
+def _fill(place: Path, name: str, root: Path, tell: Callable[[str], None]) -> None:
+    """Fill in the reference of a run, or wait for another process that does."""
+
+    def is_there() -> bool:
+        run = _run_at(place)
+        return run is None or run.reference.source != "missing"
+
+    lease = leases.wait(lease_of(place), is_there, name, tell)
+    if lease is not None:
+        with lease:
+            record.fill_reference(place, root)
