@@ -157,6 +157,21 @@ def test_a_task_that_fails_twice_ends_the_command(tmp_path: Path) -> None:
     assert file.digests == extract(str(source), tmp_path / "whole.h5", **PIXELS).digests
 
 
+def test_a_task_that_fails_once(tmp_path: Path) -> None:
+    source = str(images(tmp_path / "in", 40))
+    file = extract(source, tmp_path / "a.h5", engine=TwoWorkers(_fails_once), **PIXELS)
+    assert (tmp_path / "once").exists()
+    assert file.digests == extract(source, tmp_path / "whole.h5", **PIXELS).digests
+
+
+def _fails_once(fill: Callable[..., None], shard: shards.Shard, blocks: tuple[int, ...]) -> None:
+    once = shard.target.path.parent / "once"
+    if 1 in blocks and not once.exists():
+        once.touch()
+        raise RuntimeError("the machine is in a bad mood")
+    fill(shard, blocks)
+
+
 def test_a_worker_that_dies_every_time(tmp_path: Path) -> None:
     source = str(images(tmp_path / "in", 40))
     with pytest.raises(UserError, match=r"failed \(LostTaskError: .* are kept"):
@@ -247,6 +262,15 @@ def test_threads_are_part_of_the_job_and_lanes_are_not(tmp_path: Path) -> None:
     assert facts(cpus=32)[:2] == (8, 4)
     there = ALONE.elsewhere(3)
     assert (there.threads, there.cpus) == (1, 3)
+
+
+def test_a_process_opens_source_and_model_once(tmp_path: Path) -> None:
+    job = replace(ALONE, source=str(images(tmp_path / "in", 4)))
+    first = shards._work(job)
+    assert shards._work(replace(job)) is first
+    other = shards._work(replace(job, size=9))
+    assert other is not first
+    assert list(shards._opened.values()) == [other]  # one model fits a card, not two
 
 
 def test_paths_of_a_job_hold_in_other_directories(
