@@ -21,7 +21,7 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
-# What is too slow for every change: all class orders of ImageNet.
+# What is too slow for every change: all class orders of ImageNet, Ray's clusters, …
 test-long: $(VENV)/.installed
 	$(BIN)/python -m pytest -m long
 

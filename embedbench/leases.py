@@ -18,46 +18,19 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
 from . import machine
 from .disk import create, temporary_name
 from .errors import UserError
-from .typed import Typed, parse_json
+from .holder import LIMIT, OPEN, Holder, contents_of, has_ended, parsed
 
 BEAT = 5.0  # seconds from one move of the counter to the next
 PATIENCE = 60.0  # seconds without a move until a lease may be taken over
+DOING = 32  # characters of what a holder says it is doing
 POLL = 0.5  # seconds between two looks at a lease that is waited for
-LIMIT = 4096  # bytes; no lease is longer
-OPEN = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC  # never waits for a FIFO, never leaves the file
-
-
-@dataclass(frozen=True)
-class Holder(Typed):
-    """The process that holds a lease; the contents of the file.
-
-    Parameters
-    ----------
-    host, machine : str
-        Name of the computer, for people; what tells it, see `machine.system`.
-    pid, started : int, str
-        Number of the process, and when it was started.
-    token, counter : str
-        Of this lease alone; ten digits, so that the file keeps its length.
-    """
-
-    host: str
-    machine: str
-    pid: int
-    started: str
-    token: str
-    counter: str
-
-    def __str__(self) -> str:
-        host = "".join(c for c in self.host[:64] if c.isprintable())
-        return f"process {self.pid} on host {host}"
 
 
 class Lease:
@@ -66,12 +39,18 @@ class Lease:
     def __init__(self, path: Path) -> None:
         pid, self.token = os.getpid(), secrets.token_hex(8)
         start = {"started": machine.started(pid), "token": self.token, "counter": "0" * 10}
+        start["doing"] = " " * DOING
         self._holder = Holder(host=platform.node(), machine=machine.system(), pid=pid, **start)
         self.path = path
 
+    def note(self, doing: str) -> None:
+        """Let the file say what the holder is doing, from the next move of the counter on."""
+        plain = "".join(c if c.isascii() and (c.isalnum() or c in " /.-") else "?" for c in doing)
+        self._holder = replace(self._holder, doing=f"{plain[:DOING]:<{DOING}}")
+
     def is_mine(self) -> bool:
         """Whether no other process has taken the lease over."""
-        return self._is_this(_contents(self.path) or b"")
+        return self._is_this(contents_of(self.path) or b"")
 
     def beat(self) -> None:
         """Move the counter.
@@ -99,7 +78,7 @@ class Lease:
         return json.dumps(self._holder.to_json()).encode()
 
     def _is_this(self, contents: bytes) -> bool:
-        holder = _parsed(contents)
+        holder = parsed(contents)
         return holder is not None and holder.token == self.token
 
     def __enter__(self) -> Self:
@@ -140,7 +119,7 @@ def take(path: Path, *, patience: float = PATIENCE) -> Lease | None:
 
 def is_free(path: Path, *, patience: float = PATIENCE) -> bool:
     """Whether no living process holds a lease; an abandoned one is removed. See `take`."""
-    there = _contents(path)
+    there = contents_of(path)
     if there is None:
         _seen.pop(path, None)
         return True
@@ -151,12 +130,12 @@ def is_free(path: Path, *, patience: float = PATIENCE) -> bool:
     if right is None:  # another process is removing it
         return False
     with right:
-        return _contents(path) == there and _remove(path, lambda now: now == there)
+        return contents_of(path) == there and _remove(path, lambda now: now == there)
 
 
 def holder(path: Path) -> Holder | None:
     """The holder of a lease; None if there is none, or the file is damaged."""
-    return _parsed(_contents(path) or b"")
+    return parsed(contents_of(path) or b"")
 
 
 def wait(
@@ -236,27 +215,14 @@ os.register_at_fork(after_in_child=_forget)
 
 def _is_abandoned(path: Path, there: bytes, patience: float) -> bool:
     """Whether the holder has ended, or the file has not changed for `patience` seconds."""
-    known = _parsed(there)
-    if known is not None and _has_ended(known):
+    known = parsed(there)
+    if known is not None and has_ended(known):
         return True
     now = time.monotonic()
     before, since = _seen.get(path, (None, now))
     if before != there:
         _seen[path], since = (there, now), now
     return now - since >= patience
-
-
-def _has_ended(holder: Holder) -> bool:
-    """Whether a process is known to have ended, which can be seen on its machine alone."""
-    if not holder.machine or holder.machine != machine.system():
-        return False
-    try:
-        os.kill(holder.pid, 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):  # a process of another user; no number of a process
-        pass
-    return machine.started(holder.pid) not in ("", holder.started)
 
 
 def _remove(path: Path, expected: Callable[[bytes], bool]) -> bool:
@@ -268,31 +234,10 @@ def _remove(path: Path, expected: Callable[[bytes], bool]) -> bool:
         return True
     except OSError:  # of another user, where files of others cannot be renamed
         return False
-    there = _contents(aside)
+    there = contents_of(aside)
     right = there is None or expected(there)
     with contextlib.suppress(OSError, UserError):
         if there is not None and not right:  # its counter moved, or it changed hands
             create(path, there)
         aside.unlink()
     return right
-
-
-def _contents(path: Path) -> bytes | None:
-    """What a lease file holds: nothing if it cannot be read, None if there is none."""
-    try:
-        handle = os.open(path, os.O_RDONLY | OPEN)
-        try:
-            return os.read(handle, LIMIT)
-        finally:
-            os.close(handle)
-    except FileNotFoundError:
-        return None
-    except OSError:
-        return b""
-
-
-def _parsed(contents: bytes) -> Holder | None:
-    try:
-        return Holder.from_json(parse_json(contents, "the lease"))
-    except UserError:
-        return None

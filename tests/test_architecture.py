@@ -21,8 +21,8 @@ FLAT = ("extract", "models", "protocols")  # beside the package, linked into it
 FLOORS = (
     {"errors", "arrays", "callbacks", "machine", "repeatable", "version"},
     {"disk", "fields", "plugins", "seeds", "terminal", "typed"},
-    {"cache", "gate", "leases"},
-    {"hdf5"},
+    {"cache", "gate", "holder"},
+    {"hdf5", "leases"},
     {"files", "networks", "scores", "engines"},
     {"streams", "reports", "extract"},
     {"learning", "protocols"},

@@ -74,6 +74,9 @@ def test_commands_parse(line: str) -> None:
     words = shlex.split(line, comments=True)[1:]
     group = typer.main.get_command(app.app)
     command = group.commands[words[0]]  # type: ignore[attr-defined]  # a group has commands
+    while words[1:] and words[1] in getattr(command, "commands", {}):
+        words = words[1:]
+        command = command.commands[words[0]]  # type: ignore[attr-defined]
     if words[1:]:  # not the mere name of a command
         command.make_context(words[0], app._dashes(words[1:]))
 

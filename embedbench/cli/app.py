@@ -13,7 +13,7 @@ from embedbench.errors import UserError, printable
 from embedbench.machine import keep_freed_memory
 from embedbench.version import __version__
 
-from . import extract, files, pretrain, report, reproduce, run
+from . import extract, files, pretrain, report, reproduce, run, runs
 from .options import Json, Quiet, chosen_device, note, show
 
 app = typer.Typer(
@@ -61,6 +61,9 @@ for command in (
     report.report,
 ):
     app.command(command.__name__.removesuffix("_command"))(command)
+
+
+app.add_typer(runs.runs)
 
 
 @app.command("list")

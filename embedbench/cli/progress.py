@@ -1,15 +1,25 @@
-"""Progress on stderr: a bar with rate and time left, silent when piped or `--quiet`."""
+"""Progress on stderr, silent when piped or `--quiet`: a bar, or a view of all cells of a grid."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from embedbench.errors import printable
 
+from .status_text import status_parts
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType
+
+    from embedbench.runs.status import Status, Watcher
+
 Advance = Callable[..., None]
+SHARE = 0.05  # of the time may be spent on looking at the cells
 
 
 @contextmanager
@@ -49,3 +59,50 @@ def bar(unit: str, quiet: bool) -> Iterator[Advance]:
             )
 
         yield advance
+
+
+@contextmanager
+def live(root: Path, quiet: bool) -> Iterator[None]:
+    """Show the cells of the grids that run in a directory, as `embedbench runs status` does."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    from embedbench.runs.status import Watcher
+
+    view = View(Watcher(root))
+    with Live(view, console=Console(stderr=True), refresh_per_second=1, transient=True):
+        yield
+
+
+class View:
+    """What a watcher sees, whenever it is drawn.
+
+    Parameters
+    ----------
+    watcher : Watcher
+        Looks at the directory of runs; less often where that takes long.
+    """
+
+    def __init__(self, watcher: Watcher) -> None:
+        self._watcher = watcher
+        self._status: Status | None = None
+        self._next = 0.0
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        """Draw one line on all cells, and a table of those at work."""
+        began = time.monotonic()
+        if began >= self._next:
+            with suppress(OSError):  # it changes while it is looked at
+                now = self._watcher.look()
+                if now.planned is not None:  # none before the grid runs, and after
+                    self._status = now
+            self._next = began + (time.monotonic() - began) / SHARE
+        if self._status is None:
+            yield "planning the cells"
+        else:
+            yield from status_parts(self._status, options.max_width, console.height - 1)

@@ -29,7 +29,7 @@ from .options import (
     finite,
     note,
 )
-from .progress import bar
+from .progress import bar, live
 
 if TYPE_CHECKING:
     from embedbench.engines.engine import Engine
@@ -57,6 +57,9 @@ Augment = Annotated[str | None, typer.Option(help="Augmentation of images: crop-
 Preset = Annotated[str | None, typer.Option(help="Settings by name: kemker, league.")]
 Tune = Annotated[list[str] | None, typer.Option(help="Values to choose from: mlp.lr=0.1,0.01.")]
 TuneSessions = Annotated[int, typer.Option(help="Sessions whose validation data decide.", min=1)]
+Shard = Annotated[
+    str | None, typer.Option(metavar="I/N", help="Cells I, I+N, I+2N, … of the list, I from 1.")
+]
 BudgetMb = Annotated[
     float | None,
     typer.Option(
@@ -82,6 +85,7 @@ def run(
     tune: Tune = None,
     tune_sessions: TuneSessions = 3,
     budget_mb: BudgetMb = None,
+    shard: Shard = None,
     jobs: Jobs = None,
     engine: EngineName = None,
     resources: ResourcesOf = None,
@@ -95,24 +99,42 @@ def run(
 ) -> None:
     """Run learners through a stream and store their answers. Run it again to resume."""
     from embedbench.runs.command import start_of_command
-    from embedbench.runs.settings import trunk_items
+    from embedbench.runs.settings import share_of, trunk_items
     from embedbench.runs.work import Workshop
 
-    if seed is not None and seeds is not None:
-        raise UserError("give --seed or --seeds, not both")
     learners = _names(learner)
     items = [*(settings or []), *([f"protocol.order={order}"] if order else [])]
     items += trunk_items(learners, trunk=trunk, weights=weights, augment=augment)
     who = chosen_engine(engine, resources, engine_set, jobs=jobs, threads=threads)
     where = chosen_device(device, who)
-    drawn = str(seed or 0) if seeds is None else seeds
+    drawn = _drawn(seed, seeds)
     line = start_of_command(files, protocol, out, preset, threads)
     asked = _Asked(
         files, protocol, learners, drawn, _names(vary or ""), items, preset, where, line, checkpoint
     )
     work = _Work(out, who, threads, quiet, Workshop())
-    cells = work.choose(asked, tune or [], tune_sessions, budget_mb)
+    share_of([], shard)  # refused before anything is tuned
+    every = work.choose(asked, tune or [], tune_sessions, budget_mb)
+    cells = _mine(every, shard)
     _report(work.carry_out(cells, overwrite), out, budget_mb, as_json)
+
+
+def _drawn(seed: int | None, seeds: str | None) -> str:
+    """The seeds that `--seed` or `--seeds` names."""
+    if seed is not None and seeds is not None:
+        raise UserError("give --seed or --seeds, not both")
+    return str(seed or 0) if seeds is None else seeds
+
+
+def _mine(every: list[Cell], shard: str | None) -> list[Cell]:
+    """The cells of this shard; ends the command if there are none."""
+    from embedbench.runs.settings import share_of
+
+    cells = share_of(every, shard)
+    if not cells:
+        note(f"shard {shard} has none of the {len(every)} cells")
+        raise typer.Exit
+    return cells
 
 
 def _names(text: str) -> list[str]:
@@ -190,14 +212,13 @@ class _Work:
         """Run the cells that are not finished."""
         from embedbench.runs.grid import run_grid
 
-        with bar("cells", self.quiet) as advance:
+        with live(self.out, self.quiet):
             return run_grid(
                 cells,
                 self.out,
                 engine=self.engine.at_most(len(cells)),
                 threads=self.threads,
                 overwrite=overwrite,
-                progress=advance,
                 tell=note,
                 learned=partial(_interim, self.out, self.quiet),
                 workshop=self.workshop,

@@ -202,21 +202,17 @@ class Training:
         self.best.see(value, epoch, self.net)
         if self.decay is not None:
             return "lr_min" if self.best.lower(self.decay, value, self.net) else at_cap
-        if stop.perfect and self.is_right_again(value):
-            return "perfect"
-        return "patience" if self.best.waited > stop.patience else at_cap
+        ended = "perfect" if self.is_perfect(value) else at_cap
+        return "patience" if self.best.waited > stop.patience else ended
 
-    def is_right_again(self, value: float) -> bool:
-        """Whether every validation sample was answered right in `perfect` epochs in a row.
-
-        `value` is the monitored value of the epoch.
-        """
-        stop, session, device = self.how.stop, self.session, self.how.device
-        if not len(session.val_x):
+    def is_perfect(self, value: float) -> bool:
+        """Whether all of `perfect` epochs in a row, the last with this value, were all right."""
+        stop, session = self.how.stop, self.session
+        if not stop.perfect or not len(session.val_x):
             return False
         score = "pw_js" if session.val_y.ndim == 2 else "accuracy"
         if stop.monitor != score or self.hooks.validate is not None:
-            value = validation_value(self.net, session, score, self.objective, device)
+            value = validation_value(self.net, session, score, self.objective, self.how.device)
         self.best.right = self.best.right + 1 if value == -1.0 else 0
         return self.best.right >= stop.perfect
 

@@ -228,9 +228,10 @@ class Row:
         final = self.metrics.get(OUTLIER_METRIC)
         for i in outliers(final.values) if final and self.learns else []:
             flags.setdefault("outlier", []).append(self.used[i].run)
-        for name, of in (("threads", _threads), ("reference", _reference)):
-            values = [of(r) for r in self.records]
-            if other := [r.run for r in self.records if of(r) != mode(values)]:
+        alike = {"threads": lambda r: r.environment.get("threads"), "reference": _reference}
+        for name, of in alike.items():
+            usual = mode(map(of, self.records))
+            if other := [r.run for r in self.records if of(r) != usual]:
                 flags[name] = other
         return flags
 
@@ -260,10 +261,6 @@ class Row:
             elif r.command:
                 others[r.command] = None
         return [f"{stem} {_seed_option(s)}" for stem, s in seeds.items()] + list(others)
-
-
-def _threads(record: RunRecord) -> Any:
-    return record.environment.get("threads")
 
 
 def _reference(record: RunRecord) -> Any:

@@ -79,7 +79,9 @@ def execute(
         The place of the cell.
     """
     checkpoint = checkpoint_of(work, threads, tell or (lambda _: None), lease)
-    predictions, sessions = taught(work, checkpoint)
+    predictions, sessions = taught(
+        work, checkpoint, (lambda _: None) if lease is None else lease.note
+    )
     made = temporary_name(work.place)
     made.mkdir(parents=True)
     try:
@@ -138,14 +140,25 @@ def decided(work: Work) -> dict[str, Any]:
     }
 
 
-def taught(work: Work, checkpoint: CheckpointDirectory) -> tuple[AnyPredictions, list[SessionLog]]:
+def taught(
+    work: Work,
+    checkpoint: CheckpointDirectory,
+    progress: Callable[[str], None] = lambda _: None,
+) -> tuple[AnyPredictions, list[SessionLog]]:
     """Let the learner learn the cell's stream, from the checkpoint if there is one."""
     cell, threads = work.cell, checkpoint.threads
 
     def teach() -> tuple[AnyPredictions, list[SessionLog]]:
         learner = cell.learner.fresh()
         with threads_of(checkpoint.threads):
-            return run_stream(work.stream, learner, cell.seeds, cell.device, checkpoint=checkpoint)
+            return run_stream(
+                work.stream,
+                learner,
+                cell.seeds,
+                cell.device,
+                progress=progress,
+                checkpoint=checkpoint,
+            )
 
     who = named(cell)
     try:

@@ -22,6 +22,7 @@ from .cell import Cell
 from .execute import named
 from .makers import Makers, makers_of
 from .outcome import Outcome
+from .plans import PlanFile, planned
 from .publish import is_tidy, lease_of, run_at, tidy
 from .references import Waiting, settle_references, with_references
 from .share import Result, Task
@@ -84,24 +85,20 @@ def run_grid(
         sync_path(root.parent)
     workshop, outcome, tell = workshop or Workshop(), Outcome(), tell or silent
     cells = [part for cell in cells for part in workshop.parts(cell)]
+    asked = {workshop.place(cell, root): cell for cell in cells}
     places: dict[Path, Cell] = {}
     for cell in with_references(cells, root, workshop, overwrite=overwrite):
         places.setdefault(workshop.place(cell, root), cell)
-    asked = {workshop.place(cell, root): cell for cell in cells}
-    todo = []
-    for place, cell in places.items():
-        _tidy(place, root)
-        anew = overwrite and place in asked
-        task = Task(cell, place, root, anew, run_at(place) if anew else None)
-        if not task.is_done():
-            todo.append(task)
+    todo = _todo(places, root, asked if overwrite else ())
     outcome.skipped = len(places) - len(todo)
     waiting = Waiting(asked, root, workshop)
     try:
-        with makers_of(engine, len(todo), root, threads, tell, workshop) as makers:
-            _Crew(makers, outcome, progress, tell, len(todo), asked, waiting, learned).make_all(
-                todo
-            )
+        with (
+            planned(root, todo) as plan,
+            makers_of(engine, len(todo), root, threads, tell, workshop) as makers,
+        ):
+            crew = _Crew(makers, outcome, progress, tell, len(todo), waiting, learned, plan)
+            crew.make_all(todo)
     except KeyboardInterrupt:  # workers have been stopped at once
         for task in todo:
             _tidy(task.place, root)
@@ -113,6 +110,18 @@ def run_grid(
     return outcome
 
 
+def _todo(places: dict[Path, Cell], root: Path, anew: Collection[Path]) -> list[Task]:
+    """The tasks that are not finished, or are to be made `anew`."""
+    todo = []
+    for place, cell in places.items():
+        _tidy(place, root)
+        again = place in anew
+        task = Task(cell, place, root, again, run_at(place) if again else None)
+        if not task.is_done():
+            todo.append(task)
+    return todo
+
+
 @dataclass
 class _Crew:
     """Those who make the cells, and what they have done."""
@@ -122,9 +131,9 @@ class _Crew:
     progress: StageProgress
     tell: Callable[[str], None]
     total: int
-    asked: Collection[Path]
     waiting: Waiting
     learned: Callable[[list[Path]], None]
+    plan: PlanFile
     done: int = 0
     said: set[Path] = field(default_factory=set)
     all_learned: bool = False
@@ -146,6 +155,7 @@ class _Crew:
                 made: Result | None = result()
             except Exception as e:
                 self.outcome.fail(task.cell, e)
+                self.plan.fail(task.place, self.outcome.failed[-1][1])
                 made = None
             if made is Result.HELD:
                 held.append(task)
@@ -161,11 +171,11 @@ class _Crew:
 
     def _look(self, left: dict[Path, Task]) -> None:
         """Hand over what has been learned, once only references are left to be made."""
-        if self.all_learned or not left or any(place in self.asked for place in left):
+        if self.all_learned or not left or any(place in self.waiting.asked for place in left):
             return
         self.all_learned = True
         if any(task.cell.is_offline for task in left.values()):
-            self.learned([place for place in self.asked if run_at(place)])
+            self.learned([place for place in self.waiting.asked if run_at(place)])
 
     def _wait(self, held: list[Task]) -> list[Task]:
         """Wait until a task that other processes hold is free; returns those still to be made."""

@@ -64,7 +64,7 @@ class Waiting:
 
     Parameters
     ----------
-    places : dict of Path to Cell
+    asked : dict of Path to Cell
         The requested cells by their places.
     root : Path
         The directory of all runs.
@@ -72,11 +72,11 @@ class Waiting:
         Knows which runs a cell refers to.
     """
 
-    def __init__(self, places: dict[Path, Cell], root: Path, workshop: Workshop) -> None:
-        self.root = root
+    def __init__(self, asked: dict[Path, Cell], root: Path, workshop: Workshop) -> None:
+        self.asked, self.root = asked, root
         self._lacks = {
             place: lacks
-            for place, cell in places.items()
+            for place, cell in asked.items()
             if (lacks := self._missing(root / run for run in workshop.reference(cell, root).runs))
         }
 

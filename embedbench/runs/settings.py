@@ -213,6 +213,25 @@ def plan(
     ]
 
 
+def share_of(cells: Sequence[Cell], shard: str | None) -> list[Cell]:
+    """The cells of one shard: "3/64" has the third cell of every 64; None has all.
+
+    Raises
+    ------
+    UserError
+        The shard is no I/N with 1 ≤ I ≤ N.
+    """
+    if shard is None:
+        return list(cells)
+    index, slash, number = shard.partition("/")
+    if not (slash and is_number(index) and is_number(number) and 1 <= int(index) <= int(number)):
+        raise UserError(
+            f"--shard takes I/N with I from 1 to N, such as 3/64 for the third of 64 commands; got "
+            f"{short(shard)}"
+        )
+    return list(cells)[int(index) - 1 :: int(number)]
+
+
 class _Fields(dict[str, frozenset[str]]):
     """Names of the hyperparameters of learners, each looked up once."""
 

@@ -1,0 +1,148 @@
+"""Merging directories of runs: what shards made apart gets into one directory."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from embedbench import leases
+from embedbench.disk import open_regular, temporary_name, unreadable, writing
+from embedbench.errors import UserError
+from embedbench.scores import record
+from embedbench.typed import Typed
+
+from .publish import lease_of, publish
+
+
+@dataclass(frozen=True)
+class Merged(Typed):
+    """What a merge did.
+
+    Parameters
+    ----------
+    copied : int
+        Runs that are new there, references included.
+    there : int
+        Runs that were there already, or came from two directories.
+    filled : int
+        Runs whose metrics waited for a reference that is there now.
+    left_out : tuple of str
+        A sentence for each run that is damaged.
+    """
+
+    copied: int
+    there: int
+    filled: int
+    left_out: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        """The numbers in words."""
+        filled = f", reference values filled in: {self.filled}" if self.filled else ""
+        return f"runs copied: {self.copied}, there already: {self.there}{filled}"
+
+
+def merge(roots: Sequence[Path], out: Path) -> Merged:
+    """Copy the finished runs of several directories, with their references, into one.
+
+    A run is copied if its predictions have the SHA-256 that its record names. Two runs of one place
+    are equal if their predictions are; the first is kept. Everything is compared before anything is
+    written.
+
+    Parameters
+    ----------
+    roots : sequence of Path
+        Directories of runs.
+    out : Path
+        The directory that gets them; it may hold runs already.
+
+    Raises
+    ------
+    UserError
+        Two runs of one place differ, a directory is missing, or `out` cannot be written.
+    """
+    chosen: dict[Path, tuple[Path, str]] = {}  # place in `out` → the run to copy, its SHA-256
+    seen, left_out = 0, []
+    kept = [out] if out.is_dir() else []
+    if out.exists() and not kept:
+        raise UserError(f"{out} is a file; --out takes a directory for the run records")
+    for root in (*kept, *roots):
+        for run in record.find(root, references=True):
+            relative = run.relative_to(root)
+            if relative == Path():
+                raise UserError(f"{root} is a single run; give the directory of all runs")
+            try:
+                sha256 = _verified(run)
+            except UserError as e:
+                left_out.append(str(e))
+                continue
+            seen += 1
+            first, other = chosen.setdefault(out / relative, (run, sha256))
+            if other != sha256:
+                raise _differ(first, run)
+    todo = {place: run for place, (run, _) in chosen.items() if run != place}
+    copied = sum(_copy(run, place, out, chosen[place][1]) for place, run in sorted(todo.items()))
+    filled = sum(_filled(place, out) for place in chosen)
+    before = len(chosen) - len(todo)
+    return Merged(copied, seen - before - copied, filled, tuple(left_out))
+
+
+def _differ(first: Path, other: Path) -> UserError:
+    return UserError(
+        f"{first} and {other} are runs of one place with different predictions; nothing was "
+        "copied: keep one of them (they may have been made by other versions, threads or machines)"
+    )
+
+
+def _verified(run: Path) -> str:
+    """The SHA-256 of a run's predictions, which is that of its record."""
+    made = record.load(run)
+    actual = record.pinned(run, made)
+    if made.predictions_sha256 is None:
+        raise UserError(
+            f"{run} does not name the SHA-256 of its predictions; embedbench score RUNS --update "
+            "adds it"
+        )
+    return actual
+
+
+def _copy(run: Path, place: Path, out: Path, sha256: str) -> bool:
+    """Copy a run to its place; False if another process has put it there meanwhile."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    made = temporary_name(place)
+    made.mkdir()
+    try:
+        for name in (record.PREDICTIONS, record.RECORD):
+            _copy_file(run / name, made / name)
+        if _verified(made) != sha256:
+            raise UserError(f"{run} changed while it was copied; run the command again")
+        if publish(made, place, out):
+            return True
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    if _verified(place) != sha256:
+        raise _differ(place, run)
+    return False
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    with writing(target) as temporary:
+        try:
+            file = open_regular(source)
+        except OSError as e:
+            raise unreadable(source, e) from e
+        with file, temporary.open("xb") as copy:
+            shutil.copyfileobj(file, copy)
+
+
+def _filled(place: Path, out: Path) -> bool:
+    """Fill in the reference of a run, unless another process is at it."""
+    with suppress(UserError):  # damaged, which whoever reads it is told
+        lease = leases.take(lease_of(place))
+        if lease is not None:
+            with lease:
+                return record.fill_reference(place, out)
+    return False

@@ -1,0 +1,110 @@
+"""`run --shard`, `runs status`, `runs merge`, and what a terminal is given while a grid runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from commands import start
+from image_files import embedding_file
+
+from embedbench.cli.app import main
+from embedbench.scores import record
+
+Call = Callable[..., tuple[int, str, str]]
+SMALL = ["offline.mlp.units=8", "offline.mlp.stop.rule=epochs", "offline.mlp.stop.epochs=1"]
+
+
+@pytest.fixture
+def call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Call:
+    """Run one command in this process, in a folder with the file `e.h5`."""
+    embedding_file(tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["embedbench", *words])
+        code: object = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+        out, err = capfd.readouterr()
+        assert code is None or isinstance(code, int)
+        return code or 0, out, err
+
+    return run
+
+
+def words(out: str, *more: str, learner: str = "ncm,slda") -> list[str]:
+    given = ["run", "e.h5", "--protocol", "incremental-class", "--learner", learner, "--out", out]
+    given += ["--device", "cpu", "--jobs", "1"]
+    return [*given, *(w for item in SMALL for w in ("--set", item)), *more]
+
+
+@pytest.mark.long
+def test_three_shards_in_three_processes_fill_one_directory(call: Call, tmp_path: Path) -> None:
+    shards = [words("runs", "--seeds", "0-1", "--shard", f"{i}/3") for i in (1, 2, 3)]
+    processes = [start(given, tmp_path / f"printed-{i}") for i, given in enumerate(shards)]
+    for process in processes:
+        process.join()
+    printed = [(tmp_path / f"printed-{i}").read_text() for i in range(3)]
+    assert [p.exitcode for p in processes] == [0, 0, 0], printed
+    assert call(*words("whole", "--seeds", "0-1"))[0] == 0
+
+    def names(root: str) -> list[Path]:
+        return [p.relative_to(root) for p in record.find(Path(root), references=True)]
+
+    assert names("runs") == names("whole")
+    assert {record.load(p).reference.source for p in record.find(Path("runs"))} == {"runs"}
+    assert not list(Path("runs").rglob(".*"))
+
+
+def test_a_shard_without_cells_ends_well_and_says_so(call: Call) -> None:
+    code, out, err = call(*words("runs", "--shard", "9/9"))
+    assert (code, out, err) == (0, "", "shard 9/9 has none of the 2 cells\n")
+    code, _, err = call(*words("runs", "--shard", "0/9", "--tune", "slda.shrinkage=0.1,0.2"))
+    assert code == 2
+    assert err.startswith("embedbench: --shard takes I/N with I from 1 to N")
+    assert not Path("runs").exists()
+
+
+def test_merge_and_status_from_the_command_line(call: Call) -> None:
+    for i in (1, 2):
+        assert call(*words(f"part-{i}", "--shard", f"{i}/2"))[0] == 0
+    code, out, _ = call("runs", "merge", "part-1", "part-2", "--out", "all")
+    assert (code, out) == (0, "runs copied: 4, there already: 2\n")
+    assert call("runs", "status", "all")[:2] == (0, "4 finished\n")
+    code, out, _ = call("runs", "status", "all", "--json")
+    assert json.loads(out)["finished"] == 4
+    (run, *_) = record.find(Path("part-1"))
+    (run / "predictions.h5").write_bytes(b"")
+    code, out, err = call("runs", "merge", "part-1", "--out", "other", "--json")
+    assert (code, json.loads(out)["copied"]) == (1, 2)
+    assert err.startswith(f"left out: {run}/predictions.h5 is not the file")
+    for command in (["status", "none"], ["merge", "none", "--out", "x"]):
+        code, _, err = call("runs", *command)
+        assert code == 2
+        assert "there is no directory none" in err
+
+
+@pytest.mark.parametrize(("terminal", "quiet"), [(True, False), (True, True), (False, False)])
+def test_a_terminal_is_given_the_table_before_the_reference_is_made(
+    call: Call, monkeypatch: pytest.MonkeyPatch, terminal: bool, quiet: bool
+) -> None:
+    """With Ω open, and on stderr; stdout has the whole table alone."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    _, out, err = call(*words("runs", *(["--quiet"] if quiet else []), learner="ncm"))
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", err)
+    assert (
+        ("Ω is open" in shown)
+        == (bool(re.search(r"ncm +1 +open", shown)))
+        == (terminal and not quiet)
+    )
+    assert "open" not in out
+    assert re.search(r"ncm +1 +[01]\.\d", out)

@@ -1,0 +1,230 @@
+"""Engines as the command line names them, and the processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+import pytest
+
+from embedbench.engines import cards, engine, slurm
+from embedbench.engines.cards import at_once, card_of, enough_memory
+from embedbench.engines.elsewhere import pack, runner
+from embedbench.engines.engine import Engine
+from embedbench.engines.local import local_executor
+from embedbench.engines.task import LostTaskError, Resources
+from embedbench.errors import UserError
+
+
+def test_resources_are_cores_shares_and_bytes() -> None:
+    assert Resources.parse("", cpus=3) == Resources(cpus=3)
+    assert Resources.parse("cpus=2, gpus=0.25,memory=1.5GiB") == Resources(2, 0.25, 3 * 2**29)
+    assert Resources.parse("memory=300MB").memory == 300_000_000
+    assert Resources.parse("memory=512").memory == 512
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("cpu=2", "unknown resource 'cpu'. Did you mean 'cpus'?"),
+        ("cpus", "--resources takes name=value"),
+        ("cpus=0", "a number of cores, 1 or more; got '0'"),
+        ("cpus=1.5", "a number of cores"),
+        ("gpus=2", "a share of one card, 0 to 1, such as 0.25; got '2'"),
+        ("gpus=nan", "a share of one card"),
+        ("memory=lots", "a size such as 4GB; got 'lots'"),
+        ("memory=0GB", "a size such as 4GB"),
+    ],
+)
+def test_wrong_resources_are_one_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence.replace("?", r"\?")):
+        Resources.parse(text)
+
+
+@pytest.mark.parametrize("text", ["", "lokal", "local:", "ray:", "ray://host", "slurm:2", ":make"])
+def test_an_unknown_engine_lists_the_known_ones(text: str) -> None:
+    with pytest.raises(UserError, match=r"unknown engine .*Known: .*local:N.*slurm"):
+        Engine.parse(text)
+
+
+@pytest.mark.parametrize("text", ["local:0", "local:-1", "local:two", "local:1.5"])
+def test_local_takes_a_number(text: str) -> None:
+    with pytest.raises(UserError, match="takes a number of processes"):
+        Engine.parse(text)
+
+
+def test_settings_belong_to_an_engine() -> None:
+    with pytest.raises(UserError, match="--engine local takes no --engine-set"):
+        Engine.parse("local", None, ["time=4h"])
+    with pytest.raises(UserError, match=r"slurm 'partitoin'\. Did you mean 'partition'"):
+        slurm.options(Resources(), {"partitoin": "gpu", "cluster": "local"})
+    asked = {"cluster": "local", "time": "4h", "partition": "gpu", "array_parallelism": "8"}
+    made = slurm.options(Resources(cpus=2, gpus=1, memory=2**31), asked)
+    assert made == {
+        "name": "embedbench",
+        "cpus_per_task": 2,
+        "gpus_per_node": 1,
+        "mem_gb": 2,
+        "timeout_min": 240,
+        "slurm_partition": "gpu",
+        "slurm_array_parallelism": 8,
+    }
+    for wrong in ({"time": "4"}, {"time": "-1h"}, {"cluster": "mine"}):
+        with pytest.raises(UserError, match="got"):
+            slurm.options(Resources(), {"cluster": "local", **wrong})
+    with pytest.raises(UserError, match="whole cards"):
+        slurm.options(Resources(gpus=0.5), {"cluster": "local"})
+
+
+def test_an_engine_that_is_not_installed_or_has_no_sbatch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(UserError, match="there is no sbatch here"):
+        Engine.parse("slurm")
+    monkeypatch.setattr(engine.importlib.util, "find_spec", lambda _: None)  # type: ignore[attr-defined]
+    with pytest.raises(
+        UserError, match=r"^--engine ray needs Ray: pip install 'embedbench-cl\[ray"
+    ):
+        Engine.parse("ray")
+
+
+def test_an_executor_of_other_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "def make(tasks, resources, settings):\n"
+        "    return ThreadPoolExecutor(min(tasks, int(settings['threads'])))\n"
+        "def wrong(tasks, resources, settings):\n"
+        "    return 3\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p])
+    made = Engine.parse("mine:make", None, ["threads=2"])
+    with made.executor(5) as executor:
+        assert isinstance(executor, ThreadPoolExecutor)
+        assert executor.submit(int, "3").result() == 3
+    with pytest.raises(UserError, match=r"mine:wrong must return a concurrent.futures.Executor"):
+        Engine.parse("mine:wrong").executor(1).__enter__()
+    with pytest.raises(UserError, match="cannot import 'nowhere'"):
+        Engine.parse("nowhere:make")
+
+
+def test_how_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "cores", lambda: 8)
+    monkeypatch.setattr(cards, "cards", lambda: 2)
+    assert [Engine("local").processes(n) for n in (1, 5, 20)] == [1, 5, 8]
+    assert Engine("local", Resources(cpus=3)).processes(20) == 2
+    assert Engine("local:12").processes(20) == 12
+    assert Engine("local:12", Resources(gpus=0.25)).processes(20) == 8
+    assert Engine("local", Resources(gpus=1)).processes(20) == 2
+    assert Engine("local").at_most(3).name == "local:3"
+    assert Engine("local:12").at_most(3).name == "local:12"
+    monkeypatch.setattr(cards, "cards", lambda: 0)
+    with pytest.raises(UserError, match="this machine has none"):
+        Engine.parse("local:2", Resources(gpus=0.25))
+
+
+def test_cards_are_taken_in_turn_and_none_holds_more_than_fits() -> None:
+    for share, number in ((0.25, 3), (0.3, 2), (1.0, 4), (0.1, 1)):
+        workers = range(at_once(share, number))
+        held = [[card_of(w, number) for w in workers].count(card) for card in range(number)]
+        assert max(held) * share <= 1 + 1e-9
+        assert max(held) - min(held) == 0
+    assert [card_of(w, 3) for w in range(4)] == [0, 1, 2, 0]
+
+
+def test_a_card_without_enough_memory_is_one_sentence() -> None:
+    import torch
+
+    with pytest.raises(UserError) as raised, enough_memory("cuda"):
+        raise torch.OutOfMemoryError(
+            "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of …"
+        )
+    assert str(raised.value) == (
+        "cuda has not enough memory (Tried to allocate 20.00 GiB); let fewer runs share a card "
+        "(--resources gpus=1 or --jobs 1), make batch_size or the network smaller, or take "
+        "--device cpu"
+    )
+
+
+class OddError(Exception):
+    """An error that pickle cannot make again."""
+
+    def __init__(self, a: int, b: int) -> None:
+        super().__init__(f"{a} and {b}")
+
+
+def raise_odd() -> None:
+    raise OddError(1, 2)
+
+
+def test_an_error_travels_in_its_words() -> None:
+    import pickle
+
+    run = runner()
+    assert pickle.loads(run(pack(int, ("7",), {}))) == (True, 7)
+    good, error = pickle.loads(run(pack(int, ("x",), {})))
+    assert (good, type(error)) == (False, ValueError)
+    good, error = pickle.loads(run(pack(raise_odd, (), {})))
+    assert (good, str(error)) == (False, "OddError: 1 and 2")
+
+
+# --- the contract of an executor, by the local one ------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pool() -> Executor:
+    with local_executor(2) as executor:
+        yield executor
+
+
+def test_results_errors_and_many_tasks(pool: Executor) -> None:
+    assert pool.submit(divmod, 7, 3).result() == (2, 1)
+    assert pool.submit(int, "11", base=2).result() == 3
+    assert list(pool.map(abs, range(-20, 0))) == list(range(20, 0, -1))
+    failed = pool.submit(int, "x")
+    with pytest.raises(ValueError, match="invalid literal"):
+        failed.result()
+    assert pool.submit(os.getpid).result() != os.getpid()
+    assert len({f.result() for f in as_completed([pool.submit(os.getpid) for _ in range(9)])}) <= 2
+
+
+def die(mark: str, times: int) -> int:
+    """Kill this process the first `times` times."""
+    before = len(list(Path(mark).parent.glob(f"{Path(mark).name}.*")))
+    if before < times:
+        Path(f"{mark}.{before}").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return before
+
+
+def test_a_lost_process_costs_its_task_a_retry_and_no_other_task_anything(
+    pool: Executor, tmp_path: Path
+) -> None:
+    slow = pool.submit(time.sleep, 1)
+    once = pool.submit(die, str(tmp_path / "once"), 1)
+    always = pool.submit(die, str(tmp_path / "always"), 99)
+    others = [pool.submit(abs, -n) for n in range(5)]
+    assert slow.result() is None
+    assert once.result() == 1
+    with pytest.raises(LostTaskError, match="ended 2 times; was it killed, or out of memory"):
+        always.result()
+    assert [other.result() for other in others] == list(range(5))
+    assert len(list(tmp_path.glob("always.*"))) == 2
+
+
+def test_what_was_not_begun_is_cancelled_when_the_work_is_given_up() -> None:
+    futures = []
+
+    def give_up() -> None:
+        with local_executor(1) as executor:
+            futures.extend(executor.submit(time.sleep, 0.5) for _ in range(5))
+            while not futures[0].running():
+                time.sleep(0.01)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        give_up()
+    assert [f.cancelled() for f in futures] == [False, True, True, True, True]

@@ -1,0 +1,70 @@
+"""A grid of small cells with references, for engines; and what it must give."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from time import sleep
+
+from image_files import embedding_file
+
+from embedbench.runs.cell import Cell
+from embedbench.runs.grid import Outcome, run_grid
+from embedbench.runs.settings import parse_settings, plan
+
+LEARNERS = ("ncm", "slda")
+ITEMS = (
+    *("references=1", "offline.mlp.units=8"),
+    *("offline.mlp.stop.rule=epochs", "offline.mlp.stop.epochs=2"),
+)
+
+
+def small_grid(folder: Path, seeds: Sequence[int]) -> list[Cell]:
+    """`ncm` and `slda`, once a seed, on a file in a folder."""
+    settings = parse_settings(list(ITEMS), list(LEARNERS), None)
+    file = str(embedding_file(folder).path)
+    return plan([file], "incremental-class", list(LEARNERS), seeds, settings=settings, device="cpu")
+
+
+def words(cells: Sequence[Cell], seeds: str, out: Path) -> list[str]:
+    """The same as a command line."""
+    line = ["run", *cells[0].files, "--protocol", "incremental-class", "--out", str(out)]
+    line += ["--learner", ",".join(LEARNERS), "--seeds", seeds, "--device", "cpu", "--quiet"]
+    return line + [word for item in ITEMS for word in ("--set", item)]
+
+
+def answers(root: Path) -> dict[str, bytes]:
+    """The bytes of all predictions under a directory, by place."""
+    return {
+        str(path.parent.relative_to(root)): path.read_bytes()
+        for path in root.rglob("predictions.h5")
+        if path.parent.name[0] != "."
+    }
+
+
+def expected(cells: list[Cell], root: Path) -> dict[str, bytes]:
+    """The answers that one process gives."""
+    assert not run_grid(cells, root).failed
+    return answers(root)
+
+
+def check_same(outcome: Outcome, cells: Sequence[Cell], root: Path, good: dict[str, bytes]) -> None:
+    """Every cell and reference is there with the same bytes, and nothing lies beside them."""
+    assert not outcome.failed
+    assert len(outcome.places) == len(cells)
+    assert answers(root) == good
+    assert not list(root.rglob(".*"))
+
+
+def die() -> None:
+    """Kill this process."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def write_late(path: str) -> None:
+    """Write a file after a second; another one at once."""
+    Path(f"{path}.begun").touch()
+    sleep(1)
+    Path(path).touch()

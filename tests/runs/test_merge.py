@@ -1,0 +1,223 @@
+"""Directories of runs that shards made apart, merged into one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import stored
+from image_files import embedding_file
+
+from embedbench.errors import UserError
+from embedbench.runs import merge as merging
+from embedbench.runs.cell import Cell
+from embedbench.runs.grid import run_grid
+from embedbench.runs.merge import merge
+from embedbench.runs.settings import parse_settings, plan, share_of
+from embedbench.scores import record
+from embedbench.typed import plain
+
+Made = tuple[list[Cell], Path]
+SMALL = [
+    f"offline.mlp.{s}" for s in ("units=8", "batch_size=64", "stop.rule=epochs", "stop.epochs=1")
+]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """Four cells, made at once, and in two shards that know nothing of each other."""
+    folder = tmp_path_factory.mktemp("merge")
+    file = str(embedding_file(folder).path)
+    names = ["ncm", "slda"]
+    settings = parse_settings([*SMALL, "protocol.order=random", "protocol.scale=none"], names, None)
+    cells = plan([file], "incremental-class", names, [0, 1], settings=settings, device="cpu")
+    run_grid(cells, folder / "whole")
+    for i in (1, 2):
+        assert not run_grid(share_of(cells, f"{i}/2"), folder / f"shard-{i}").failed
+    return cells, folder
+
+
+@pytest.fixture
+def shards(made: Made, tmp_path: Path) -> list[Path]:
+    """The two shards, to be spoilt."""
+    return [shutil.copytree(made[1] / f"shard-{i}", tmp_path / f"shard-{i}") for i in (1, 2)]
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    files = sorted(p for p in root.rglob("*") if p.is_file())
+    return {str(p.relative_to(root)): p.read_bytes() for p in files}
+
+
+def names(root: Path) -> list[str]:
+    return [str(p.relative_to(root)) for p in record.find(root, references=True)]
+
+
+def test_shards_are_disjoint_and_whole() -> None:
+    cells = list(range(10))
+    shares = [share_of(cells, f"{i}/4") for i in range(1, 5)]  # type: ignore[arg-type]
+    assert shares == [[0, 4, 8], [1, 5, 9], [2, 6], [3, 7]]  # type: ignore[comparison-overlap]
+    assert share_of(cells, "11/11") == []  # type: ignore[arg-type]
+    assert share_of(cells, None) == cells  # type: ignore[arg-type, comparison-overlap]
+
+
+@pytest.mark.parametrize(
+    "shard", ["0/64", "65/64", "x/y", "3", "/3", "1/", "-1/2", "1/2/3", "1 /2"]
+)
+def test_what_is_no_shard_is_refused(shard: str) -> None:
+    with pytest.raises(UserError, match="--shard takes I/N with I from 1 to N"):
+        share_of([], shard)
+
+
+def test_merged_shards_are_what_one_command_makes(made: Made, tmp_path: Path) -> None:
+    folder, out = made[1], tmp_path / "out"
+    assert share_of(made[0], "1/2") + share_of(made[0], "2/2") != made[0]  # seeds 0, seeds 1
+    before = tree(folder)
+    result = merge([folder / "shard-1", folder / "shard-2"], out)
+    assert names(out) == names(folder / "whole")
+    # the offline run does not depend on the order, so that both shards have made it
+    assert (result.copied, result.there, result.filled, result.left_out) == (7, 1, 0, ())
+    for name in names(out):
+        for key, values in stored(out / name).items():
+            np.testing.assert_array_equal(values, stored(folder / "whole" / name)[key])
+        merged, whole = record.load(out / name), record.load(folder / "whole" / name)
+        assert plain(merged.metrics) == plain(whole.metrics)
+    assert tree(folder) == before
+    assert list(out.rglob(".*")) == []
+    text = tree(out)
+    again = merge([folder / "shard-2", out], out)
+    assert (again.copied, again.there) == (0, 7 + 4 + 7 - 7)
+    assert tree(out) == text
+    assert run_grid(made[0], out).skipped == 7
+
+
+def test_open_values_are_filled_in_when_the_reference_comes(
+    made: Made, shards: list[Path], tmp_path: Path
+) -> None:
+    """One directory lost its references before its runs were scored; the other has them."""
+    for path in record.find(shards[0]):
+        values = json.loads((path / "record.json").read_text())
+        values["reference"]["source"] = "missing"
+        del values["reference"]["ideal"], values["reference"]["chance"]
+        for part in (values, *values["by_score"].values()):
+            part["metrics"] |= {"omega_base": None, "omega_all": None, "fwt": None}
+        (path / "record.json").write_text(json.dumps(values))
+    shutil.move(shards[0] / "references", tmp_path / "references")
+    result = merge(shards, tmp_path / "out")
+    assert result.filled == len(record.find(shards[0]))
+    for path in record.find(tmp_path / "out"):
+        whole = record.load(made[1] / "whole" / path.relative_to(tmp_path / "out"))
+        assert plain(record.load(path).metrics) == plain(whole.metrics)
+
+
+def cut(run: Path) -> None:
+    (run / "predictions.h5").write_bytes((run / "predictions.h5").read_bytes()[:-1])
+
+
+def swap(run: Path) -> None:
+    (run / "record.json").write_text("{}")
+
+
+def unpin(run: Path) -> None:
+    values = json.loads((run / "record.json").read_text())
+    del values["predictions_sha256"]
+    (run / "record.json").write_text(json.dumps(values))
+
+
+def lose(run: Path) -> None:
+    (run / "predictions.h5").unlink()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "word"),
+    [(cut, "not the file"), (swap, "schema"), (unpin, "--update"), (lose, "no predictions.h5")],
+)
+def test_a_damaged_run_is_named_and_left_out(
+    shards: list[Path], tmp_path: Path, spoil: Callable[[Path], None], word: str
+) -> None:
+    (run, *_) = record.find(shards[0])
+    spoil(run)
+    result = merge(shards, tmp_path / "out")
+    (sentence,) = result.left_out
+    assert str(run) in sentence
+    assert word in sentence
+    relative = run.relative_to(shards[0])
+    assert not (tmp_path / "out" / relative).exists()
+    assert (result.copied, result.there) == (6, 1)
+
+
+def differ(run: Path) -> None:
+    """Another run in its place, whole in itself."""
+    values = json.loads((run / "record.json").read_text())
+    (run / "predictions.h5").write_bytes((run / "predictions.h5").read_bytes() + b"\0")
+    del values["predictions_sha256"]
+    (run / "record.json").write_text(json.dumps(values))
+    values["predictions_sha256"] = record.pinned(run, record.load(run))
+    (run / "record.json").write_text(json.dumps(values))
+
+
+@pytest.mark.parametrize("where", ["two directories", "the result"])
+def test_two_different_runs_of_one_place_are_refused(
+    shards: list[Path], tmp_path: Path, where: str
+) -> None:
+    out = tmp_path / "out"
+    if where == "the result":
+        merge(shards[:1], out)
+    (shared,) = (shards[1] / "references").glob("offline-*/seed-0")
+    differ(shared)
+    before = tree(out)
+    with pytest.raises(UserError, match=r"offline-.*different predictions; nothing was copied"):
+        merge(shards, out)
+    assert tree(out) == before
+
+
+def test_a_run_that_another_process_puts_there_is_kept_or_refused(
+    shards: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = merging._copy_file
+
+    def late(source: Path, target: Path) -> None:
+        monkeypatch.setattr(merging, "_copy_file", copy)
+        merge(shards[1:], tmp_path / "out")
+        copy(source, target)
+
+    monkeypatch.setattr(merging, "_copy_file", late)
+    result = merge(shards, tmp_path / "out")
+    assert (result.copied, result.there) == (3, 5)
+    out = tmp_path / "other"
+    (shared,) = (shards[1] / "references").glob("offline-*/seed-0")
+
+    def later(source: Path, target: Path) -> None:
+        monkeypatch.setattr(merging, "_copy_file", copy)
+        differ(shared)
+        merge(shards[1:], out)
+        copy(source, target)
+
+    monkeypatch.setattr(merging, "_copy_file", later)
+    with pytest.raises(UserError, match="different predictions"):
+        merge(shards[:1], out)
+    assert not list(out.rglob("*.tmp"))
+
+
+def test_merges_at_once_make_one_directory(made: Made, tmp_path: Path) -> None:
+    roots = [made[1] / "shard-1", made[1] / "shard-2"]
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: merge(roots, tmp_path / "out"), range(4)))
+    assert sum(r.copied for r in results) == 7
+    assert names(tmp_path / "out") == names(made[1] / "whole")
+    assert list((tmp_path / "out").rglob(".*")) == []
+
+
+def test_what_is_no_directory_of_runs_is_refused(made: Made, tmp_path: Path) -> None:
+    (run, *_) = record.find(made[1] / "whole")
+    for given, words in ((run, "is a single run"), (tmp_path / "none", "there is no directory")):
+        with pytest.raises(UserError, match=words):
+            merge([given], tmp_path / "out")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="is a file"):
+        merge([made[1] / "whole"], tmp_path / "file")
+    assert not (tmp_path / "out").exists()
