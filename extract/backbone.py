@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 
+from .decoders import PILLOW
 from .source import Content
 
 # Backbones that are no models, and why they take no weights, layers or half precision.
@@ -22,13 +23,15 @@ class Backbone(ABC):
     """A function from images or sounds to rows of tables.
 
     `prepare` runs in many threads, one sample per call; `forward` in one, one batch per call.
-    `backbone` and `preprocessing` are parts of the provenance.
+    `backbone` and `preprocessing` are parts of the provenance. `decoder` is one of
+    `decoders.DECODERS`.
     """
 
     backbone: dict[str, Any]
     preprocessing: dict[str, Any]
     device = torch.device("cpu")
     dtype = "float32"
+    decoder = PILLOW
 
     @abstractmethod
     def prepare(self, content: Content) -> NDArray[Any]:

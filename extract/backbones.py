@@ -11,6 +11,7 @@ from PIL import Image
 from embedbench.errors import UserError
 
 from .backbone import OURS, Backbone
+from .decoders import PILLOW, recipe_of
 from .source import Source
 from .timm_backbone import TimmBackbone
 
@@ -37,8 +38,26 @@ def open_backbone(
     dtype: str,
     size: int | None,
     device: torch.device,
+    decoder: str = PILLOW,
 ) -> Backbone:
     """Return a backbone by its name: `pixels`, `none`, `log-mel`, or any model of timm."""
+    if name == "log-mel" and decoder != PILLOW:
+        raise UserError(f"--decoder {decoder} is for images; leave it out for sounds.")
+    model = _open(name, first, weights, layers, dtype, size, device)
+    model.decoder = decoder
+    model.preprocessing |= recipe_of(decoder, model.device)
+    return model
+
+
+def _open(
+    name: str,
+    first: Callable[[], Image.Image],
+    weights: Path | None,
+    layers: Sequence[str],
+    dtype: str,
+    size: int | None,
+    device: torch.device,
+) -> Backbone:
     if size is not None and not 1 <= size <= LARGEST:
         raise UserError(f"--size must be 1 to {LARGEST:,} pixels or seconds, not {size}.")
     if name not in OURS:

@@ -21,6 +21,7 @@ from embedbench.disk import why
 from embedbench.errors import UserError
 
 from .backbone import Backbone
+from .decoders import PILLOW, by_torchvision
 from .source import PIXELS, Content, Source, open_image
 
 AHEAD = 2  # batches that wait beside those in work; this bounds the memory
@@ -44,6 +45,7 @@ def quiet_readers() -> Iterator[None]:
     """Keep readers from printing warnings: about files that are odd, large or damaged."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"PIL\.")
+        warnings.filterwarnings("ignore", module=r"torchvision\.io")  # drops its decoders one day
         warnings.filterwarnings("ignore", r"Chunk \(non-data\)|Reached EOF|Incomplete chunk")  # WAV
         yield
 
@@ -77,6 +79,8 @@ def _prepared(content: Content, backbone: Backbone, holds: str) -> NDArray[Any]:
         return backbone.prepare(content)
     image = open_image(content)
     with _one_large if image.width * image.height > LARGE else nullcontext():
+        if backbone.decoder != PILLOW and isinstance(content, bytes):
+            image = by_torchvision(image, content, backbone.device)
         return backbone.prepare(image)
 
 

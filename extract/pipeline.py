@@ -10,33 +10,27 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from embedbench.callbacks import Notify, Progress
+from embedbench.engines.engine import Engine
 from embedbench.errors import UserError
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.partial import Partial
-from embedbench.files.samples import Samples
 from embedbench.files.target import Target, check_target
-from embedbench.machine import cores, threads_of
 
-from .backbones import check_kind, choose_device, open_backbone
-from .decode import decode, first_image, quiet_readers
-from .shipped import choose_backbone
-from .sources import open_source
-from .splits import across, choose_split, pairs_text
-from .timm_backbone import DTYPES
+from .decoders import PILLOW
+from .finish import finish
+from .job import Job, arithmetic_settings
+from .shards import Shards, ranges
+from .source import Source
+from .splits import choose_split
 from .work import Work
-
-CPU_BATCH, CUDA_BATCH = 4, 128  # on a CPU the activations of 4 images still fit the caches
-CPU_LANES, CUDA_LANES = 8, 16  # most threads; more would wait for Python's lock
-COMPARED = 32  # rows on which half precision is compared with float32
 
 
 def _warn(message: str) -> None:
@@ -55,12 +49,16 @@ def extract(
     split: str | None = None,
     group: str | None = None,
     device: str = "auto",
+    decoder: str = PILLOW,
     skip_bad: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
     notify: Notify = _warn,
     workers: int | None = None,
+    threads: int | None = None,
     batch_size: int | None = None,
+    engine: Engine | None = None,
+    any_device: bool = False,
 ) -> EmbeddingFile:
     """Write an embedding file, or a pixel file, from the images or sounds of a source.
 
@@ -88,6 +86,8 @@ def extract(
         See `choose_split`.
     device : str
         `auto`, `cpu`, `cuda`, `cuda:1`, …
+    decoder : str
+        `pil`, or `torchvision` for JPEG and PNG (with nvJPEG on a card); part of the recipe.
     skip_bad : bool
         Leave out samples that cannot be decoded, and list them in the provenance.
     overwrite : bool
@@ -99,8 +99,16 @@ def extract(
     workers : int or None
         Threads that decode and, on a CPU, run the backbone; by default as many as cores, at most 8
         (16 with a card).
+    threads : int or None
+        Threads of one operation, which decide the last bits; by default 1, or more where there are
+        more cores than `workers`.
     batch_size : int or None
         Samples per forward pass; by default 4 on a CPU and 128 on a card.
+    engine : Engine or None
+        Who computes the blocks; None: this process.
+    any_device : bool
+        Let machines with other models of GPU, or other vector units, share the blocks. Their rows
+        differ in the last bits; the provenance names the devices.
 
     Raises
     ------
@@ -108,118 +116,69 @@ def extract(
         An argument is wrong, or a sample cannot be read; the first one is named.
     """
     target = out if isinstance(out, Target) else check_target(Path(out), overwrite=overwrite)
-    if dtype not in DTYPES:
-        raise UserError(f"--dtype must be one of {', '.join(DTYPES)}, not {dtype!r}.")
-    opened = open_source(source, skip_bad=skip_bad)
-    if opened.remark:
-        notify(opened.remark)
-    parts, rule = choose_split(opened, split, group)
-    name, file = choose_backbone(source, backbone, weights)
-    check_kind(name, opened)
-    where = choose_device(device)
-    model = open_backbone(
-        name,
-        lambda: first_image(opened),
-        weights=file,
-        layers=layers,
+    job = Job(
+        source=source,
+        backbone=backbone,
+        weights=None if weights is None else os.fspath(weights),
+        layers=tuple(layers),
         dtype=dtype,
         size=size,
-        device=where,
+        device=device,
+        decoder=decoder,
+        skip_bad=skip_bad,
+        workers=workers,
+        threads=threads,
+        batch_size=batch_size,
+        any_device=any_device,
     )
-    batch = batch_size or (CUDA_BATCH if where.type == "cuda" else CPU_BATCH)
-    if batch < 1 or Partial.BLOCK % batch:
-        raise UserError(f"the batch size must divide {Partial.BLOCK}, not be {batch}.")
-    most = min(cores(), CUDA_LANES if where.type == "cuda" else CPU_LANES)
-    lanes = 1 if opened.in_order else workers or most
-    work = Work(opened, model, batch, lanes, max(1, cores() // lanes), skip_bad)
-    with _arithmetic_settings(work.threads):
-        return _shared(work, target, (parts, rule), progress, notify)
+    opened = job.open_source()
+    if opened.remark:
+        notify(opened.remark)
+    split_rule = choose_split(opened, split, group)
+    with _at_work(job, opened, engine, notify) as work:
+        return _shared(work, target, split_rule, progress, notify)
+
+
+@contextmanager
+def _at_work(
+    job: Job, source: Source, engine: Engine | None, notify: Notify
+) -> Iterator[Work | Shards]:
+    """Yield what computes the blocks: this process, or the workers of an engine."""
+    with ExitStack() as stack:
+        if engine is not None and source.in_order:
+            raise UserError(
+                f"{source.name} can only be read in order, by one process; leave out --engine."
+            )
+        if engine is not None:
+            job = job.elsewhere(engine.resources.cpus)
+            tasks = len(ranges(range(-(-len(source.ids) // Partial.BLOCK))))
+            executor = stack.enter_context(engine.executor(tasks, notify))
+            if executor is not None:
+                yield Shards(job, source, executor)
+                return
+        work = job.work(source)
+        stack.enter_context(arithmetic_settings(work.threads))
+        yield work
 
 
 def _shared(
-    work: Work,
+    work: Work | Shards,
     target: Target,
     split: tuple[NDArray[np.uint8], dict[str, Any]],
     progress: Progress | None,
     notify: Notify,
 ) -> EmbeddingFile:
     """Make the file, together with other processes that make the same."""
+    facts = work.facts()
     while True:
-        partial = Partial(target, work.job())
+        partial = Partial(target, facts.job)
         if partial.is_published():
             notify(f"another process that extracts the same has made {target.path}.")
             return EmbeddingFile.open(target.path)
         try:
             with partial.at_work():
                 work.fill(partial, progress, notify)
-                return _finish(work, partial, split, notify)
+                return finish(work.source, facts, work.precision, partial, split, notify)
         except (OSError, UserError):
             if not partial.is_gone():
                 raise
-
-
-@contextmanager
-def _arithmetic_settings(threads: int) -> Iterator[None]:
-    """Make the bits repeatable: no TF32, and no algorithm chosen by timing."""
-    exact = {"enabled": True, "benchmark": False, "deterministic": True, "allow_tf32": False}
-    flags = torch.backends.cudnn.flags(**exact)
-    with threads_of(threads), flags, quiet_readers():  # threads of an operation, in each thread
-        yield
-
-
-def _finish(
-    work: Work,
-    partial: Partial,
-    split: tuple[NDArray[np.uint8], dict[str, Any]],
-    notify: Notify,
-) -> EmbeddingFile:
-    """Assemble the file from the blocks, and tell the user what is notable."""
-    source = work.source
-    blocks = range(-(-len(source.ids) // Partial.BLOCK))
-    notes = [partial.note(block) for block in blocks]
-    undecoded = [pair for note in notes for pair in note["skipped"]]
-    left_out = {name for name, _ in undecoded}
-    skipped = [*(list(pair) for pair in source.refused), *undecoded]
-    kept = np.array([i for i, name in enumerate(source.ids) if name not in left_out], np.int64)
-    ids = [source.ids[i] for i in kept]
-    samples = Samples(
-        np.array(ids), source.labels[kept], split[0][kept], source.classes, source.parents
-    )
-    digests = np.frombuffer(bytes.fromhex("".join(note["hashes"] for note in notes)), np.uint8)
-    pairs = across(digests.reshape(-1, 16), ids, samples.split)
-    if pairs:
-        notify(pairs_text(pairs, ids, samples.split, source.holds) + ".")
-    if skipped:
-        notify(
-            f"left out {len(skipped)} {source.holds} that cannot be used, first {skipped[0][0]}."
-        )
-    provenance = {
-        "backbone": work.backbone.backbone,
-        "preprocessing": work.backbone.preprocessing,
-        "arithmetic": _arithmetic(work, kept, notify),
-        "source": {
-            "name": source.name,
-            "revision": source.revision,
-            "licence": source.licence,
-        },
-        "split": split[1],
-        "same_content_in_two_splits": {"count": len(pairs), "first": pairs[:100]},
-    }
-    return partial.finish(samples, provenance, skipped=skipped, notify=notify)
-
-
-def _arithmetic(work: Work, kept: NDArray[np.int64], notify: Notify) -> dict[str, Any]:
-    """Return dtype and device; for half precision also its error on some rows."""
-    backbone = work.backbone
-    device = backbone.device
-    made_on: dict[str, Any] = {"dtype": backbone.dtype, "device_kind": device.type}
-    if device.type == "cuda":
-        made_on["device_name"] = torch.cuda.get_device_name(device)
-    if backbone.dtype in ("float32", "uint8"):
-        return made_on
-    places = np.linspace(0, len(kept) - 1, min(COMPARED, len(kept))).astype(np.int64)
-    rows = kept[: len(places)] if work.source.in_order else kept[places]
-    ready = [decode(work.source, int(i), backbone).ready for i in rows]
-    cosine = backbone.precision(np.stack([sample for sample in ready if sample is not None]))
-    notify(f"{backbone.dtype}: smallest cosine to float32 over {len(rows)} rows is {cosine:.6f}.")
-    return {**made_on, "smallest_cosine_to_float32": cosine, "rows_compared": len(rows)}

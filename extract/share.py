@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Self
 
@@ -24,14 +24,13 @@ class Share:
         The unfinished work.
     n : int
         Number of samples.
-    notify : callable
-        Called with a message if another process is waited for.
+    blocks : iterable of int
+        Numbers of the blocks that are shared.
     """
 
-    def __init__(self, partial: Partial, n: int, notify: Notify) -> None:
-        self.partial, self.n, self.notify = partial, n, notify
-        done = partial.done()
-        self.left = [b for b in range(-(-n // partial.BLOCK)) if b not in done]
+    def __init__(self, partial: Partial, n: int, blocks: Iterable[int]) -> None:
+        self.partial, self.n = partial, n
+        self.left = [block for block in blocks if not partial.is_whole(block)]
         self.finished = n - sum(len(self._rows(block)) for block in self.left)  # samples
         self._claimed: dict[int, leases.Lease] = {}
         self._waits = False
@@ -58,8 +57,11 @@ class Share:
         self.left.remove(block)
         self._claimed.pop(block).release()
 
-    def wait(self) -> None:
-        """Wait for a block that another process is at: until it is there, or left to others."""
+    def wait(self, notify: Notify) -> None:
+        """Wait for a block that another process is at: until it is there, or left to others.
+
+        `notify` is called once with a message.
+        """
         while self.left:
             for block in list(self.left):
                 if self.partial.is_whole(block):
@@ -68,7 +70,7 @@ class Share:
                     return
                 elif not self._waits:
                     what = f"a part of {self.partial.path}"
-                    self.notify(leases.waiting(what, self.partial.lease(block)))
+                    notify(leases.waiting(what, self.partial.lease(block)))
                     self._waits = True
             time.sleep(leases.POLL if self.left else 0)
 

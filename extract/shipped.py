@@ -8,6 +8,8 @@ from pathlib import Path
 from embedbench.errors import UserError
 from embedbench.networks.shipped import SHIPPED, shipped_weights
 
+IN_PACKAGE = "shipped"  # the word for weights that lie in the package
+
 
 def choose_backbone(
     source: str, backbone: str | None, weights: str | os.PathLike[str] | None
@@ -20,12 +22,17 @@ def choose_backbone(
         No backbone is named, and the source is not `demo`; or the package ships no weights of it.
     """
     if source == "demo" and backbone in (None, SHIPPED) and weights is None:
-        backbone, weights = SHIPPED, "shipped"
+        backbone, weights = SHIPPED, IN_PACKAGE
     if backbone is None:
         raise UserError(
             "--backbone is missing: a model of timm such as resnet50, 'pixels' for flat values, "
             "'none' for a pixel file, or for sounds 'log-mel'."
         )
-    if str(weights) == "shipped":
+    if str(weights) == IN_PACKAGE:
         return backbone, shipped_weights(backbone)
     return backbone, Path(weights) if weights else None
+
+
+def absolute_weights(weights: str) -> str:
+    """Return a file of weights as a process in another directory names it."""
+    return weights if weights == IN_PACKAGE else os.path.abspath(weights)

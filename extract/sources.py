@@ -55,6 +55,20 @@ def open_source(source: str, *, skip_bad: bool = False) -> Source:
     return opened
 
 
+def absolute(source: str) -> str:
+    """Return a source as a process in another directory names it.
+
+    >>> absolute("demo"), absolute("torch/cifar100@/data")
+    ('demo', 'torch/cifar100@/data')
+    """
+    if source == "demo":
+        return source
+    name, at, root = source.partition("@")
+    if source.startswith(TIMM_PREFIXES):
+        return name + at + (os.path.abspath(root) if root else "")
+    return os.path.abspath(Path(source).expanduser())
+
+
 def _open(source: str) -> Source:
     if source.startswith(TIMM_PREFIXES):
         from .datasets import timm_source

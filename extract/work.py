@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from embedbench.callbacks import Notify, Progress
@@ -14,14 +15,42 @@ from embedbench.errors import UserError
 from embedbench.files.partial import Partial
 
 from .backbone import Backbone
-from .decode import Batch, computed
+from .decode import Batch, computed, decode
 from .share import Share
 from .source import Source, unusable
 
 
 @dataclass(frozen=True)
+class Facts:
+    """What a process knows of its work: a file is made from this and the blocks.
+
+    Parameters
+    ----------
+    job : dict
+        What must agree for two pieces of work to belong to one file.
+    backbone, preprocessing, arithmetic : dict
+        Parts of the provenance.
+    """
+
+    job: dict[str, Any]
+    backbone: dict[str, Any]
+    preprocessing: dict[str, Any]
+    arithmetic: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class Work:
-    """What determines the rows: source, backbone, batch size, threads of an operation."""
+    """What determines the rows: source, backbone, batch size, threads of an operation.
+
+    Parameters
+    ----------
+    workers : int
+        Threads that decode and, on a CPU, run the backbone; they decide no bits.
+    threads : int
+        Threads of an operation.
+    any_device : bool
+        Whether blocks of other models of GPU, or of other vector units, belong to the same file.
+    """
 
     source: Source
     backbone: Backbone
@@ -29,42 +58,61 @@ class Work:
     workers: int
     threads: int
     skip_bad: bool
+    any_device: bool = False
 
-    def job(self) -> dict[str, Any]:
-        """Return what must agree for two pieces of work to belong to one file."""
-        ids = hashlib.sha256("\0".join(self.source.ids).encode()).hexdigest()
-        return {
-            "samples": ids,
+    def facts(self) -> Facts:
+        """Return what the file says of this work."""
+        backbone, kind = self.backbone, self.backbone.device.type
+        job = {
+            "samples": samples_digest(self.source),
             "source": self.source.name,
-            "backbone": self.backbone.backbone,
-            "preprocessing": self.backbone.preprocessing,
-            "dtype": self.backbone.dtype,
-            "device": _device(self.backbone.device),
+            "backbone": backbone.backbone,
+            "preprocessing": backbone.preprocessing,
+            "dtype": backbone.dtype,
+            "device": kind if self.any_device else _device(backbone.device),
             "batch size": self.batch,
             "threads": self.threads,
             "torch": torch.__version__,
             "skip-bad": self.skip_bad,
         }
+        made_on = {"dtype": backbone.dtype, "device_kind": kind}
+        if kind == "cuda":
+            made_on["device_name"] = _device(backbone.device)
+        return Facts(job, backbone.backbone, backbone.preprocessing, made_on)
 
     def fill(self, partial: Partial, progress: Progress | None, notify: Notify) -> None:
-        """Compute the blocks that are not there yet and that no other process is at."""
+        """Compute the blocks that are not there yet; wait for those that other processes are at."""
         n = len(self.source.ids)
-        block: list[Batch] = []
-        with Share(partial, n, notify) as share:
+        with Share(partial, n, range(-(-n // partial.BLOCK))) as share:
             while share.left:
-                batches = share.batches(self.batch)
-                for batch in computed(self.source, batches, self.backbone, self.workers):
-                    if progress is not None:
-                        progress(share.finished, n)
-                    self._refuse(batch)
-                    block.append(batch)
-                    share.finished += len(batch.rows)
-                    if share.ends(batch.rows):
-                        share.keep(self._store(partial, block))
-                        block = []
-                share.wait()
+                self._compute(share, partial, progress)
+                share.wait(notify)
         if progress is not None:
             progress(n, n)
+
+    def fill_some(self, partial: Partial, blocks: Sequence[int]) -> None:
+        """Compute those blocks that are not there yet and that no other process is at."""
+        with Share(partial, len(self.source.ids), blocks) as share:
+            self._compute(share, partial, None)
+
+    def precision(self, rows: Sequence[int]) -> float | None:
+        """Return the smallest cosine of half precision to float32 over some samples."""
+        ready = [decode(self.source, i, self.backbone).ready for i in rows]
+        return self.backbone.precision(np.stack([sample for sample in ready if sample is not None]))
+
+    def _compute(self, share: Share, partial: Partial, progress: Progress | None) -> None:
+        """Go once through the blocks that are left."""
+        block: list[Batch] = []
+        batches = share.batches(self.batch)
+        for batch in computed(self.source, batches, self.backbone, self.workers):
+            if progress is not None:
+                progress(share.finished, share.n)
+            self._refuse(batch)
+            block.append(batch)
+            share.finished += len(batch.rows)
+            if share.ends(batch.rows):
+                share.keep(self._store(partial, block))
+                block = []
 
     def _refuse(self, batch: Batch) -> None:
         """Raise UserError for a sample that cannot be decoded, unless these are skipped."""
@@ -92,11 +140,19 @@ class Work:
                 for i, sample in enumerate(decoded)
                 if sample.problem
             ],
+            "device": _device(self.backbone.device),
         }
         partial.write(first // Partial.BLOCK, arrays, note=note)
         return first // Partial.BLOCK
 
 
+def samples_digest(source: Source) -> str:
+    """Return the SHA-256 of a source's list of samples."""
+    return hashlib.sha256("\0".join(source.ids).encode()).hexdigest()
+
+
 def _device(device: torch.device) -> str:
-    """What kind of device it is: blocks of equal devices belong to one file."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    """Return what decides the bits of a device: the model of a card, a CPU's vector unit."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"cpu {torch.backends.cpu.get_cpu_capability()}" if device.type == "cpu" else device.type

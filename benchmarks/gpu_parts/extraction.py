@@ -20,7 +20,7 @@ from embedbench.extract import extract
 from embedbench.extract.backbone import Backbone
 from embedbench.extract.backbones import choose_device, open_backbone
 from embedbench.extract.decode import decode
-from embedbench.extract.pipeline import CPU_BATCH, CUDA_BATCH, CUDA_LANES
+from embedbench.extract.job import CPU_BATCH, CUDA_BATCH, CUDA_LANES
 from embedbench.extract.source import Source
 from embedbench.extract.sources import open_source
 from embedbench.machine import cores

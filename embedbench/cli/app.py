@@ -13,7 +13,7 @@ from embedbench.errors import UserError, printable
 from embedbench.machine import keep_freed_memory
 from embedbench.version import __version__
 
-from . import files, pretrain, report, reproduce, run, runs
+from . import extract, files, pretrain, report, reproduce, run, runs
 from .options import Json, Quiet, chosen_device, note, show
 
 app = typer.Typer(
@@ -47,7 +47,7 @@ def options(
 
 
 for command in (
-    files.extract,
+    extract.extract,
     files.import_command,
     files.export,
     files.inspect,

@@ -1,87 +1,17 @@
-"""The commands on embedding files: extract, import, export, inspect, order, verify, diff."""
+"""The commands on embedding files: import, export, inspect, order, verify, diff."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from .options import Device, Json, Overwrite, Quiet, check_free, note, show
+from .extract import Out, Split, written
+from .options import Json, Overwrite, Quiet, check_free, note, show
 
-if TYPE_CHECKING:
-    from embedbench.files.file import EmbeddingFile
-
-Source = Annotated[str, typer.Argument(help="Folder, zip, data set name, or 'demo'.")]
 File = Annotated[Path, typer.Argument(help="An embedding file.")]
-Out = Annotated[Path, typer.Option(help="The embedding file to write.")]
-Backbone = Annotated[
-    str | None,
-    typer.Option(
-        help="A timm model; 'none': a pixel file of images, for learners with a --trunk; "
-        "'pixels': the images as rows of values; 'log-mel' for sounds."
-    ),
-]
-Weights = Annotated[Path | None, typer.Option(help=".safetensors or .pth file, or 'shipped'.")]
-Layers = Annotated[
-    str,
-    typer.Option(
-        help="Intermediate embeddings: 7,8,9 or last4. last4 includes the last block; if the "
-        "embedding is a class token, that block is the embedding again."
-    ),
-]
-Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16.")]
-Size = Annotated[int | None, typer.Option(help="Input size in pixels; of sounds in seconds.")]
-Group = Annotated[
-    str | None, typer.Option(help="Samples to keep in one split: stem, parent or a regex.")
-]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out unreadable files.")]
-Split = Annotated[
-    str | None, typer.Option(help="Test fraction (0.3) or a list file: sample_id,train|val|test.")
-]
-
-
-def extract(
-    source: Source,
-    out: Out,
-    backbone: Backbone = None,
-    weights: Weights = None,
-    layers: Layers = "",
-    dtype: Dtype = "float32",
-    size: Size = None,
-    split: Split = None,
-    group: Group = None,
-    device: Device = "auto",
-    skip_bad: SkipBad = False,
-    overwrite: Overwrite = False,
-    quiet: Quiet = False,
-) -> None:
-    """Write an embedding file: embeddings of images, images, or log-mel frames of sounds."""
-    from embedbench.files.target import check_target
-
-    target = check_target(out, overwrite=overwrite)  # before anything slow is imported
-    from embedbench.extract.pipeline import extract as run_extraction
-
-    from .progress import bar
-
-    with bar("files", quiet) as advance:
-        file = run_extraction(
-            source,
-            target,
-            backbone=backbone,
-            weights=weights,
-            layers=[part for part in layers.split(",") if part],
-            dtype=dtype,
-            size=size,
-            split=split,
-            group=group,
-            device=device,
-            skip_bad=skip_bad,
-            progress=advance,
-            notify=note,
-        )
-    show(file, _written, as_json=False)
 
 
 def import_command(
@@ -113,15 +43,7 @@ def import_command(
         )
     if "selection" in file.provenance:
         note(selection_text(file.provenance["selection"]))
-    show(file, _written, as_json=False)
-
-
-def _written(file: EmbeddingFile) -> str:
-    """One line that describes the written file."""
-    n, *sample = file.shape
-    if len(sample) == 1:
-        return f"{file.path}: {n} samples of {sample[0]} features"
-    return f"{file.path}: {n} images of {' x '.join(map(str, sample))}"
+    show(file, written, as_json=False)
 
 
 def export(

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from numpy.typing import NDArray
 
@@ -62,23 +62,46 @@ class Partial:
     ) -> None:
         if not isinstance(target, Target):
             target = check_target(Path(target), overwrite=overwrite)
-        self._target, self.path, self.directory = target, target.path, target.directory
+        self.target, self.path, self.directory = target, target.path, target.directory
         self._text = layout.canonical_json(job)
         self._job = digest_of(self._text)
         self._notes: dict[int, Any] = {}
         if not self.is_published():
             target.check_free()
             self._join()
-        self._origin = read_text(self.directory / "origin")
+        self.origin = read_text(self.directory / "origin")
+
+    @classmethod
+    def joined(cls, target: Target, job: Mapping[str, Any], origin: str) -> Self:
+        """Return the work that another process began, to help it.
+
+        Parameters
+        ----------
+        target, job : Target, mapping
+            Those of that process.
+        origin : str
+            The `origin` of its work.
+
+        Raises
+        ------
+        UserError
+            It is not here: it has ended, or this machine does not share the directory.
+        """
+        if read_text(target.directory / "origin") != origin:
+            raise UserError(
+                f"{target.directory}, which the command made, is not there; to extract on several "
+                "machines, write the file to a directory that all of them share."
+            )
+        return cls(target, job)
 
     def is_published(self) -> bool:
         """Whether this job has made the file since the target was checked."""
         made = made_at(self.path)
-        return made is not None and made[0] == self._job and made[1] != self._target.before
+        return made is not None and made[0] == self._job and made[1] != self.target.before
 
     def is_gone(self) -> bool:
         """Whether another process has removed the directory."""
-        return not self._origin or read_text(self.directory / "origin") != self._origin
+        return not self.origin or read_text(self.directory / "origin") != self.origin
 
     def at_work(self) -> leases.Lease:
         """A lease with which no other process drops the directory, as a context manager."""
@@ -166,7 +189,7 @@ class Partial:
         lease = leases.wait(at, self.is_published, str(self.path), notify)
         if lease is not None:
             with lease:
-                self._target.check_free()
+                self.target.check_free()
                 with writing(self.path, within=self.directory) as temporary:
                     assemble(temporary, samples, provenance, self._blocks(), compress=compress)
                 hdf5.trust(self.path)
@@ -215,7 +238,7 @@ class Partial:
             raise UserError(f"cannot write in {made.parent} ({error.strerror}).") from error
         try:
             write_safely(made / "job.json", self._text)
-            write_safely(made / "origin", f"{secrets.token_hex(8)}\n{self._target.before}")
+            write_safely(made / "origin", f"{secrets.token_hex(8)}\n{self.target.before}")
             made.rename(self.directory)
         except (OSError, UserError) as error:
             swept = not made.exists()
@@ -232,7 +255,7 @@ class Partial:
             there = parse_json(stored, "job.json")
         except UserError:
             return
-        if isinstance(there, dict) and not self._target.overwrite:
+        if isinstance(there, dict) and not self.target.overwrite:
             job = json.loads(self._text)
             keys = sorted(key for key in {*job, *there} if job.get(key) != there.get(key))
             raise UserError(

@@ -12,10 +12,13 @@ from typing import Any
 import h5py
 from numpy.typing import NDArray
 
-# They are forked from a server that has imported what `run` needs, and run nothing.
+# They are forked from a server that has imported what `run` and `extract` need, and run nothing.
 CONTEXT = get_context("forkserver")
 CONTEXT.set_forkserver_preload(
-    ["embedbench.cli.app", "embedbench.runs.execute", "embedbench.models.mlp", "torch._dynamo"]
+    [
+        *("embedbench.cli.app", "embedbench.runs.execute", "embedbench.models.mlp"),
+        *("torch._dynamo", "embedbench.extract.pipeline"),
+    ]
 )
 
 

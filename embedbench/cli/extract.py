@@ -1,0 +1,144 @@
+"""The command extract: images and sounds to an embedding file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from embedbench.machine import MOST_THREADS
+
+from .options import (
+    Device,
+    EngineName,
+    EngineSet,
+    Overwrite,
+    Quiet,
+    ResourcesOf,
+    chosen_device,
+    chosen_engine,
+    note,
+    show,
+)
+from .progress import bar
+
+if TYPE_CHECKING:
+    from embedbench.engines.engine import Engine
+    from embedbench.files.file import EmbeddingFile
+
+Source = Annotated[str, typer.Argument(help="Folder, zip, data set name, or 'demo'.")]
+Out = Annotated[Path, typer.Option(help="The embedding file to write.")]
+Backbone = Annotated[
+    str | None,
+    typer.Option(
+        help="A timm model; 'none': a pixel file of images, for learners with a --trunk; "
+        "'pixels': the images as rows of values; 'log-mel' for sounds."
+    ),
+]
+Weights = Annotated[Path | None, typer.Option(help=".safetensors or .pth file, or 'shipped'.")]
+Layers = Annotated[
+    str,
+    typer.Option(
+        help="Intermediate embeddings: 7,8,9 or last4. last4 includes the last block; if the "
+        "embedding is a class token, that block is the embedding again."
+    ),
+]
+Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16.")]
+Size = Annotated[int | None, typer.Option(help="Input size in pixels; of sounds in seconds.")]
+Group = Annotated[
+    str | None, typer.Option(help="Samples to keep in one split: stem, parent or a regex.")
+]
+Decoder = Annotated[
+    str, typer.Option(help="pil; or torchvision for JPEG and PNG, with nvJPEG on a card.")
+]
+OperationThreads = Annotated[
+    int | None,
+    typer.Option(
+        "--threads",
+        help="Threads of an operation; they decide the last bits (default: 1 up to 15 cores).",
+        min=1,
+        max=MOST_THREADS,
+    ),
+]
+MixedDevices = Annotated[
+    bool,
+    typer.Option("--allow-mixed-devices", help="Let workers have different models of GPU or CPU."),
+]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out unreadable files.")]
+Split = Annotated[
+    str | None, typer.Option(help="Test fraction (0.3) or a list file: sample_id,train|val|test.")
+]
+
+
+def extract(
+    source: Source,
+    out: Out,
+    backbone: Backbone = None,
+    weights: Weights = None,
+    layers: Layers = "",
+    dtype: Dtype = "float32",
+    size: Size = None,
+    split: Split = None,
+    group: Group = None,
+    device: Device = "auto",
+    decoder: Decoder = "pil",
+    threads: OperationThreads = None,
+    engine: EngineName = None,
+    resources: ResourcesOf = None,
+    engine_set: EngineSet = None,
+    allow_mixed_devices: MixedDevices = False,
+    skip_bad: SkipBad = False,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write an embedding file: embeddings of images, images, or log-mel frames of sounds."""
+    from embedbench.files.target import check_target
+
+    target = check_target(out, overwrite=overwrite)  # before anything slow is imported
+    who, where = _workers(engine, resources, engine_set, threads, device)
+    from embedbench.extract.pipeline import extract as run_extraction
+
+    with bar("files", quiet) as advance:
+        file = run_extraction(
+            source,
+            target,
+            backbone=backbone,
+            weights=weights,
+            layers=[part for part in layers.split(",") if part],
+            dtype=dtype,
+            size=size,
+            split=split,
+            group=group,
+            device=where,
+            decoder=decoder,
+            skip_bad=skip_bad,
+            progress=advance,
+            notify=note,
+            threads=threads,
+            engine=who,
+            any_device=allow_mixed_devices,
+        )
+    show(file, written, as_json=False)
+
+
+def _workers(
+    engine: str | None,
+    resources: str | None,
+    settings: list[str] | None,
+    threads: int | None,
+    device: str,
+) -> tuple[Engine | None, str]:
+    """The engine that computes the blocks, or None for this process alone; and the device."""
+    if not (engine or resources or settings):
+        return None, device
+    who = chosen_engine(engine, resources, settings, jobs=None, threads=threads or 1)
+    return who, chosen_device(device, who)
+
+
+def written(file: EmbeddingFile) -> str:
+    """One line that describes the written file."""
+    n, *sample = file.shape
+    if len(sample) == 1:
+        return f"{file.path}: {n} samples of {sample[0]} features"
+    return f"{file.path}: {n} images of {' x '.join(map(str, sample))}"

@@ -1,0 +1,89 @@
+"""Decoding JPEG and PNG by torchvision instead of Pillow, after the same checks of the header."""
+
+from __future__ import annotations
+
+import torch
+import torchvision
+from PIL import Image
+
+from embedbench.errors import UserError
+
+PILLOW, TORCHVISION = "pil", "torchvision"
+DECODERS = (PILLOW, TORCHVISION)
+_SAME = {  # what torchvision decodes as Pillow does: 8 bits a value, grey or colour
+    "JPEG": ("L", "RGB"),
+    "PNG": ("L", "LA", "P", "RGB", "RGBA"),
+}
+_END, _SCAN = b"\xff\xd9", b"\xff\xda"  # markers of a JPEG
+
+
+def recipe_of(decoder: str, device: torch.device) -> dict[str, str]:
+    """Return what `preprocessing` says of a decoder: nothing of Pillow, so that recipes stay.
+
+    Raises
+    ------
+    UserError
+        torchvision has no decoders: 0.29 says that it will drop them.
+    """
+    if decoder == PILLOW:
+        return {}
+    if not all(hasattr(torchvision.io, name) for name in ("decode_image", "decode_jpeg")):
+        raise UserError(
+            f"torchvision {torchvision.__version__} has no decoders any more; take 0.29, or leave "
+            "out --decoder."
+        )
+    return {"decoder": "torchvision.io" + (", JPEG by nvJPEG" if device.type == "cuda" else "")}
+
+
+def by_torchvision(image: Image.Image, content: bytes, device: torch.device) -> Image.Image:
+    """Return an image with the pixels that torchvision decodes.
+
+    Other formats than JPEG and PNG, images of more than 8 bits a value and those of four inks are
+    returned as they are, for Pillow.
+
+    Parameters
+    ----------
+    image : Image
+        The image as `open_image` returns it: its header was checked.
+    content : bytes
+        Its encoded bytes.
+    device : device
+        On a CUDA device nvJPEG decodes JPEGs.
+
+    Raises
+    ------
+    UserError
+        torchvision cannot decode it.
+    """
+    if image.mode not in _SAME.get(image.format or "", ()):
+        return image
+    reads = torchvision.io  # its names may go one day; `recipe_of` has looked at them
+    mode = reads.ImageReadMode.GRAY if image.mode in ("L", "LA") else reads.ImageReadMode.RGB
+    data = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+    try:
+        if image.format == "JPEG" and device.type == "cuda":
+            _check_end(content)
+            pixels = reads.decode_jpeg(data, mode=mode, device=device).cpu()
+        else:
+            pixels = reads.decode_image(data, mode=mode)
+    except torch.OutOfMemoryError as error:
+        raise MemoryError from error
+    except RuntimeError as error:
+        raise UserError(f"torchvision cannot decode it ({_reason(error)})") from error
+    if pixels.dtype != torch.uint8:
+        return image
+    if tuple(pixels.shape[1:]) != (image.height, image.width):
+        raise UserError("its header gives two sizes")
+    rows = pixels.permute(1, 2, 0).contiguous().numpy()  # (3 or 1, H, W) -> (H, W, 3 or 1)
+    return Image.fromarray(rows if rows.shape[2] == 3 else rows[..., 0])
+
+
+def _check_end(content: bytes) -> None:
+    """Raise UserError for a JPEG that ends early; a card may fill the rest with grey."""
+    if content.rfind(_END) < content.rfind(_SCAN):
+        raise UserError("the file is truncated")
+
+
+def _reason(error: RuntimeError) -> str:
+    """Return what torchvision says, without the path of its source code."""
+    return str(error).partition("\n")[0].rpartition(".cpp:")[2].partition(", ")[2] or "damaged"

@@ -1,0 +1,90 @@
+"""The end of an extraction: from its blocks to the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.callbacks import Notify
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.partial import Partial
+from embedbench.files.samples import Samples
+
+from .source import Source
+from .splits import across, pairs_text
+from .work import Facts
+
+COMPARED = 32  # rows on which half precision is compared with float32
+
+Precision = Callable[[Sequence[int]], float | None]  # see `Work.precision`
+
+
+def finish(
+    source: Source,
+    facts: Facts,
+    precision: Precision,
+    partial: Partial,
+    split: tuple[NDArray[np.uint8], dict[str, Any]],
+    notify: Notify,
+) -> EmbeddingFile:
+    """Assemble the file from the blocks, and tell the user what is notable."""
+    blocks = range(-(-len(source.ids) // Partial.BLOCK))
+    notes = [partial.note(block) for block in blocks]
+    undecoded = [pair for note in notes for pair in note["skipped"]]
+    left_out = {name for name, _ in undecoded}
+    skipped = [*(list(pair) for pair in source.refused), *undecoded]
+    kept = np.array([i for i, name in enumerate(source.ids) if name not in left_out], np.int64)
+    ids = [source.ids[i] for i in kept]
+    samples = Samples(
+        np.array(ids), source.labels[kept], split[0][kept], source.classes, source.parents
+    )
+    digests = np.frombuffer(bytes.fromhex("".join(note["hashes"] for note in notes)), np.uint8)
+    pairs = across(digests.reshape(-1, 16), ids, samples.split)
+    if pairs:
+        notify(pairs_text(pairs, ids, samples.split, source.holds) + ".")
+    if skipped:
+        notify(
+            f"left out {len(skipped)} {source.holds} that cannot be used, first {skipped[0][0]}."
+        )
+    provenance = {
+        "backbone": facts.backbone,
+        "preprocessing": facts.preprocessing,
+        "arithmetic": facts.arithmetic
+        | _devices(notes)
+        | _compared(source, facts, precision, kept, notify),
+        "source": {
+            "name": source.name,
+            "revision": source.revision,
+            "licence": source.licence,
+        },
+        "split": split[1],
+        "same_content_in_two_splits": {"count": len(pairs), "first": pairs[:100]},
+    }
+    return partial.finish(samples, provenance, skipped=skipped, notify=notify)
+
+
+def _devices(notes: Sequence[Any]) -> dict[str, Any]:
+    """Return the names of the devices, where there are several."""
+    names = sorted({note["device"] for note in notes})
+    return {"device_names": names} if len(names) > 1 else {}
+
+
+def _compared(
+    source: Source,
+    facts: Facts,
+    precision: Precision,
+    kept: NDArray[np.int64],
+    notify: Notify,
+) -> dict[str, Any]:
+    """Return the error of half precision on some rows."""
+    dtype = facts.arithmetic["dtype"]
+    if dtype in ("float32", "uint8"):
+        return {}
+    places = np.linspace(0, len(kept) - 1, min(COMPARED, len(kept))).astype(np.int64)
+    rows = kept[: len(places)] if source.in_order else kept[places]
+    cosine = precision(rows.tolist())
+    notify(f"{dtype}: smallest cosine to float32 over {len(rows)} rows is {cosine:.6f}.")
+    return {"smallest_cosine_to_float32": cosine, "rows_compared": len(rows)}

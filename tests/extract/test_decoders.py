@@ -1,0 +1,194 @@
+"""The decoder of torchvision: pixels and guards are those of Pillow; the recipe names it."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torchvision.io
+from PIL import Image
+from tiny_images import images
+
+from embedbench.errors import UserError
+from embedbench.extract import decoders
+from embedbench.extract.backbone import Backbone
+from embedbench.extract.backbones import open_backbone
+from embedbench.extract.decode import decode
+from embedbench.extract.pipeline import extract
+from embedbench.extract.source import Source, open_image
+from embedbench.files.diff import diff
+
+CPU = torch.device("cpu")
+
+
+def picture(mode: str) -> Image.Image:
+    coarse = np.random.default_rng(0).integers(0, 256, (6, 7, 4), np.uint8)
+    whole = Image.fromarray(np.kron(coarse, np.ones((9, 9, 1), np.uint8)))  # 63 x 54, RGBA
+    if mode == "I;16":
+        return Image.fromarray(np.asarray(whole.convert("L")).astype(np.uint16) * 257 // 2)
+    return whole.convert("RGB").quantize(16) if mode == "P" else whole.convert(mode)
+
+
+def encoded(mode: str, form: str, **options: Any) -> bytes:
+    file = io.BytesIO()
+    picture(mode).save(file, form, **options)
+    return file.getvalue()
+
+
+TAKEN = {
+    "colour JPEG": encoded("RGB", "JPEG"),
+    "JPEG without subsampling": encoded("RGB", "JPEG", subsampling=0),
+    "progressive JPEG": encoded("RGB", "JPEG", progressive=True),
+    "grey JPEG": encoded("L", "JPEG"),
+    "colour PNG": encoded("RGB", "PNG"),
+    "PNG with alpha": encoded("RGBA", "PNG"),
+    "grey PNG": encoded("L", "PNG"),
+    "grey PNG with alpha": encoded("LA", "PNG"),
+    "PNG with a palette": encoded("P", "PNG"),
+    "PNG with a transparent colour": encoded("P", "PNG", transparency=1),
+}
+LEFT = {
+    "JPEG of four inks": encoded("CMYK", "JPEG"),
+    "PNG of 16 bits": encoded("I;16", "PNG"),
+    "PNG of one bit": encoded("1", "PNG"),
+    "GIF": encoded("P", "GIF"),
+    "BMP": encoded("RGB", "BMP"),
+    "WebP": encoded("RGB", "WEBP"),
+    "TIFF": encoded("RGB", "TIFF"),
+}
+
+
+@pytest.mark.parametrize("kind", TAKEN)
+def test_pixels_are_those_of_pillow(kind: str) -> None:
+    """Alpha is dropped by both; a JPEG may differ by a little with another library behind it."""
+    image = open_image(TAKEN[kind])
+    got = decoders.by_torchvision(image, TAKEN[kind], CPU)
+    assert got is not image
+    assert got.mode == ("L" if image.mode in ("L", "LA") else "RGB")
+    expected = np.asarray(image.convert(got.mode)).astype(int)
+    difference = np.abs(np.asarray(got).astype(int) - expected)
+    assert difference.max() <= (3 if "JPEG" in kind else 0)
+
+
+@pytest.mark.parametrize("kind", LEFT)
+def test_the_others_are_left_to_pillow(kind: str) -> None:
+    image = open_image(LEFT[kind])
+    assert decoders.by_torchvision(image, LEFT[kind], CPU) is image
+
+
+def test_colours_of_16_bits_are_left_to_pillow() -> None:
+    """Pillow calls them RGB, as those of 8 bits."""
+    rows = b"".join(b"\0" + bytes(6 * 4) for _ in range(3))  # 4 x 3 pixels
+    chunks = (
+        (b"IHDR", struct.pack(">IIBBBBB", 4, 3, 16, 2, 0, 0, 0)),
+        (b"IDAT", zlib.compress(rows)),
+    )
+    content = b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
+    )
+    image = open_image(content)
+    assert image.mode == "RGB"
+    assert decoders.by_torchvision(image, content, CPU) is image
+
+
+def _source(content: bytes) -> Source:
+    nothing = np.zeros(1, np.int64)
+    return Source("in", ("a/1.jpg",), nothing, ("a",), nothing - 1, lambda i: content)
+
+
+def opened(name: str) -> Backbone:
+    return open_backbone(
+        name,
+        lambda: picture("RGB"),
+        weights=None,
+        layers=(),
+        dtype="float32",
+        size=8,
+        device=CPU,
+        decoder="torchvision",
+    )
+
+
+def problem(content: bytes) -> str:
+    """What the file says of a sample that cannot be decoded."""
+    return decode(_source(content), 0, opened("none")).problem
+
+
+@pytest.mark.parametrize("kind", ["colour JPEG", "progressive JPEG", "colour PNG"])
+def test_truncated_images(kind: str) -> None:
+    content = TAKEN[kind]
+    assert problem(content) == ""
+    reason = problem(content[: len(content) // 2])
+    assert reason.startswith("torchvision cannot decode it (")
+    assert "/" not in reason  # no path of its source code: the text goes into the file
+
+
+def test_bounds_hold_before_torchvision_sees_a_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise AssertionError("torchvision was called")
+
+    monkeypatch.setattr(torchvision.io, "decode_image", refuse)
+    size = struct.pack(">II", 60_000, 60_000)
+    large = TAKEN["colour PNG"].replace(struct.pack(">II", 63, 54), size)
+    ihdr = large.index(b"IHDR")
+    crc = struct.pack(">I", zlib.crc32(large[ihdr : ihdr + 17]))
+    large = large[: ihdr + 17] + crc + large[ihdr + 21 :]
+    assert problem(large).startswith("too many pixels; at most")
+    scans = TAKEN["progressive JPEG"] + b"\xff\xda" * 2_000_000
+    assert "scans" in problem(scans)
+    assert problem(b"%!PS-Adobe-3.0 EPSF-3.0\n") == "not an image that Pillow knows"
+
+
+def test_a_card_is_not_asked_for_a_jpeg_without_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """nvJPEG may fill what is missing with grey."""
+    asked: list[torch.device] = []
+
+    def on_card(data: torch.Tensor, *, mode: Any, device: torch.device) -> torch.Tensor:
+        asked.append(device)
+        return torchvision.io.decode_image(data, mode=mode)
+
+    monkeypatch.setattr(torchvision.io, "decode_jpeg", on_card)
+    content, card = TAKEN["progressive JPEG"], torch.device("cuda")
+    with pytest.raises(UserError, match="truncated"):
+        decoders.by_torchvision(open_image(content), content[:-2], card)
+    assert not asked
+    decoders.by_torchvision(open_image(content), content, card)
+    assert asked == [card]
+    decoders.by_torchvision(open_image(TAKEN["colour PNG"]), TAKEN["colour PNG"], card)
+    assert len(asked) == 1  # a PNG is decoded by the processor
+
+
+def test_the_recipe_names_the_decoder_unless_it_is_pillow(tmp_path: Path) -> None:
+    source = str(images(tmp_path / "in", 8))
+    options: dict[str, Any] = {"backbone": "pixels", "size": 8}
+    plain = extract(source, tmp_path / "a.h5", **options)
+    other = extract(source, tmp_path / "b.h5", decoder="torchvision", **options)
+    assert "decoder" not in plain.provenance["preprocessing"]
+    assert other.provenance["preprocessing"]["decoder"] == "torchvision.io"
+    assert decoders.recipe_of("torchvision", torch.device("cuda")) == {
+        "decoder": "torchvision.io, JPEG by nvJPEG"
+    }
+    assert other.digests["recipe"] != plain.digests["recipe"]
+    assert other.digests["content"] == plain.digests["content"]  # PNG
+    assert diff(plain.path, other.path).to_json()["samples"]
+
+
+def test_a_torchvision_that_decodes_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torchvision.io, "decode_image")
+    with pytest.raises(UserError, match=r"torchvision .* has no decoders"):
+        opened("none")
+
+
+def test_options_that_cannot_be(tmp_path: Path) -> None:
+    source = str(images(tmp_path / "in", 4))
+    with pytest.raises(UserError, match="--decoder must be one of pil, torchvision, not 'turbo'"):
+        extract(source, tmp_path / "a.h5", backbone="pixels", decoder="turbo")
+    with pytest.raises(UserError, match="is for images"):
+        opened("log-mel")

@@ -1,0 +1,308 @@
+"""Extraction in shards: the file of one process, whatever happens to the workers."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from commands import CONTEXT
+from tiny_images import TINY, images, weights
+
+from embedbench import leases
+from embedbench.engines import local
+from embedbench.engines.task import Resources
+from embedbench.errors import UserError
+from embedbench.extract import shards, work
+from embedbench.extract.job import Job
+from embedbench.extract.pipeline import extract
+from embedbench.extract.sources import open_source
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.partial import Partial
+
+BLOCK = 16  # samples, here and in the workers
+PIXELS: dict[str, Any] = {"backbone": "pixels", "size": 8, "threads": 1}
+
+
+@dataclass
+class Small(Executor):
+    """Hands tasks on to processes that have small blocks; a task may be changed on its way."""
+
+    executor: Executor
+    change: Callable[..., Any] | None = None
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **_: Any) -> Future[Any]:
+        return self.executor.submit(_small, self.change, fn, *args)
+
+
+def _small(change: Callable[..., Any] | None, function: Callable[..., Any], *args: Any) -> Any:
+    Partial.BLOCK = BLOCK
+    if change is not None and function is shards.fill:
+        return change(function, *args)
+    return function(*args)
+
+
+@dataclass
+class TwoWorkers:
+    """An engine of two processes that begin at once."""
+
+    change: Callable[..., Any] | None = None
+    resources: Resources = field(default_factory=Resources)
+
+    @contextmanager
+    def executor(self, tasks: int, tell: Callable[[str], None]) -> Iterator[Executor]:
+        quick = mock.patch.object(local, "get_context", return_value=CONTEXT)
+        with quick, local.local_executor(2) as executor:
+            yield Small(executor, self.change)
+
+
+@pytest.fixture(autouse=True)
+def _blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Partial, "BLOCK", BLOCK)
+    monkeypatch.setattr(shards, "LOOK", 0.05)
+
+
+def made(file: EmbeddingFile) -> dict[str, Any]:
+    return {key: value for key, value in file.provenance.items() if key != "date_utc"}
+
+
+def test_the_file_is_that_of_one_process(tmp_path: Path) -> None:
+    """Rows, layers, samples left out, provenance and job."""
+    source, path = images(tmp_path / "in", 75), weights(tmp_path / "w.safetensors", TINY)
+    (source / "s0/c0/0033.png").write_bytes(b"no image")
+    options: dict[str, Any] = {
+        "backbone": TINY,
+        "weights": path,
+        "size": 64,
+        "layers": ["1"],
+        "dtype": "bfloat16",
+        "threads": 1,
+        "skip_bad": True,
+        "notify": lambda message: None,
+    }
+    whole = extract(str(source), tmp_path / "whole.h5", **options)
+    seen: list[tuple[int, int]] = []
+    file = extract(
+        str(source),
+        tmp_path / "a.h5",
+        engine=TwoWorkers(),
+        progress=lambda *done: seen.append(done),
+        **options,
+    )
+    assert file.digests == whole.digests
+    assert made(file) == made(whole)
+    assert seen == sorted(seen)
+    assert seen[-1] == (75, 75)
+    assert sorted(p.name for p in tmp_path.glob("*")) == ["a.h5", "in", "w.safetensors", "whole.h5"]
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_worker_is_killed_at_a_block(tmp_path: Path) -> None:
+    source, out = str(images(tmp_path / "in", 75)), tmp_path / "a.h5"
+    killed: list[int] = []
+
+    def progress(done: int, total: int) -> None:
+        held = [leases.holder(path) for path in tmp_path.glob(".a.h5.partial/block*.lease")]
+        pids = {holder.pid for holder in held if holder} - {os.getpid()}
+        if pids and not killed:
+            killed.append(pids.pop())
+            os.kill(killed[0], signal.SIGKILL)
+
+    slow = TwoWorkers(_slowly)
+    file = extract(source, out, engine=slow, progress=progress, **PIXELS)
+    assert killed
+    whole = extract(source, tmp_path / "whole.h5", **PIXELS)
+    assert file.digests == whole.digests
+
+
+def _slowly(fill: Callable[..., None], *args: Any) -> None:
+    write = Partial.write
+
+    def slow(self: Partial, *words: Any, **more: Any) -> None:
+        time.sleep(0.3)
+        write(self, *words, **more)
+
+    with mock.patch.object(Partial, "write", slow):
+        fill(*args)
+
+
+def test_a_task_that_fails_twice_ends_the_command(tmp_path: Path) -> None:
+    source, out = images(tmp_path / "in", 75), tmp_path / "a.h5"
+    bad = source / "s0/c0/0033.png"
+    good = bad.read_bytes()
+    bad.write_bytes(b"no image")
+    with pytest.raises(UserError, match=r"s0/c0/0033\.png of in cannot be used .*--skip-bad"):
+        extract(str(source), out, engine=TwoWorkers(), **PIXELS)
+    assert not out.exists()
+    # what is there is kept, and one process goes on without the engine
+    bad.write_bytes(good)
+    partial = tmp_path / ".a.h5.partial"
+    kept = len(list(partial.glob("*.bin")))
+    assert kept >= 1
+    assert not [path for path in partial.glob("*.lease") if not leases.is_free(path)]
+    seen: list[int] = []
+    file = extract(str(source), out, progress=lambda done, _: seen.append(done), **PIXELS)
+    assert seen[0] >= (kept - 1) * BLOCK  # the last block is shorter
+    assert seen[0] > 0
+    assert file.digests == extract(str(source), tmp_path / "whole.h5", **PIXELS).digests
+
+
+def test_a_task_that_fails_once(tmp_path: Path) -> None:
+    source = str(images(tmp_path / "in", 40))
+    file = extract(source, tmp_path / "a.h5", engine=TwoWorkers(_fails_once), **PIXELS)
+    assert (tmp_path / "once").exists()
+    assert file.digests == extract(source, tmp_path / "whole.h5", **PIXELS).digests
+
+
+def _fails_once(fill: Callable[..., None], shard: shards.Shard, blocks: tuple[int, ...]) -> None:
+    once = shard.target.path.parent / "once"
+    if 1 in blocks and not once.exists():
+        once.touch()
+        raise RuntimeError("the machine is in a bad mood")
+    fill(shard, blocks)
+
+
+def test_a_worker_that_dies_every_time(tmp_path: Path) -> None:
+    source = str(images(tmp_path / "in", 40))
+    with pytest.raises(UserError, match=r"failed \(LostTaskError: .* are kept"):
+        extract(source, tmp_path / "a.h5", engine=TwoWorkers(_dies), **PIXELS)
+
+
+def _dies(fill: Callable[..., None], shard: shards.Shard, blocks: tuple[int, ...]) -> None:
+    if 1 in blocks:
+        os.kill(os.getpid(), signal.SIGKILL)
+    fill(shard, blocks)
+
+
+def test_two_kinds_of_device(tmp_path: Path) -> None:
+    """Refused, unless they are asked for; then the file names them."""
+    source, engine = str(images(tmp_path / "in", 40)), TwoWorkers(_elsewhere)
+    with pytest.raises(UserError, match=r"differs in device .*cpu OLD.*--allow-mixed-devices"):
+        extract(source, tmp_path / "a.h5", engine=engine, **PIXELS)
+    file = extract(source, tmp_path / "b.h5", engine=engine, any_device=True, **PIXELS)
+    names = file.provenance["arithmetic"]["device_names"]
+    assert len(names) == 2
+    assert "cpu OLD" in names
+    whole = extract(source, tmp_path / "whole.h5", **PIXELS)
+    assert file.digests == whole.digests
+    assert "device_names" not in whole.provenance["arithmetic"]
+
+
+def _elsewhere(fill: Callable[..., None], shard: shards.Shard, blocks: tuple[int, ...]) -> None:
+    """Block 1 is computed by an older processor."""
+    if 1 not in blocks:
+        return fill(shard, blocks)
+    with mock.patch.object(work, "_device", return_value="cpu OLD"):
+        return fill(shard, blocks)
+
+
+def test_a_machine_that_does_not_share_the_directory(tmp_path: Path) -> None:
+    source = str(images(tmp_path / "in", 40))
+    with pytest.raises(UserError, match=r"elsewhere/\.a\.h5\.partial.* a directory that all of"):
+        extract(source, tmp_path / "a.h5", engine=TwoWorkers(_without), **PIXELS)
+
+
+def _without(fill: Callable[..., None], shard: shards.Shard, blocks: tuple[int, ...]) -> None:
+    path = shard.target.path
+    (path.parent / "elsewhere").mkdir(exist_ok=True)
+    elsewhere = replace(shard.target, path=path.parent / "elsewhere" / path.name)
+    fill(replace(shard, target=elsewhere), blocks)
+
+
+def test_a_source_that_is_read_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = str(images(tmp_path / "in", 4))
+    opened = replace(open_source(source), in_order=True)
+    monkeypatch.setattr(Job, "open_source", lambda self: opened)
+    with pytest.raises(UserError, match="can only be read in order"):
+        extract(source, tmp_path / "a.h5", engine=TwoWorkers(), **PIXELS)
+
+
+ALONE = Job(
+    source="in",
+    backbone="pixels",
+    weights=None,
+    layers=(),
+    dtype="float32",
+    size=8,
+    device="cpu",
+    decoder="pil",
+    skip_bad=False,
+    workers=None,
+    threads=None,
+    batch_size=None,
+    any_device=False,
+)
+
+
+def test_threads_are_part_of_the_job_and_lanes_are_not(tmp_path: Path) -> None:
+    source = str(images(tmp_path / "in", 4))
+
+    def facts(**options: Any) -> tuple[int, int, dict[str, Any]]:
+        job = replace(ALONE, source=source, **options)
+        made = job.work(job.open_source())
+        return made.workers, made.threads, made.facts().job
+
+    one, three = facts(threads=1, workers=1), facts(threads=1, workers=3)
+    assert (one[0], three[0]) == (1, 3)
+    assert one[2] == three[2]
+    assert facts(threads=2)[2] == {**one[2], "threads": 2}
+    # lanes of a process share its cores; an engine's workers have one thread an operation
+    assert facts(cpus=8, threads=2)[:2] == (4, 2)
+    assert facts(cpus=32)[:2] == (8, 4)
+    there = ALONE.elsewhere(3)
+    assert (there.threads, there.cpus) == (1, 3)
+
+
+def test_a_process_opens_source_and_model_once(tmp_path: Path) -> None:
+    job = replace(ALONE, source=str(images(tmp_path / "in", 4)))
+    first = shards._work(job)
+    assert shards._work(replace(job)) is first
+    other = shards._work(replace(job, size=9))
+    assert other is not first
+    assert list(shards._opened.values()) == [other]  # one model fits a card, not two
+
+
+def test_paths_of_a_job_hold_in_other_directories(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo").mkdir()
+    there = replace(ALONE, weights="w.pth").elsewhere(1)
+    assert (there.source, there.weights) == (str(tmp_path / "in"), str(tmp_path / "w.pth"))
+    there = replace(ALONE, source="demo", weights="shipped").elsewhere(1)
+    assert (there.source, there.weights) == ("demo", "shipped")
+    there = replace(ALONE, source="torch/cifar100@data").elsewhere(1)
+    assert there.source == f"torch/cifar100@{tmp_path / 'data'}"
+
+
+def test_a_block_of_a_machine_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether another machine is alive is seen by its counter alone; then the block is made."""
+    impatient = functools.partial(leases.is_free, patience=0.3)
+    monkeypatch.setattr(leases, "is_free", impatient)
+    source, told = str(images(tmp_path / "in", 40)), []
+    file = extract(
+        source, tmp_path / "a.h5", engine=TwoWorkers(_left), notify=told.append, **PIXELS
+    )
+    assert [text.partition(",")[0] for text in told] == [f"waiting for a part of {file.path}"]
+    assert file.digests == extract(source, tmp_path / "whole.h5", **PIXELS).digests
+
+
+def _left(fill: Callable[..., None], shard: shards.Shard, blocks: tuple[int, ...]) -> None:
+    """Block 1 is at first held by a machine that does nothing any more."""
+    once = shard.target.path.parent / "once"
+    if 1 in blocks and not once.exists():
+        once.touch()
+        lease = leases.Lease(shard.target.directory / "block-000001.lease")
+        elsewhere = json.loads(lease.contents()) | {"machine": "another", "host": "gone"}
+        lease.path.write_text(json.dumps(elsewhere))
+    fill(shard, blocks)
