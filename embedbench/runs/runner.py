@@ -161,9 +161,8 @@ def _check(stream: Stream, learner: Learner) -> None:
     for i, test in enumerate(stream.eval_sets):
         _check_samples(test.x, test.y, stream.spec, f"eval set {i}")
     views = [v for s in stream.sessions for v in (s.x, s.val_x)] + [e.x for e in stream.eval_sets]
-    for values in {id(t): t.values for t in map(table_of, views)}.values():
-        if values.size and not np.isfinite([values.min(), values.max()]).all():
-            row = int(np.argmin(np.isfinite(values).all(axis=1)))
+    for table in {id(t): t for t in map(table_of, views)}.values():
+        if (row := table.unfit_row()) is not None:
             raise UserError(f"features must be finite, row {row} holds NaN or an infinite value")
 
 
