@@ -12,6 +12,7 @@ import hashlib
 import mmap
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,7 @@ from .file import EmbeddingFile
 KIND = "tables"  # the copies' directory in the cache
 VERSION = "1"  # of the facts about copies
 PAGE = mmap.PAGESIZE
+PIECE = 32  # pages; the system reads no more at one request than a disk takes
 CACHE = "the cache is in $EMBEDBENCH_CACHE, or ~/.cache/embedbench"
 
 
@@ -135,21 +137,65 @@ def _make(path: Path, name: str, size: int, blocks: Iterator[NDArray[Any]], what
 
 def read(values: NDArray[Any], rows: Ints) -> NDArray[Any]:
     """Read rows (n,) of a table that may be mapped into memory, (n, …)."""
-    if isinstance(values, np.memmap):
+    if isinstance(values, np.memmap) and _reads_disk():
         _prefetch(values, np.sort(rows))
-    return np.asarray(values)[rows]
+    return np.asarray(values).take(rows, axis=0)
 
 
-def _prefetch(values: np.memmap[Any, Any], rows: Ints) -> None:
-    """Ask the system for rows (n,), ascending, of a mapped table, so that they come all at once."""
+_input = 0  # what this process had read from disks at the last look
+
+
+def _reads_disk() -> bool:
+    """Whether this process has read from a disk since the last call, or that is not known.
+
+    If not, what it needs is in memory, and asking for each row would cost more than reading it.
+    """
+    global _input
+    try:
+        import resource
+    except ImportError:  # Windows
+        return True
+    before, _input = _input, resource.getrusage(resource.RUSAGE_SELF).ru_inblock
+    return _input != before
+
+
+def expect(values: NDArray[Any], rows: Ints) -> None:
+    """Begin to read rows (n,) of a mapped table that are soon read in another order.
+
+    Only where many lie close together, as those of a class often do: what is scattered comes row by
+    row as it is needed.
+    """
+    if isinstance(values, np.memmap) and _reads_disk():
+        _prefetch(values, np.sort(rows), gap=16, least=256, most=2**18)
+
+
+def _prefetch(
+    values: np.memmap[Any, Any],
+    rows: Ints,
+    *,
+    gap: int = 0,
+    least: int = 0,
+    most: int = sys.maxsize,
+) -> None:
+    """Ask the system for rows (n,), ascending, of a mapped table, so that they come all at once.
+
+    Parameters
+    ----------
+    gap, least, most : int
+        Pages between two runs of pages that are read as one, the fewest pages of a run that is
+        read, and the most pages of all.
+    """
     if not len(rows):
         return
     each = values[:1].nbytes
     first, end = rows * each // PAGE, -(-(rows + 1) * each // PAGE)  # pages of each row
-    breaks = np.flatnonzero(first[1:] > end[:-1]) + 1
+    breaks = np.flatnonzero(first[1:] > end[:-1] + gap) + 1
     starts, ends = first[np.r_[0, breaks]], end[np.r_[breaks - 1, len(rows) - 1]]
-    for a, b in zip(starts.tolist(), ends.tolist(), strict=True):
-        _advise(values, "MADV_WILLNEED", a * PAGE, min(b * PAGE, values.nbytes) - a * PAGE)
+    read = (ends - starts >= least) & (np.cumsum(ends - starts) <= most)
+    for run in zip(starts[read].tolist(), ends[read].tolist(), strict=True):
+        for a in range(*run, PIECE):
+            b = min(a + PIECE, run[1])
+            _advise(values, "MADV_WILLNEED", a * PAGE, min(b * PAGE, values.nbytes) - a * PAGE)
 
 
 def _advise(values: NDArray[Any], advice: str, *where: int) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.arrays import Ints
-from embedbench.files.copies import read
+from embedbench.files.copies import expect, read
 
 from .scaling import Scale
 from .table import Table, on_device
@@ -70,6 +70,11 @@ class MappedTable(Table):
     def whole(self) -> NDArray[np.float32]:
         """All values in memory, (N, D)."""
         return self.part(np.arange(len(self)), self.width).values
+
+    def expect(self, rows: Ints) -> None:
+        """Say that these rows are read soon, in whatever order."""
+        for part in self.parts:
+            expect(part.values, rows)
 
     def unfit_row(self) -> int | None:
         """None: the rows were finite when they were copied, and scaling leaves them so."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.arrays import Ints
-from embedbench.files.copies import read
+from embedbench.files.copies import expect, read
 
 if TYPE_CHECKING:
     import torch
@@ -61,6 +61,10 @@ class Table:
     def stored(self, rows: Ints) -> NDArray[Any]:
         """Rows as a device holds them that has the whole table."""
         return read(self.values, rows)
+
+    def expect(self, rows: Ints) -> None:
+        """Say that these rows are read soon, in whatever order; they may come from a disk."""
+        expect(self.values, rows)
 
     def unfit_row(self) -> int | None:
         """The first row that holds NaN or an infinite value; None if all values are finite."""

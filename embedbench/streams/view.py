@@ -5,7 +5,8 @@ NumPy only; torch is imported when a tensor is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ from .table import Table, table_from
 
 if TYPE_CHECKING:
     import torch
+
+VALUES = 2**25  # the most values of a block
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,21 @@ class View:
         columns = None if self.columns is None else self._index(device, "columns", self.columns)
         chosen = rows if index is None else rows[index]
         return self._table.take(chosen, self.width, columns, device)
+
+    def expect(self) -> None:
+        """Say that the whole view is read soon, in whatever order; it may come from a disk."""
+        self._table.expect(self._rows)
+
+    def blocks(self, device: str = "cpu") -> Iterator[torch.Tensor]:
+        """The view in blocks of samples, in order; one block unless it is large.
+
+        A block has at most VALUES values, whatever the machine.
+        """
+        import torch
+
+        size = max(1, VALUES // max(1, math.prod(self.shape)))
+        for index in torch.split(torch.arange(len(self), device=device), size):
+            yield self.batch(index, device)
 
     def select(self, index: Ints) -> View:
         """A view of the samples `index`, (m,), in that order; no values are copied."""
