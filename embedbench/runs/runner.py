@@ -27,6 +27,7 @@ from embedbench.learning.learner import (
     NoCheckpoint,
     learns_sessions,
 )
+from embedbench.learning.views import blocks
 from embedbench.repeatable import repeatable
 from embedbench.scores.label_sets import AnyPredictions, pw_js
 from embedbench.seeds import Seeds
@@ -87,6 +88,7 @@ def _through(
         if i >= kept:
             checkpoint.begin(i)
             clock.clear()
+            session.x.expect()
             log: dict[str, Any] = {}
             for n, lesson in teacher.lessons(i, seen, before):
                 with clock.learning:
@@ -262,7 +264,7 @@ def _validation_score(
     """
     if len(session.val_x) == 0:
         return float("nan")
-    out = torch.as_tensor(scores(session.val_x.tensor(device)))
+    out = torch.cat([torch.as_tensor(scores(x)) for x in blocks(session.val_x, device)])
     allowed = seen if session.loss_classes is None else seen & session.loss_classes
     if session.val_y.ndim == 2:
         return float(pw_js(session.val_y, (out > 0).cpu().numpy() & allowed).mean())

@@ -5,8 +5,7 @@ NumPy only; torch is imported when a tensor is asked for.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,8 +19,6 @@ from .table import Table, table_from
 
 if TYPE_CHECKING:
     import torch
-
-VALUES = 2**25  # the most values of a block
 
 
 @dataclass(frozen=True)
@@ -81,17 +78,6 @@ class View:
     def expect(self) -> None:
         """Say that the whole view is read soon, in whatever order; it may come from a disk."""
         self._table.expect(self._rows)
-
-    def blocks(self, device: str = "cpu") -> Iterator[torch.Tensor]:
-        """The view in blocks of samples, in order; one block unless it is large.
-
-        A block has at most VALUES values, whatever the machine.
-        """
-        import torch
-
-        size = max(1, VALUES // max(1, math.prod(self.shape)))
-        for index in torch.split(torch.arange(len(self), device=device), size):
-            yield self.batch(index, device)
 
     def select(self, index: Ints) -> View:
         """A view of the samples `index`, (m,), in that order; no values are copied."""
