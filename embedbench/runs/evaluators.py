@@ -151,7 +151,7 @@ class ClassEvaluator(_Evaluator):
         )
         allowed[~allowed.any(axis=1)] = seen  # none of the set's candidates was seen yet
         blocked = torch.from_numpy(~allowed).to(self.device)
-        answer, within = [], []
+        answer, within = list[Tensor](), list[Tensor]()
         for group in self.groups:
             first, *more = (self.sets[e].x for e in group)
             view = first.joined(*more)
