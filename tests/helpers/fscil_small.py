@@ -31,6 +31,9 @@ class Made(Runs):
     def possible(self, name: str, variant: str) -> bool:
         return variant != "teen"
 
+    def layers(self, name: str) -> tuple[str, ...]:
+        return ()
+
     def alignment(self, name: str) -> list[str]:
         return ["alignment of the layers: made"]
 

@@ -442,6 +442,25 @@ def test_rows_of_losses_stand_beside_the_tables_that_have_them(tmp_path: Path) -
     assert ("… + L_CR",) not in of["5, runs"]  # there the row has other losses
 
 
+@pytest.mark.parametrize("layers", [("block-2", "block-3", "block-4"), ("block-3", "block-4")])
+def test_rows_of_layers_go_by_the_place_of_a_layer(
+    tmp_path: Path, layers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Made, "layers", lambda self, name: layers)
+    low, high = [flat(0.6, 0.2)], [flat(0.8, 0.3)]
+    of_layers = {"block-2-raw": low, "block-2-recti": high, "block-4-raw": high}
+    tables = {table.of: table for table in compared(runs_of(tmp_path, fr=low, **of_layers))}
+    rows = dict(tables["6, runs"].rows)
+    if len(layers) < 3:  # which of them is the paper's eighth block is open
+        assert set(rows) == {("Ensemble",)}
+        return
+    assert set(rows) == {("8-Raw",), ("8-Recti",), ("10-Raw",), ("Ensemble",)}
+    expected = 100 * float(aacc(flat(0.8, 0.3), SIZES).mean())
+    for row, how in (("8-Recti", "drawn"), ("10-Raw", "fixed")):
+        assert rows[row,]["aAcc"].ours.mean == pytest.approx(expected)
+        assert rows[row,]["aAcc"].made == how
+
+
 def test_figures_of_runs(tmp_path: Path) -> None:
     (result,) = curves(runs_of(tmp_path, ncm=[flat(0.8, 0.2), flat(0.7, 0.3)]))
     assert [title for title, _ in result.figures] == [

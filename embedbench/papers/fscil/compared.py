@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from embedbench.papers.published import DRAWN, FIXED, PaperTable, Value
 from embedbench.scores.stats import Stat
@@ -39,6 +39,8 @@ OURS = {
 }
 # Rows of Tables 4 and A8, under the paper's weights; the middle rows of Table 5 have other losses.
 LOSSES = {"cos_nov": "fr-paper-cos", "cr": "fr-paper-cr"}
+# Rows of Table 6: FR's layers in the paper, and ours by their place among the file's.
+LAYERS = ("8", "9", "10")
 SUMMARY = {"mean": "novel_accuracy", "aacc": "aacc", "gacc": "gacc"}
 NAMES = {"none": "ViT baseline", "cos_nov": "L_cos + L_NovCE", "cr": "… + L_CR"}
 NOTE = (
@@ -62,6 +64,23 @@ def printed_tables() -> list[PaperTable]:
     return [_beside(number, lambda *_: None) for number in TABLES]
 
 
+def _variants(number: str, layers: Sequence[str] = ()) -> dict[str, str]:
+    """Our runs by the names of a table's printed rows.
+
+    Parameters
+    ----------
+    layers : sequence of str
+        The layers of FR's modules; Table 6 has ours if they are as many as the paper's.
+    """
+    if number in ("4", "A8"):
+        return {**OURS, **LOSSES}
+    if number == "6" and len(layers) == len(LAYERS):
+        pairs = zip(LAYERS, layers, strict=True)
+        kinds = {"Raw": "raw", "Recti": "recti"}
+        return OURS | {f"{a}-{k}": f"{b}-{kinds[k]}" for a, b in pairs for k in kinds}
+    return OURS
+
+
 def _of_runs(runs: Runs, name: str, number: str) -> PaperTable:
     stands_in = runs.data[name].official is None
 
@@ -69,7 +88,8 @@ def _of_runs(runs: Runs, name: str, number: str) -> PaperTable:
         numbers = measured(runs, name, variant, [what]) if runs.of(name, variant) else None
         return numbers[0].ours if numbers else None
 
-    table = _beside(number, ours, stands_in=stands_in)
+    layers = runs.layers(name) if number == "6" else ()
+    table = _beside(number, ours, variants=_variants(number, layers), stands_in=stands_in)
     table.rows = [row for row in table.rows if any(v.ours for v in row[1].values())]
     table.of = table.name
     if stands_in:
@@ -80,7 +100,11 @@ def _of_runs(runs: Runs, name: str, number: str) -> PaperTable:
 
 
 def _beside(
-    number: str, ours: Callable[[str, str], Stat | None], *, stands_in: bool = False
+    number: str,
+    ours: Callable[[str, str], Stat | None],
+    *,
+    variants: Mapping[str, str] = OURS,
+    stands_in: bool = False,
 ) -> PaperTable:
     """The printed means of a table, and ours by variant and number."""
     title = f"{TITLES[number].removesuffix(', percent')}: runs, percent"
@@ -91,14 +115,14 @@ def _beside(
     wrong = misprints(number)
     for row in rows_of(number):
         method = row_name(row)
-        variant = OURS.get(method) or (LOSSES.get(method) if number in ("4", "A8") else None)
+        variant = variants.get(method)
         values = {
             COLUMNS[k]: Value(
                 row[k],
                 ours(variant, SUMMARY[k]) if variant else None,
                 2,
                 stands_in,
-                made=FIXED if variant == "prototype" else DRAWN,
+                made=FIXED if variant and variant.endswith(("prototype", "-raw")) else DRAWN,
                 **wrong.get((method, k), {}),
             )
             for k in columns
