@@ -83,8 +83,6 @@ class Streamed:
             data = self._file.read(out.nbytes)
             out.reshape(-1).view(np.uint8)[:] = np.frombuffer(data, np.uint8)
             self._row = end
-            if end == len(self):
-                self._file.read(1)  # compares the checksum
         except Exception as error:  # as in `load_npz`
             raise _unreadable(self._path, error) from error
         return out.astype(self.dtype, copy=False)
