@@ -1,4 +1,5 @@
-"""The user's cache directory: facts about files that were read before.
+"""The user's cache directory: facts about files that were read before (and, in `files.copies`,
+copies of large tables).
 
 Nothing depends on it. What is missing or damaged there is computed again, and where the directory
 cannot be written nothing is kept. It never lies in a directory of runs.

@@ -16,6 +16,7 @@ from embedbench.learning.learner import Context, Footprint, Tags, tensor_bytes
 from embedbench.learning.memory import BY_SESSION, Memory, check_memory
 from embedbench.learning.net import features_of, predict
 from embedbench.learning.network import NetLearner
+from embedbench.learning.views import blocks
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
@@ -87,7 +88,7 @@ class IL2M(NetLearner):
         y = torch.from_numpy(session.y).to(self.device)
         new = torch.from_numpy(np.unique(session.y)).to(self.device)
         self.session_of[new] = self.learned
-        raw = self._raw(session.x.tensor(self.device))
+        raw = torch.cat([self._raw(x) for x in blocks(session.x, self.device)])
         self.confidence[new] = raw[:, self.session_of >= 0].max(1).values.mean()
         self.first = class_means(raw, y, self.first)
         if len(self.exemplars):

@@ -131,7 +131,7 @@ class MultiModal(Protocol):
         split = split_rows(file, self.validation, self.val_fraction)
         table, features, fitted = load_table(file, self.scale, split.train)
         if self.join == "project":
-            table = Table(table.values @ self._matrix(file, width))  # (N, D) @ (D, W) -> (N, W)
+            table = Table(table.whole() @ self._matrix(file, width))  # (N, D) @ (D, W) -> (N, W)
             features = digest("projected", features, width, self.projection)
         everything = np.arange(file.samples.n_leaves)
         session, test = view_session(table, file, split, classes=everything)

@@ -142,6 +142,13 @@ class EmbeddingFile:
         named = [f"layers/{name}" for name in (*replacing, *layers)]
         return named if replacing else ["features", *named]
 
+    def form(self, table: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
+        """Return the stored type and the shape, (N, …), of a feature table."""
+        if table == "features":
+            return self.dtype, self.shape
+        with disk.opened(self.path) as file:
+            return file[table].dtype, file[table].shape
+
     def blocks(self, table: str, *, finite: bool = True) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (first row, rows as stored) of a feature table, each block verified first.
 

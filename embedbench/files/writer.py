@@ -19,6 +19,7 @@ from embedbench.errors import UserError
 from . import layout
 from .assemble import assemble
 from .file import EmbeddingFile
+from .formats.numpy_files import Table
 from .samples import Samples
 from .target import check_target
 
@@ -26,10 +27,10 @@ from .target import check_target
 def write_file(
     path: str | os.PathLike[str],
     samples: Samples,
-    features: NDArray[Any],
+    features: Table,
     provenance: Mapping[str, Any],
     *,
-    layers: Mapping[str, NDArray[Any]] | None = None,
+    layers: Mapping[str, Table] | None = None,
     overwrite: bool = False,
     compress: bool = False,
 ) -> EmbeddingFile:
@@ -67,7 +68,7 @@ def write_file(
     return EmbeddingFile.open(path)
 
 
-def _chunks(tables: Mapping[str, NDArray[Any]], n: int) -> Iterator[Mapping[str, NDArray[Any]]]:
+def _chunks(tables: Mapping[str, Table], n: int) -> Iterator[Mapping[str, NDArray[Any]]]:
     """Yield whole tables of n rows block by block."""
     for name, values in tables.items():
         if len(values) != n:

@@ -171,7 +171,8 @@ class Exemplars:
         if self.memory.select == "random":
             self.choose(session, lambda x: x)
         else:
-            self.add(session.x.tensor(self.device), torch.from_numpy(session.y).to(self.device))
+            y = torch.from_numpy(session.y).to(self.device)
+            self._offer(y, lambda taken: session.x.batch(taken, self.device))
 
     def seen_with(self, y: Tensor) -> Tensor | None:
         """All classes seen so far, (k,), with those of the labels y (b,) or (b, C).
@@ -187,6 +188,12 @@ class Exemplars:
 
         A sample with several labels is an exemplar of the first one.
         """
+        self._offer(y, lambda taken: x[taken], logits)
+
+    def _offer(
+        self, y: Tensor, samples: Callable[[Tensor], Tensor], logits: Tensor | None = None
+    ) -> None:
+        """Offer samples of labels y; `samples` returns those that are taken, (m,), (m, D)."""
         if self.memory.select not in BY_SAMPLE:
             raise UserError(
                 f'memory.select "{self.memory.select}" chooses when a session has ended, and these '
@@ -203,7 +210,7 @@ class Exemplars:
         self._reserve(max(self.n, max(places) + 1))
         to = torch.tensor(list(places), device=self.device)
         taken = torch.tensor(list(places.values()), device=self.device)
-        self._x[to], self._lists[to] = self.packing.pack(x[taken]), labels[taken]
+        self._x[to], self._lists[to] = self.packing.pack(samples(taken)), labels[taken]
         self._sets[to] = self._sets_of(y[taken])
         if logits is not None:
             self._logits[to] = logits[taken].detach()

@@ -13,6 +13,7 @@ from embedbench.errors import UserError
 from embedbench.streams.stream import Session
 
 from .net import PART, in_parts
+from .views import blocks
 
 Objective = Callable[[Tensor, Tensor], Tensor]
 
@@ -88,15 +89,15 @@ def validation_value(
 ) -> float:
     """Loss, negative accuracy or negative pw-JS on a session's validation data; lower is better."""
     net.eval()
-    x, y = session.val_x.tensor(device), torch.from_numpy(session.val_y).to(device)
+    y = torch.from_numpy(session.val_y).to(device)
     if monitor == "loss":
-        return _mean_loss(loss_of, x, y)
+        return _mean_loss(loss_of, session, y, device)
     if (monitor == "pw_js") != (y.ndim == 2):
         raise UserError(
             "stop.monitor must be loss or accuracy where samples have one label, loss or pw_js "
             f"where they have sets of labels; got {monitor}"
         )
-    logits = in_parts(net, x)
+    logits = torch.cat([in_parts(net, x) for x in blocks(session.val_x, device)])
     if monitor == "pw_js":
         return -pw_js(logits, y, loss_classes(session, device))
     mask = loss_mask(session, device)
@@ -104,12 +105,15 @@ def validation_value(
     return -float((logits.argmax(1) == y).float().mean())
 
 
-def _mean_loss(loss_of: Objective, x: Tensor, y: Tensor) -> float:
-    """The loss of x; for images computed in parts, and averaged over all samples."""
-    if x.ndim == 2:
-        return float(loss_of(x, y))
-    parts = zip(torch.split(x, PART), torch.split(y, PART), strict=True)
-    return sum(float(loss_of(a, b)) * len(a) for a, b in parts) / len(x)
+def _mean_loss(loss_of: Objective, session: Session, y: Tensor, device: str) -> float:
+    """The mean loss of the validation data; images go in parts, as in `in_parts`."""
+    means, sizes = list[float](), list[int]()
+    for x in blocks(session.val_x, device):
+        for part in [x] if x.ndim == 2 else torch.split(x, PART):
+            first = sum(sizes)
+            means.append(float(loss_of(part, y[first : first + len(part)])))
+            sizes.append(len(part))
+    return sum(a * n for a, n in zip(means, sizes, strict=True)) / sum(sizes)
 
 
 def pw_js(logits: Tensor, y: Tensor, classes: Tensor | None = None) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,8 @@ from torch import Tensor
 
 from embedbench.streams.stream import StreamSpec
 from embedbench.streams.view import View
+
+VALUES = 2**26  # about the most values of a block
 
 
 class Packing:
@@ -46,6 +49,21 @@ class Packing:
         if self.dtype == torch.float32:
             return held
         return held.to(torch.float32).mul_(self._factor).add_(self._offset)
+
+
+def blocks(x: Any, device: str) -> Iterator[Tensor]:
+    """The samples of a `View`, or of what is read like one, in order; together they are all of x.
+
+    There is one block unless x has more than VALUES values, whatever the machine. The others have a
+    multiple of 1024 samples, as the parts of `in_parts`.
+    """
+    index = torch.arange(len(x), device=device)
+    each = max(1, x.batch(index[:1], device)[0].numel()) if len(x) else 1
+    if len(x) * each <= VALUES:
+        yield x.tensor(device)
+    else:
+        size = 1024 * max(1, VALUES // (1024 * each))
+        yield from (x.batch(part, device) for part in torch.split(index, size))
 
 
 @dataclass(frozen=True)

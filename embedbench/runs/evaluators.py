@@ -123,6 +123,8 @@ class LabelEvaluator(_Evaluator):
 class ClassEvaluator(_Evaluator):
     """One class per sample: the best among the classes seen, and the best within its session.
 
+    It is -1 where a score is NaN.
+
     Samples go in large batches; eval sets that share a view are evaluated together.
     """
 
@@ -131,7 +133,7 @@ class ClassEvaluator(_Evaluator):
     def __init__(self, stream: Stream, device: str) -> None:
         super().__init__(stream, device)
         masks = np.stack([e.classes for e in self.sets])
-        self.set_classes = torch.from_numpy(masks).to(device)  # (E, C)
+        self.other_classes = torch.from_numpy(~masks).to(device)  # (E, C)
         self.answer: list[Answers] = []
         self.within: list[Answers] = []
         self.groups: list[list[int]] = []
@@ -148,8 +150,8 @@ class ClassEvaluator(_Evaluator):
             [seen if e.candidates is None else seen & e.candidates for e in self.sets]
         )
         allowed[~allowed.any(axis=1)] = seen  # none of the set's candidates was seen yet
-        candidates = torch.from_numpy(allowed).to(self.device)
-        answer, within = [], []
+        blocked = torch.from_numpy(~allowed).to(self.device)
+        answer, within = list[Tensor](), list[Tensor]()
         for group in self.groups:
             first, *more = (self.sets[e].x for e in group)
             view = first.joined(*more)
@@ -158,8 +160,12 @@ class ClassEvaluator(_Evaluator):
             for index in torch.split(torch.arange(len(view), device=self.device), EVAL_BATCH):
                 x, session = view.batch(index, self.device), which[index]
                 scores = self._scores(learner, x, session if reveals else None)
-                answer.append(_argmax(scores, candidates[session]))
-                within.append(_argmax(scores, self.set_classes[session]))
+                undecided = scores.amax(dim=1).isnan()
+                # keeps a candidate with score -inf above masked classes
+                scores = scores.clamp(min=torch.finfo(scores.dtype).min)
+                for answers, masks in ((answer, blocked), (within, self.other_classes)):
+                    best = scores.masked_fill(masks[session], -torch.inf).argmax(dim=1).int()
+                    answers.append(best.masked_fill_(undecided, -1))
         self.moments.append(moment)
         self.answer.append(_join(answer))
         self.within.append(_join(within))
@@ -176,13 +182,6 @@ class ClassEvaluator(_Evaluator):
             within=np.stack(self.within),
             **self._moment_columns(),
         )
-
-
-def _argmax(scores: Tensor, candidates: Tensor) -> Tensor:
-    """(n,) best candidate class; -1 where a score is NaN."""
-    lowest = torch.finfo(scores.dtype).min  # keeps a candidate with score -inf above masked classes
-    best = scores.clamp(min=lowest).masked_fill(~candidates, -torch.inf).argmax(dim=1).int()
-    return best.masked_fill_(scores.isnan().any(dim=1), -1)
 
 
 def _join(parts: list[Tensor]) -> Answers:

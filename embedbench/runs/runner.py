@@ -28,6 +28,7 @@ from embedbench.learning.learner import (
     NoCheckpoint,
     learns_sessions,
 )
+from embedbench.learning.views import blocks
 from embedbench.repeatable import repeatable
 from embedbench.scores.label_sets import AnyPredictions, pw_js
 from embedbench.seeds import Seeds
@@ -89,6 +90,7 @@ def _through(
         if i >= kept:
             checkpoint.begin(i)
             clock.clear()
+            session.x.expect()
             log: dict[str, Any] = {}
             for n, lesson in teacher.lessons(i, seen, before):
                 with clock.learning:
@@ -163,9 +165,8 @@ def _check(stream: Stream, learner: Learner) -> None:
     for i, test in enumerate(stream.eval_sets):
         _check_samples(test.x, test.y, stream.spec, f"eval set {i}")
     views = [v for s in stream.sessions for v in (s.x, s.val_x)] + [e.x for e in stream.eval_sets]
-    for values in {id(t): t.values for t in map(table_of, views)}.values():
-        if values.size and not np.isfinite([values.min(), values.max()]).all():
-            row = int(np.argmin(np.isfinite(values).all(axis=1)))
+    for table in {id(t): t for t in map(table_of, views)}.values():
+        if (row := table.unfit_row()) is not None:
             raise UserError(f"features must be finite, row {row} holds NaN or an infinite value")
 
 
@@ -265,7 +266,7 @@ def _validation_score(
     """
     if len(session.val_x) == 0:
         return float("nan")
-    out = torch.as_tensor(scores(session.val_x.tensor(device)))
+    out = torch.cat([torch.as_tensor(scores(x)) for x in blocks(session.val_x, device)])
     allowed = seen if session.loss_classes is None else seen & session.loss_classes
     if session.val_y.ndim == 2:
         return float(pw_js(session.val_y, (out > 0).cpu().numpy() & allowed).mean())

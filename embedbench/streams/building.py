@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from embedbench import cache
 from embedbench.arrays import Ints, digest
 from embedbench.errors import UserError, unknown
+from embedbench.files.copies import mapped_table
 from embedbench.files.file import FINAL, EmbeddingFile
 from embedbench.files.layout import PIXELS
 from embedbench.files.samples import TEST, TRAIN, VAL
 
 from .layers import layer_columns
+from .mapped import MappedTable, Part
+from .scaling import Scale
+from .scaling import fitted as fit
 from .stream import EvalSet, Session, StreamSpec
 from .table import PixelTable, Table, standardised
 from .view import View, rows_of
 
 LOSSES = ("all", "seen")
+RESIDENT = 2**28  # bytes; below it, scaling every batch costs more than sharing saves
 Taught = tuple[Session, EvalSet]
 
 
@@ -75,7 +81,9 @@ def load_table(
     """Read a file's embeddings and the named layers behind them, scaled; or its images.
 
     The embedding and each layer are scaled in place, each by itself. Images stay bytes, and are
-    scaled when they are read from the table.
+    scaled when they are read from the table. A table of more than RESIDENT bytes is mapped from a
+    copy that the processes of the machine share, and scaled when its rows are read, with the same
+    bits.
 
     Parameters
     ----------
@@ -95,7 +103,7 @@ def load_table(
     tuple
         The table, its features digest, and the digest of the rows that the scaling was fitted to.
     """
-    file.tables(layers, embedding)  # refuses unknown layers
+    tables = file.tables(layers, embedding)  # refuses unknown layers
     if scale == "auto":
         pixels = file.provenance.get("backbone", {}).get("name") == "pixels"
         scale = "none" if pixels else "standard"
@@ -104,11 +112,39 @@ def load_table(
     features = digest("features", file.digests["content"], scale, *chosen)
     if file.kind == PIXELS:
         return _load_images(file, scale, base_rows), features, fitted
+    if is_mapped(file, layers, embedding):
+        parts = [_mapped_part(file, name, scale, base_rows) for name in tables]
+        return MappedTable(parts), features, fitted
     x = file.read(layers, embedding)
     columns = layer_columns(file, layers, embedding).values()
     for first, end in ((0, file.width(embedding)), *columns):
-        _scale(x[:, first:end], scale, base_rows)
+        part = x[:, first:end]
+        fit(scale, part.__getitem__, base_rows).apply(part)
     return Table(x), features, fitted
+
+
+def is_mapped(file: EmbeddingFile, layers: Sequence[str] = (), embedding: str = FINAL) -> bool:
+    """Whether a table is mapped and shared: it follows from its size alone, and changes no bit."""
+    width = file.width(embedding) + sum(file.layers[name] for name in layers)
+    return len(file.labels) * width * (1 if file.kind == PIXELS else 4) > RESIDENT
+
+
+def _mapped_part(file: EmbeddingFile, table: str, scale: str, base_rows: Ints) -> Part:
+    """One embedding of a file, mapped; its statistics are kept in the cache."""
+    part = Part(mapped_table(file, table), Scale("none" if scale == "standard" else scale))
+    if scale != "standard":
+        return part
+    key = f"{file.digests['content']} {table} {digest(base_rows)}"
+    kept = cache.load("scaling", key)
+    with suppress(TypeError, ValueError):
+        mean, deviation = np.array(kept, dtype=np.float32)
+        if mean.shape == part.values.shape[1:] and (deviation >= np.float32(1e-6)).all():
+            return replace(part, scale=Scale(scale, mean, deviation))
+    fitted = fit(scale, part.raw, base_rows)
+    assert fitted.mean is not None
+    assert fitted.deviation is not None
+    cache.save("scaling", key, [fitted.mean.tolist(), fitted.deviation.tolist()])
+    return replace(part, scale=fitted)
 
 
 def _load_images(file: EmbeddingFile, scale: str, base_rows: Ints) -> PixelTable:
@@ -117,22 +153,8 @@ def _load_images(file: EmbeddingFile, scale: str, base_rows: Ints) -> PixelTable
             f"scale {scale!r} is for vectors, and {file.path.name} holds images; use --set "
             "protocol.scale=standard or none"
         )
-    return (
-        standardised(file.images(), base_rows) if scale == "standard" else PixelTable(file.images())
-    )
-
-
-def _scale(x: NDArray[np.float32], scale: str, base_rows: Ints) -> None:
-    """Scale one embedding (N, D) in place."""
-    if scale in ("l2", "rms"):
-        x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.float32(1e-12))
-        if scale == "rms":
-            x *= np.float32(np.sqrt(x.shape[1]))
-    elif scale == "standard":
-        base = x[base_rows]
-        x -= base.mean(axis=0, dtype=np.float64).astype(np.float32)
-        x /= np.maximum(base.std(axis=0, dtype=np.float64), 1e-6).astype(np.float32)
-        np.clip(x, -5, 5, out=x)
+    images = mapped_table(file, "features") if is_mapped(file) else file.images()
+    return standardised(images, base_rows) if scale == "standard" else PixelTable(images)
 
 
 def view_session(

@@ -1,4 +1,4 @@
-"""Tables of embeddings or images, read once.
+"""Tables of embeddings or images, in memory; `mapped` has those that stay on disk.
 
 NumPy only; torch is imported when a tensor is asked for. Learners never get a table: see `View`.
 """
@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.arrays import Ints
+from embedbench.files.copies import expect, read
 
 if TYPE_CHECKING:
     import torch
 
 Scaling = tuple[tuple[float, ...], tuple[float, ...]]  # factor and offset of each channel
 BLOCK = 1024  # images whose values are counted at a time
+MOVED = 2**26  # bytes of a mapped table that are moved to a GPU at a time
 
 
 class Table:
@@ -31,6 +33,7 @@ class Table:
     def __init__(self, values: NDArray[Any]) -> None:
         self.values = values
         self._tensors: dict[str, torch.Tensor] = {}
+        self._moves: dict[str, bool] = {}
 
     @property
     def scaling(self) -> Scaling | None:
@@ -46,12 +49,54 @@ class Table:
         """Shape of a sample with `width` columns, (width,)."""
         return (width,)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the whole table takes on a device."""
+        return int(self.values.nbytes)
+
+    def whole(self) -> NDArray[Any]:
+        """All values in memory, (N, D)."""
+        return self.values
+
+    def stored(self, rows: Ints) -> NDArray[Any]:
+        """Rows as a device holds them that has the whole table."""
+        return read(self.values, rows)
+
+    def expect(self, rows: Ints) -> None:
+        """Say that these rows are read soon, in whatever order; they may come from a disk."""
+        expect(self.values, rows)
+
+    def unfit_row(self) -> int | None:
+        """The first row that holds NaN or an infinite value; None if all values are finite."""
+        x = self.values
+        if x.dtype.kind != "f" or not x.size or np.isfinite([x.min(), x.max()]).all():
+            return None
+        return int(np.argmin(np.isfinite(x).all(axis=1)))
+
+    def moves(self, device: str) -> bool:
+        """Whether a device gets the whole table: it is in memory, or fits a GPU."""
+        if device not in self._moves:
+            resident = not isinstance(self.values, np.memmap)
+            self._moves[device] = resident or 2 * self.nbytes <= free_bytes(device)
+        return self._moves[device]
+
     def tensor(self, device: str) -> torch.Tensor:
         """The whole table on `device`, as it is stored; on the CPU it shares memory with NumPy."""
         if device not in self._tensors:
             import torch
 
-            self._tensors[device] = torch.from_numpy(self.values).to(device)
+            if not isinstance(self.values, np.memmap):
+                self._tensors[device] = torch.from_numpy(self.values).to(device)
+                return self._tensors[device]
+            n = len(self.values)
+            size = max(1, MOVED * n // self.nbytes)
+            blocks = (np.arange(first, min(first + size, n)) for first in range(0, n, size))
+            first = on_device(self.stored(next(blocks)), device)
+            table = first.new_empty((n, *first.shape[1:]))
+            table[:size] = first
+            for rows in blocks:
+                table[rows[0] : rows[-1] + 1] = on_device(self.stored(rows), device)
+            self._tensors[device] = table
         return self._tensors[device]
 
     def numpy(self, rows: Ints, width: int, columns: Ints | None) -> NDArray[np.float32]:
@@ -124,7 +169,7 @@ class PixelTable(Table):
 
     def numpy(self, rows: Ints, width: int, columns: Ints | None) -> NDArray[np.float32]:
         """Copy rows out as a `View` defines them, (n, C, H, W)."""
-        x = self.values[rows]
+        x = read(self.values, rows)
         if columns is not None:
             x = x.reshape(len(x), self.width, x.shape[3])[:, columns].reshape(x.shape)
         factor, offset = (
@@ -139,7 +184,10 @@ class PixelTable(Table):
         """Copy rows out as a `View` defines them, (n, C, H, W), as a tensor."""
         import torch
 
-        x = self.tensor(device).index_select(0, rows)  # (n, H, W, C)
+        if self.moves(device):
+            x = self.tensor(device).index_select(0, rows)  # (n, H, W, C)
+        else:
+            x = on_device(read(self.values, rows.cpu().numpy()), device)
         if columns is not None:
             x = x.flatten(1, 2).index_select(1, columns).view_as(x)
         if device not in self._scaling:
@@ -153,11 +201,28 @@ class PixelTable(Table):
 
     def part(self, rows: Ints, width: int) -> PixelTable:
         """A table of these images alone."""
-        return PixelTable(self.values[rows], self.factor, self.offset)
+        return PixelTable(read(self.values, rows), self.factor, self.offset)
 
     def state_dict(self) -> dict[str, Any]:
         """The images as data for a checkpoint, with factor and offset."""
         return {"values": self.values, "factor": [*self.factor], "offset": [*self.offset]}
+
+
+def on_device(x: NDArray[Any], device: str) -> torch.Tensor:
+    """An array as a tensor on a device; a GPU takes it from pinned memory."""
+    import torch
+
+    there = torch.from_numpy(x)
+    if device.startswith("cuda"):
+        return there.pin_memory().to(device, non_blocking=True)
+    return there.to(device)
+
+
+def free_bytes(device: str) -> int:
+    """Bytes that are free on a GPU; 0 for any other device, which gets no mapped table whole."""
+    import torch
+
+    return torch.cuda.mem_get_info(device)[0] if device.startswith("cuda") else 0
 
 
 def table_from(state: dict[str, Any]) -> Table:
@@ -176,7 +241,7 @@ def standardised(values: NDArray[np.uint8], base_rows: Ints) -> PixelTable:
     channels = values.shape[3]
     counts = np.zeros((channels, 256), dtype=np.int64)
     for first in range(0, len(base_rows), BLOCK):
-        block = values[base_rows[first : first + BLOCK]]
+        block = read(values, base_rows[first : first + BLOCK])
         for c in range(channels):
             counts[c] += np.bincount(block[..., c].ravel(), minlength=256)
     share = counts / counts.sum(axis=1, keepdims=True)  # (C, 256)

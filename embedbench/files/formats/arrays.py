@@ -18,7 +18,7 @@ from embedbench.files.samples import SPLITS, TEST, Samples
 
 from .audioset import N_CLASSES, is_audioset, read_audioset
 from .idx import is_idx, pixels, pixels_recipe, read_idx
-from .numpy_files import load_npy, load_npz
+from .numpy_files import Table, load_npy, load_npz
 
 _KEYS = {
     "features": ("features", "X", "x", "embeddings"),
@@ -33,7 +33,7 @@ _KEYS = {
 class Arrays:
     """Contents of a source, before the splits are made."""
 
-    features: NDArray[Any]
+    features: Table
     labels: NDArray[np.int64]
     classes: tuple[str, ...]
     parents: NDArray[np.int64]
@@ -41,7 +41,7 @@ class Arrays:
     split: NDArray[np.uint8] | None
     groups: list[str] | None
     provenance: dict[str, Any]
-    layers: dict[str, NDArray[Any]] = field(default_factory=dict)
+    layers: dict[str, Table] = field(default_factory=dict)
 
 
 def read_source(
@@ -106,7 +106,7 @@ def _from_samples(
     )
 
 
-def _from_arrays(arrays: Mapping[str, NDArray[Any]], src: Path, group: str | None) -> Arrays:
+def _from_arrays(arrays: Mapping[str, Any], src: Path, group: str | None) -> Arrays:
     columns = {
         what: next((arrays[key] for key in keys if key in arrays), None)
         for what, keys in _KEYS.items()
@@ -139,7 +139,7 @@ def _from_arrays(arrays: Mapping[str, NDArray[Any]], src: Path, group: str | Non
     )
 
 
-def _check_columns(arrays: Mapping[str, NDArray[Any]], group: str | None, src: Path) -> None:
+def _check_columns(arrays: Mapping[str, Table], group: str | None, src: Path) -> None:
     """What is read has one value a row, but for features and layers."""
     tables = {*_KEYS["features"], *(key for key in arrays if key.startswith("layer/"))}
     read = {group, "split", "parents", *tables, *(k for keys in _KEYS.values() for k in keys)}
@@ -199,9 +199,7 @@ def _default_ids(n: int, split: NDArray[np.uint8] | None) -> NDArray[np.str_]:
     return np.array(ids, dtype=np.str_)
 
 
-def _provenance(
-    arrays: Mapping[str, NDArray[Any]], features: NDArray[Any], src: Path
-) -> dict[str, Any]:
+def _provenance(arrays: Mapping[str, Any], features: Table, src: Path) -> dict[str, Any]:
     """Return the provenance in the source, or one that says that the backbone is unknown.
 
     The digest of the features then replaces the backbone, so that two unknown backbones are never

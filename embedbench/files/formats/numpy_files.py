@@ -1,9 +1,14 @@
-"""NumPy's npy and npz files; what they declare is compared with the bytes that are there."""
+"""NumPy's npy and npz files; what they declare is compared with the bytes that are there.
+
+Arrays of samples are streamed: they are never whole in memory.
+"""
 
 from __future__ import annotations
 
 import math
 import zipfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -19,8 +24,8 @@ _HEADERS = {
 }
 
 
-def load_npy(path: Path) -> NDArray[Any]:
-    """Return the array of an npy file: mapped, not read.
+def load_npy(path: Path) -> Any:
+    """Return the array of an npy file: streamed, or else mapped.
 
     Raises
     ------
@@ -29,41 +34,104 @@ def load_npy(path: Path) -> NDArray[Any]:
     """
     try:
         with path.open("rb") as file:
-            _check_header(file, path.stat().st_size)
+            form = _check_header(file, path.stat().st_size)
+        if _streams(*form):
+            return Streamed(path, partial(path.open, "rb"))
         return _checked(np.load(path, mmap_mode="r", allow_pickle=False))
     except Exception as error:  # NumPy raises many kinds on a damaged header
         raise _unreadable(path, error) from error
 
 
-def load_npz(path: Path) -> dict[str, NDArray[Any]]:
+class Streamed:
+    """An array of samples that is read slice by slice, float64 as float32.
+
+    Slices are quick in order; going back begins at the start.
+
+    Parameters
+    ----------
+    path : Path
+        The file, for messages.
+    opened : callable
+        Opens the array, (N, …) in C order, as an npy file.
+    """
+
+    def __init__(self, path: Path, opened: Callable[[], Any]) -> None:
+        self._path, self._opened = path, opened
+        self._open()
+        self.ndim, narrow = len(self.shape), self._stored == np.float64
+        self.dtype = np.dtype(np.float32) if narrow else self._stored
+
+    def _open(self) -> None:
+        """Go to the first sample."""
+        self._file = self._opened()
+        version = np.lib.format.read_magic(self._file)
+        self.shape, _, self._stored = _HEADERS[version](self._file)
+        self._row = 0
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        first, end, _ = rows.indices(len(self))
+        try:
+            if first < self._row:
+                self._file.close()
+                self._open()
+            if first > self._row:
+                self[self._row : first]
+            out = np.empty((end - first, *self.shape[1:]), self._stored)
+            data = self._file.read(out.nbytes)
+            out.reshape(-1).view(np.uint8)[:] = np.frombuffer(data, np.uint8)
+            self._row = end
+        except Exception as error:  # as in `load_npz`
+            raise _unreadable(self._path, error) from error
+        return out.astype(self.dtype, copy=False)
+
+
+Table = NDArray[Any] | Streamed  # (N, …)
+
+
+def load_npz(path: Path) -> dict[str, Any]:
     """Return the arrays of an npz file, by name; raises as `load_npy`."""
-    arrays = {}
+    arrays: dict[str, Any] = {}
     try:
         with zipfile.ZipFile(path) as archive:
             members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
             if too_large(sum(info.file_size for info in members), path.stat().st_size):
                 raise ValueError("it declares more than its bytes can hold")
             for info in members:
+                name = info.filename.removesuffix(".npy")
                 with archive.open(info) as file:
-                    _check_header(cast(BinaryIO, file), info.file_size)
+                    shape, by_columns, dtype = _check_header(cast(BinaryIO, file), info.file_size)
+                if _streams(shape, by_columns, dtype):
+                    member = partial(zipfile.ZipFile.open, zipfile.ZipFile(path), info)
+                    arrays[name] = Streamed(path, member)
+                    continue
                 with archive.open(info) as file:
                     array = np.lib.format.read_array(cast(BinaryIO, file), allow_pickle=False)
-                arrays[info.filename.removesuffix(".npy")] = _checked(array)
+                arrays[name] = _checked(array)
     except Exception as error:  # the zip module raises as many
         raise _unreadable(path, error) from error
     return arrays
 
 
-def _check_header(file: BinaryIO, size: int) -> None:
+def _streams(shape: tuple[int, ...], by_columns: bool, dtype: np.dtype[Any]) -> bool:
+    """Whether an array may hold features, row after row."""
+    return len(shape) > 1 and dtype.kind in "fiu" and not by_columns
+
+
+def _check_header(file: BinaryIO, size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether it is in Fortran's order, and type of an array, if the bytes can be there."""
     version = np.lib.format.read_magic(file)
     if version not in _HEADERS:
         raise ValueError(f"version {version} of the npy format")
-    shape, _, dtype = _HEADERS[version](file)
+    shape, by_columns, dtype = _HEADERS[version](file)
     if dtype.hasobject:
         raise ValueError("it holds objects")
     declared = math.prod(shape) * dtype.itemsize
     if min(shape, default=0) < 0 or declared > size - file.tell():
         raise ValueError(f"it declares {declared:,} bytes of values in a file of {size:,}")
+    return shape, by_columns, dtype
 
 
 def _checked(array: NDArray[Any]) -> NDArray[Any]:

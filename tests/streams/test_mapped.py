@@ -1,0 +1,236 @@
+"""Mapped tables: the same bits as tables in memory, whatever is asked of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from file_helpers import PROVENANCE, make_features
+from numpy.typing import NDArray
+
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.samples import Samples
+from embedbench.files.writer import write_file
+from embedbench.learning import views
+from embedbench.learning.exemplars import Exemplars
+from embedbench.learning.learner import NO_CHECKPOINT
+from embedbench.learning.loss import plain_loss, validation_value
+from embedbench.learning.memory import Memory
+from embedbench.learning.net import mlp_net
+from embedbench.learning.stop import Stop
+from embedbench.models.mlp import MLP
+from embedbench.models.slda import SLDA
+from embedbench.protocols.incremental_class import IncrementalClass
+from embedbench.protocols.multi_modal import MultiModal
+from embedbench.protocols.permutation import Permutation
+from embedbench.runs.runner import run_stream
+from embedbench.seeds import Seeds
+from embedbench.streams import building, scaling, table
+from embedbench.streams.mapped import MappedTable
+from embedbench.streams.scaling import statistics
+from embedbench.streams.stream import Stream
+from embedbench.streams.table import PixelTable, Table
+from embedbench.streams.view import View, table_of
+
+N = 2300  # not a multiple of a block
+SCALES = ("none", "l2", "rms", "standard")
+
+
+def made(path: Path, dtype: str = "float32", *, seed: int = 0, width: int = 7) -> EmbeddingFile:
+    draw = np.random.default_rng(seed)
+    labels = np.arange(N) % 6
+    samples = Samples(
+        ids=np.array([f"{seed}/{i}" for i in range(N)]),
+        labels=labels,
+        split=np.where(draw.random(N) < 0.3, 2, 0),
+        classes=tuple("abcdef"),
+        parents=np.full(6, -1),
+    )
+    x = make_features(N, width, seed) * 3 + labels[:, None] * np.arange(width)
+    layers = {"b": make_features(N, 3, 1).astype(np.float16), "c": make_features(N, 1, 2)}
+    return write_file(path, samples, x.astype(dtype), PROVENANCE, layers=layers)
+
+
+def both(monkeypatch: pytest.MonkeyPatch, *given: Any) -> tuple[Table, Table]:
+    """One table in memory and mapped, with the same digests."""
+    resident, *digests = building.load_table(*given)
+    with monkeypatch.context() as patch:
+        patch.setattr(building, "RESIDENT", 0)
+        mapped, *others = building.load_table(*given)
+        again, *_ = building.load_table(*given)  # with statistics from the cache
+    assert digests == others
+    assert isinstance(mapped, MappedTable)
+    np.testing.assert_array_equal(mapped.whole(), again.whole())
+    return resident, mapped
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_bits_of_a_mapped_table_are_those_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: str, dtype: str
+) -> None:
+    file, base = made(tmp_path / "a.h5", dtype), np.flatnonzero(np.arange(N) % 3)
+    draw = np.random.default_rng(0)
+    for layers, embedding, width in (((), "final", 7), (("b", "c"), "final", 11), (("b",), "c", 4)):
+        a, b = both(monkeypatch, file, scale, base, layers, embedding)
+        assert (a.width, a.shape_of(a.width)) == (b.width, b.shape_of(b.width)) == (width, (width,))
+        np.testing.assert_array_equal(a.whole(), b.whole())
+        order, rows = draw.permutation(width), draw.permutation(N)[:77]
+        for cut, columns in ((width, None), (width - 2, None), (width + 3, None), (width, order)):
+            x, y = (View(t, rows, cut, columns) for t in (a, b))
+            np.testing.assert_array_equal(x.numpy(), y.numpy())
+            index = torch.from_numpy(draw.integers(0, 77, 20))
+            assert torch.equal(x.batch(index), y.batch(index))
+            assert x.tensor().shape == y.tensor().shape == (77, cut)
+            assert View.nbytes([x]) == View.nbytes([y])
+            (kept,) = View.from_state_dict(View.state_dict([y]))
+            np.testing.assert_array_equal(kept.numpy(), x.numpy())
+
+
+def test_the_standard_scaling_is_that_of_one_sum_over_all_rows(tmp_path: Path) -> None:
+    file, base = made(tmp_path / "a.h5"), np.flatnonzero(np.arange(N) % 3)
+    x = file.read()
+    mean = x[base].mean(axis=0, dtype=np.float64).astype(np.float32)
+    deviation = np.maximum(x[base].std(axis=0, dtype=np.float64), 1e-6).astype(np.float32)
+    got = building.load_table(file, "standard", base)[0].whole()
+    np.testing.assert_array_equal(got, np.clip((x - mean) / deviation, -5, 5))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_statistics_by_blocks_have_the_bits_of_numpy(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = np.random.default_rng(seed)
+    monkeypatch.setattr(scaling, "BLOCK", int(draw.choice([1, 2, 100, 1024])))
+    n, width = int(draw.integers(1, 3000)), int(draw.choice([1, 2, 3, 8, 17, 100, 1030]))
+    spread = 10 ** draw.uniform(-3, 3, width)
+    x = (draw.standard_normal((n, width)) * spread + 5).astype(np.float32)
+    rows = draw.permutation(n)
+    mean, deviation = statistics(x.__getitem__, rows)
+    np.testing.assert_array_equal(mean, x[rows].mean(axis=0, dtype=np.float64))
+    np.testing.assert_array_equal(deviation, x[rows].std(axis=0, dtype=np.float64))
+
+
+def test_damaged_statistics_in_the_cache_are_computed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, base = made(tmp_path / "a.h5"), np.arange(0, N, 2)
+    monkeypatch.setattr(building, "RESIDENT", 0)
+    expected = building.load_table(file, "standard", base)[0].whole()
+    for wrong in (None, [[1.0], [1.0]], [[0.0] * 7, [0.0] * 7], "x", [[0.0] * 7, ["a"] * 7]):
+        monkeypatch.setattr(building.cache, "load", lambda *_, wrong=wrong: wrong)
+        got = building.load_table(file, "standard", base)[0].whole()
+        np.testing.assert_array_equal(got, expected)
+
+
+def test_images_are_mapped_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (N, 3, 2, 3), dtype=np.uint8)
+    samples = made(tmp_path / "a.h5").samples
+    file = write_file(tmp_path / "p.h5", samples, images, PROVENANCE)
+    for scale in ("none", "standard"):
+        a = building.load_table(file, scale, np.arange(0, N, 2))[0]
+        monkeypatch.setattr(building, "RESIDENT", 0)
+        b = building.load_table(file, scale, np.arange(0, N, 2))[0]
+        monkeypatch.undo()
+        assert isinstance(b, PixelTable)
+        assert isinstance(b.values, np.memmap)
+        assert a.scaling == b.scaling
+        rows, order = np.random.default_rng(1).permutation(N)[:50], np.arange(6)[::-1].copy()
+        for columns in (None, order):
+            x, y = (View(t, rows, 6, columns) for t in (a, b))
+            np.testing.assert_array_equal(x.numpy(), y.numpy())
+            assert torch.equal(x.tensor(), y.tensor())
+        assert b.unfit_row() is None
+        np.testing.assert_array_equal(b.part(rows, 6).values, images[rows])
+
+
+def test_a_device_with_room_gets_the_table_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = made(tmp_path / "a.h5")
+    a, b = both(monkeypatch, file, "standard", np.arange(N))
+    assert not b.moves("cpu")
+    b._moves.clear()
+    monkeypatch.setattr(table, "free_bytes", lambda _: 2 * b.nbytes)
+    monkeypatch.setattr(table, "MOVED", 4 * 7 * 999)  # rows at a time
+    assert b.moves("cpu")
+    assert torch.equal(b.tensor("cpu"), torch.from_numpy(a.whole()))
+    monkeypatch.setattr(b, "numpy", None)  # not asked again
+    x, y = (View(t, np.arange(0, N, 3), 7) for t in (a, b))
+    assert torch.equal(x.tensor(), y.tensor())
+
+
+def streams(tmp_path: Path) -> list[tuple[str, Any]]:
+    a, b = made(tmp_path / "a.h5"), made(tmp_path / "b.h5", seed=5, width=5)
+    return [
+        ("classes", lambda: IncrementalClass(scale="standard", step=2).build([a], seed=0)),
+        ("permuted", lambda: Permutation(sessions=2).build([a], seed=1)),
+        ("modalities", lambda: MultiModal(join="project", width=6).build([a, b], seed=0)),
+    ]
+
+
+def test_runs_on_mapped_tables_give_the_same_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answers(stream: Stream) -> list[NDArray[Any]]:
+        learners = (SLDA(), MLP(units=8, layers=1, stop=Stop("epochs", epochs=2)))
+        runs = [run_stream(stream, x, Seeds.of(0), checkpoint=NO_CHECKPOINT)[0] for x in learners]
+        return [r.answer for r in runs]
+
+    for name, build in streams(tmp_path):
+        monkeypatch.undo()
+        stream = build()
+        expected = answers(stream)
+        monkeypatch.setattr(building, "RESIDENT", 0)
+        mapped = build()
+        if name != "modalities":
+            assert isinstance(table_of(mapped.sessions[0].x), MappedTable)
+        assert mapped.digests == stream.digests
+        for one, other in zip(expected, answers(mapped), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_validation_by_blocks_is_that_of_all_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    from toy import class_stream
+
+    session = class_stream([[0, 1], [2]], n_val=1500).sessions[0]
+    net = mlp_net(6, 4, 1, 3, 0)
+    loss = plain_loss(net, session, "cpu")
+    whole = [validation_value(net, session, m, loss, "cpu") for m in ("loss", "accuracy")]
+    monkeypatch.setattr(views, "VALUES", 6 * 1024)
+    sizes = [len(x) for x in views.blocks(session.val_x, "cpu")]
+    assert sizes == [1024, 1024, 952]
+    blocks = [validation_value(net, session, m, loss, "cpu") for m in ("loss", "accuracy")]
+    np.testing.assert_allclose(blocks, whole, rtol=1e-6)
+
+
+def test_a_memory_reads_only_the_samples_that_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from toy import class_stream
+
+    stream = class_stream([[0, 1], [2]])
+    taken: list[int] = []
+    batch = View.batch
+
+    def counted(view: View, index: torch.Tensor | None, device: str = "cpu") -> torch.Tensor:
+        assert index is not None
+        taken.append(len(index))
+        return batch(view, index, device)
+
+    def offered(update: bool) -> Exemplars:
+        held = Exemplars(Memory(total=5, select="reservoir"), stream.spec, 3, "cpu")
+        for s in stream.sessions:
+            if update:
+                held.update(s)
+            else:
+                held.add(torch.from_numpy(s.x.numpy()), torch.from_numpy(s.y))
+        return held
+
+    by_sample = offered(update=False)
+    monkeypatch.setattr(View, "batch", counted)
+    held = offered(update=True)
+    assert max(taken) <= 5
+    assert torch.equal(held.rows.x, by_sample.rows.x)
+    assert torch.equal(held.lists, by_sample.lists)
