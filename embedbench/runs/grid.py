@@ -85,10 +85,10 @@ def run_grid(
         sync_path(root.parent)
     workshop, outcome, tell = workshop or Workshop(), Outcome(), tell or silent
     cells = [part for cell in cells for part in workshop.parts(cell)]
-    asked = {workshop.place(cell, root): cell for cell in cells}
     places: dict[Path, Cell] = {}
     for cell in with_references(cells, root, workshop, overwrite=overwrite):
         places.setdefault(workshop.place(cell, root), cell)
+    asked = {workshop.place(cell, root): cell for cell in cells}
     todo = _todo(places, root, asked if overwrite else ())
     outcome.skipped = len(places) - len(todo)
     waiting = Waiting(asked, root, workshop)

@@ -32,13 +32,16 @@ def with_references(
     needed: dict[Cell, None] = {}
     shared = set()  # streams whose offline reference does not depend on the order of the sessions
     for cell in cells:
-        if cell.is_offline or (not overwrite and _has_others(cell, root, workshop)):
+        if cell.is_offline:
+            continue
+        depends = workshop.depends_on_order(cell)  # a protocol that cannot be built is refused here
+        if not overwrite and _has_others(cell, root, workshop):
             continue
         needed[cell.chance_run()] = None
         stream = (cell.files, cell.protocol, cell.offline)
         if stream not in shared:
             needed |= dict.fromkeys(run for part in workshop.offline_runs(cell) for run in part)
-            if not workshop.depends_on_order(cell):
+            if not depends:
                 shared.add(stream)
     asked = set(cells)
     later = sorted(needed.keys() - asked, key=list(needed).index)

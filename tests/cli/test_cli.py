@@ -332,7 +332,7 @@ OPTIONS = {
     "verify": "--json",
     "diff": "--json",
     "run": "--protocol --learner --seed --seeds --vary --set --order --trunk --weights --augment "
-    "--jobs --device --checkpoint --out --json",
+    "--shard --jobs --device --checkpoint --out --json",
     "pretrain": "--protocol --trunk --epochs --out --set --seed --device --overwrite --json",
     "score": "--audit --update --json",
     "report": "--html --compare --by --bridge --metric --plot --json",
@@ -340,6 +340,7 @@ OPTIONS = {
     "check": "--json",
     "reproduce": "--table --data --out --seeds --set --jobs --json",
     "demo": "",
+    "runs": "",
 }
 
 

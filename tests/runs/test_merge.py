@@ -203,6 +203,22 @@ def test_a_run_that_another_process_puts_there_is_kept_or_refused(
     assert not list(out.rglob("*.tmp"))
 
 
+def test_a_run_that_changes_while_it_is_copied_is_refused(
+    shards: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = merging._copy_file
+
+    def late(source: Path, target: Path) -> None:
+        if source.name == record.PREDICTIONS:
+            differ(source.parent)
+        copy(source, target)
+
+    monkeypatch.setattr(merging, "_copy_file", late)
+    with pytest.raises(UserError, match="changed while it was copied"):
+        merge(shards, tmp_path / "out")
+    assert not [p for p in (tmp_path / "out").rglob("*") if p.is_file()]
+
+
 def test_merges_at_once_make_one_directory(made: Made, tmp_path: Path) -> None:
     roots = [made[1] / "shard-1", made[1] / "shard-2"]
     with ThreadPoolExecutor(4) as pool:
