@@ -11,12 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from embedbench import leases
 from embedbench.callbacks import Notify
-from embedbench.disk import temporary_name, write_safely
+from embedbench.disk import create, read_text, temporary_name, write_safely
 from embedbench.errors import UserError
 
 from .publish import publish, remove, run_at, set_aside, tidy
@@ -24,6 +22,7 @@ from .share import Result, Task, run_task
 from .work import Workshop
 from .workers import in_worker
 
+MARK = ".directory"  # its name in the runs directory
 SEEN = 60.0  # seconds until a network file system must show what another machine wrote
 
 
@@ -47,7 +46,10 @@ class Reply:
 
 
 class Away:
-    """The runs directory as workers on other machines see it; `with` marks it by a lease.
+    """The runs directory as workers on other machines see it.
+
+    A small file in it holds a random mark: who reads the same mark sees the same directory. It
+    stays, because jobs may begin when this process has ended.
 
     Parameters
     ----------
@@ -61,29 +63,13 @@ class Away:
 
     def __init__(self, root: Path, threads: int, tell: Notify) -> None:
         self._root, self._threads, self._tell = root.absolute(), threads, tell
-        self._mark: leases.Lease | None = None
-
-    def __enter__(self) -> Self:
-        for left in self._root.glob(".driver-*.lease"):
-            leases.is_free(left)  # removes it if its process has ended
-        self._mark = leases.take(self._root / f".driver-{secrets.token_hex(4)}.lease")
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._mark is not None:
-            self._mark.release()
+        create(self._root / MARK, secrets.token_hex(16).encode())
+        self._mark = read_text(self._root / MARK)
 
     def call(self, task: Task) -> Callable[[], Reply]:
         """What is to be called in a worker to make a task."""
-        assert self._mark is not None
         seen = replace(task, place=task.place.absolute(), root=self._root)
-        run = partial(run_away, mark=self._mark.path, token=self._mark.token)
-        return partial(in_worker, run, seen, self._threads)
+        return partial(in_worker, partial(run_away, mark=self._mark), seen, self._threads)
 
     def take(self, task: Task, reply: Reply) -> Result:
         """Take what a worker answers; a run that was sent is published.
@@ -109,7 +95,7 @@ class Away:
         return reply.result
 
 
-def run_away(task: Task, threads: int, mark: Path, token: str, workshop: Workshop) -> Reply:
+def run_away(task: Task, threads: int, mark: str, workshop: Workshop) -> Reply:
     """Make a cell in a worker; see `run_task`.
 
     Parameters
@@ -118,8 +104,8 @@ def run_away(task: Task, threads: int, mark: Path, token: str, workshop: Worksho
         The cell and its place, as absolute paths of the driver.
     threads : int
         Threads of its arithmetic.
-    mark, token : Path, str
-        A lease of the driver in the runs directory: who sees it sees the same directory.
+    mark : str
+        That of the runs directory.
     workshop : Workshop
         Makes the objects of the cell.
 
@@ -130,8 +116,7 @@ def run_away(task: Task, threads: int, mark: Path, token: str, workshop: Worksho
     """
     said: list[str] = []
     _check_files(task, workshop)
-    holder = leases.holder(mark)
-    if holder is not None and holder.token == token:
+    if _mark_of(task.root) == mark:
         return Reply(run_task(task, threads, said.append, workshop), tuple(said))
     with tempfile.TemporaryDirectory(prefix="embedbench-") as folder:
         root = Path(folder)
@@ -139,6 +124,13 @@ def run_away(task: Task, threads: int, mark: Path, token: str, workshop: Worksho
         run_task(Task(task.cell, place, root), threads, said.append, workshop)
         files = {path.name: path.read_bytes() for path in place.iterdir()}
     return Reply(Result.MADE, tuple(said), files)
+
+
+def _mark_of(root: Path) -> str | None:
+    try:
+        return read_text(root / MARK)
+    except UserError:
+        return None
 
 
 def _check_files(task: Task, workshop: Workshop) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, as_completed
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -86,6 +86,6 @@ def makers_of(
     """
     run = partial(run_task, threads=threads, tell=tell)
     away = None if engine.is_local else Away(root, threads, tell)
-    with away or nullcontext(), engine.executor(tasks, tell) as executor:
+    with engine.executor(tasks, tell) as executor:
         here = partial(run, workshop=workshop)
         yield Makers(here if executor is None else partial(in_worker, run), executor, away)

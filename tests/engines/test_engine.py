@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from embedbench.cli.options import chosen_device, chosen_engine
 from embedbench.engines import cards, engine, slurm
 from embedbench.engines.cards import at_once, card_of, enough_memory
 from embedbench.engines.elsewhere import pack, runner
@@ -169,6 +170,25 @@ def test_an_error_travels_in_its_words() -> None:
     assert (good, type(error)) == (False, ValueError)
     good, error = pickle.loads(run(pack(raise_odd, (), {})))
     assert (good, str(error)) == (False, "OddError: 1 and 2")
+
+
+def test_jobs_are_short_for_local_processes() -> None:
+    def chosen(name: str | None, jobs: int | None, resources: str | None = None) -> Engine:
+        return chosen_engine(name, resources, None, jobs=jobs, threads=2)
+
+    assert chosen(None, 3).name == chosen("local:3", 3).name == chosen("local:3", None).name
+    assert chosen(None, None).name == "local"
+    assert chosen(None, None).resources.cpus == 2
+    assert chosen("local", None, "cpus=4").resources.cpus == 4
+    for other in ("local:2", "local", "ray"):
+        with pytest.raises(UserError, match=r"--jobs 3 is short for --engine local:3: give one"):
+            chosen(other, 3)
+
+
+def test_the_device_of_an_engine_elsewhere_is_not_looked_for_here() -> None:
+    far = Engine("ray", Resources(gpus=0.5))
+    assert [chosen_device(name, far) for name in ("auto", "cuda", "cpu")] == ["cuda", "cuda", "cpu"]
+    assert chosen_device("auto", Engine("ray")) == "cpu"
 
 
 # --- the contract of an executor, by the local one ------------------------------------------------

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_grid import answers, check_same, die, expected, small_grid, words
+from engine_tasks import die
+from small_grid import answers, check_same, expected, small_grid, words
 
 from embedbench.engines.engine import Engine
 from embedbench.engines.task import LostTaskError

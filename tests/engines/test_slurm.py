@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from small_grid import check_same, die, expected, small_grid, write_late
+from engine_tasks import die, write_late
+from small_grid import check_same, expected, small_grid
 
 from embedbench import cache
 from embedbench.engines.engine import Engine
@@ -15,6 +16,7 @@ from embedbench.engines.task import LostTaskError
 from embedbench.runs.grid import run_grid
 
 pytest.importorskip("submitit")
+pytestmark = pytest.mark.long
 LOCAL = ["cluster=local"]
 
 
@@ -44,7 +46,6 @@ def _jobs(said: list[str]):
     return Engine.parse("slurm", None, LOCAL).executor(3, said.append)
 
 
-@pytest.mark.long
 def test_jobs_give_the_same_bytes(tmp_path: Path) -> None:
     cells = small_grid(tmp_path, [0])
     good = expected(cells, tmp_path / "good")

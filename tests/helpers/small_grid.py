@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Sequence
 from pathlib import Path
-from time import sleep
 
 from image_files import embedding_file
 
@@ -55,16 +52,4 @@ def check_same(outcome: Outcome, cells: Sequence[Cell], root: Path, good: dict[s
     assert not outcome.failed
     assert len(outcome.places) == len(cells)
     assert answers(root) == good
-    assert not list(root.rglob(".*"))
-
-
-def die() -> None:
-    """Kill this process."""
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def write_late(path: str) -> None:
-    """Write a file after a second; another one at once."""
-    Path(f"{path}.begun").touch()
-    sleep(1)
-    Path(path).touch()
+    assert {path.name for path in root.rglob(".*")} <= {".directory"}

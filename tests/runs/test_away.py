@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +10,6 @@ from typing import Any
 import pytest
 from small_grid import answers, check_same, expected, small_grid
 
-from embedbench import leases
 from embedbench.engines.engine import Engine
 from embedbench.runs import away
 from embedbench.runs.grid import run_grid
@@ -40,7 +37,7 @@ class Blind(Far):
     @staticmethod
     def before(call: Any) -> Any:
         ((run, *rest), keywords) = call.args, call.keywords
-        other = {**run.keywords, "token": "of another directory"}
+        other = {**run.keywords, "mark": "of another directory"}
         return lambda: call.func(type(run)(run.func, *run.args, **other), *rest, **keywords)
 
 
@@ -103,18 +100,5 @@ def test_a_file_that_a_worker_cannot_read_or_that_is_another_there(
     task = away.Task(cell, Workshop().place(cell, tmp_path / "b"), tmp_path / "b")
     moved = replace(task, place=task.place.with_name("seed-7"))
     with pytest.raises(away.UserError, match=r"the file on .* is not the one that the run was"):
-        away.run_away(moved, 1, tmp_path / "none", "token", Workshop())
+        away.run_away(moved, 1, "mark", Workshop())
     assert not answers(tmp_path)
-
-
-def test_the_mark_of_a_driver_that_was_killed_is_removed(tmp_path: Path) -> None:
-    left = leases.take(tmp_path / ".driver-0.lease")
-    assert left is not None
-    shutil.copy(left.path, tmp_path / ".driver-1.lease")
-    left.release()
-    dead = (tmp_path / ".driver-1.lease").read_text().replace(f'"pid": {os.getpid()}', '"pid": 1e9')
-    (tmp_path / ".driver-1.lease").write_text(dead.replace("1e9", "999999999"))
-    with away.Away(tmp_path, 1, print):
-        (mark,) = tmp_path.glob(".driver-*.lease")
-        assert mark.name != ".driver-1.lease"
-    assert not list(tmp_path.iterdir())

@@ -427,6 +427,8 @@ keeps_the_lock = "import ctypes; ctypes.PyDLL(None).sleep(600)"
 with local_executor(2) as pool:
     pool.submit(exec, note + "time.sleep(600)")
     pool.submit(exec, note + (keeps_the_lock if sys.platform == "linux" else "time.sleep(600)"))
+    while _resource_tracker._pid is None:  # a thread of the executor begins it
+        time.sleep(0.01)
     Path(sys.argv[1], str(_resource_tracker._pid)).touch()
     time.sleep(600)
 """
