@@ -1,8 +1,8 @@
-"""The user's cache directory: facts about files that were read before (and, in `files.copies`,
-copies of large tables).
+"""The user's cache directory: facts about files that were read before, and copies of large tables.
 
-Nothing depends on it. What is missing or damaged there is computed again, and where the directory
-cannot be written nothing is kept. It never lies in a directory of runs.
+No result depends on it. What is missing or damaged there is made again. Where the directory cannot
+be written no fact is kept, and large tables are refused (`files.copies`). It never lies in a
+directory of runs.
 """
 
 from __future__ import annotations

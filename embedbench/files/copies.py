@@ -165,7 +165,7 @@ def expect(values: NDArray[Any], rows: Ints) -> None:
     Only where many lie close together, as those of a class often do: what is scattered comes row by
     row as it is needed.
     """
-    if isinstance(values, np.memmap) and _reads_disk():
+    if isinstance(values, np.memmap):
         _prefetch(values, np.sort(rows), gap=16, least=256, most=2**18)
 
 
