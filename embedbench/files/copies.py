@@ -125,7 +125,7 @@ def _make(path: Path, name: str, size: int, blocks: Iterator[NDArray[Any]], what
             f"{what} needs {size / 1e9:.1f} GB in {path.parent}, and {free / 1e9:.1f} GB are free; "
             f"free some space, or name a directory that has it ({CACHE})"
         )
-    with writing(path) as temporary, temporary.open("wb") as out:
+    with writing(path) as temporary, open(temporary, "wb") as out:
         os.fchmod(out.fileno(), 0o600)
         for rows in blocks:
             out.write(np.ascontiguousarray(rows).data)

@@ -134,7 +134,7 @@ def _copy_file(source: Path, target: Path) -> None:
             file = open_regular(source)
         except OSError as e:
             raise unreadable(source, e) from e
-        with file, temporary.open("xb") as copy:
+        with file, open(temporary, "xb") as copy:
             shutil.copyfileobj(file, copy)
 
 
