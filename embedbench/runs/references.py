@@ -24,7 +24,10 @@ from .work import Workshop
 def with_references(
     cells: list[Cell], root: Path, workshop: Workshop, *, overwrite: bool = False
 ) -> list[Cell]:
-    """The cells, followed by the reference runs that their metrics need; each once.
+    """The cells and the reference runs that their metrics need; each once.
+
+    Chance runs are short and come first, so that a cell without offline references is whole when
+    it is saved. Offline runs come last.
 
     Finished runs keep their references: a cell that is finished with others needs none, unless it
     is to be made again.
@@ -44,8 +47,9 @@ def with_references(
             if not depends:
                 shared.add(stream)
     asked = set(cells)
-    later = sorted(needed.keys() - asked, key=list(needed).index)
-    return [*cells, *sorted(later, key=lambda cell: cell.is_offline)]  # chance runs are short
+    more = [cell for cell in needed if cell not in asked]
+    short = [cell for cell in more if not cell.is_offline]
+    return [*short, *cells, *(cell for cell in more if cell.is_offline)]
 
 
 def _has_others(cell: Cell, root: Path, workshop: Workshop) -> bool:

@@ -93,7 +93,7 @@ def test_a_damaged_lease_and_a_damaged_plan_are_nobody(tmp_path: Path) -> None:
 def test_a_grid_says_what_is_to_come_and_what_failed(
     cells: list[Cell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Looked at before each cell; the second fails, and each takes 100 s."""
+    """Looked at before each cell; each takes 100 s, and one fails."""
     root, execute, seen = tmp_path / "runs", share.execute, []
     watcher = Watcher(root)
     monkeypatch.setattr(Watcher, "_seconds", took)
@@ -108,15 +108,14 @@ def test_a_grid_says_what_is_to_come_and_what_failed(
     run_grid(cells, root)
     counts = [(s.planned, s.done, len(s.running), s.waiting, len(s.failed)) for s in seen]
     assert counts == [
-        (6, 0, 1, 5, 0),
-        (6, 1, 1, 4, 0),
-        *[(6, done, 1, 4 - done, 1) for done in (1, 2, 3, 4)],
+        *[(6, done, 1, 5 - done, 0) for done in (0, 1, 2, 3, 4)],
+        (6, 4, 1, 0, 1),
     ]
-    assert [s.running[0].cell for s in seen[:2]] == ["ncm seed 0", "ncm seed 1"]
+    assert [s.running[0].cell for s in seen[2:4]] == ["chance seed 2", "ncm seed 0"]
     assert [(f.cell, f.reason) for f in seen[-1].failed] == [
         ("ncm seed 1", "ZeroDivisionError: on purpose")
     ]
-    # none of a learner is finished; then one of ncm, whose next two take 100 s each, and chance
+    # nothing is finished; then one of chance, whose next two take 100 s each; of ncm none is
     assert [(s.seconds_left, s.unknown) for s in seen[:2]] == [
         (None, 6),
         (pytest.approx(200, abs=5), 3),
