@@ -198,7 +198,7 @@ def test_learners_come_first_and_open_values_are_filled_in_as_references_finish(
     outcome = run_grid(given, tmp_path, learned=lambda places: learned.append((places, ideals())))
     assert [entry[0] for entry in log] == ["chance", "chance", "ncm", "ncm", "offline", "offline"]
     assert log[-1][2].count(True) == 1  # the first offline run has filled in the run of its order
-    assert learned == [(outcome.places, [False] * 2)]  # once, before the references
+    assert learned == [(outcome.places, [False] * 4)]  # once, before the offline references
     assert all(record.load(p).reference.source == "runs" for p in outcome.places)
 
 
