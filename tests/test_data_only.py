@@ -21,6 +21,11 @@ WRITERS = {"torch.save"}
 ALLOWED = {
     # `--weights FILE` and the weights of the hub: tensors only
     ("embedbench/networks/weights.py", "torch.load(weights_only=True)"),
+    # calls that a command sends to its workers, and what they send back: never in files of others
+    *(
+        ("embedbench/engines/elsewhere.py", name)
+        for name in ("import pickle", "pickle", "pickle.dumps", "pickle.loads")
+    ),
 }
 
 

@@ -93,7 +93,7 @@ def test_an_engine_that_is_not_installed_or_has_no_sbatch(monkeypatch: pytest.Mo
 
 
 def test_an_executor_of_other_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "mine.py").write_text(
+    (tmp_path / "an_engine_of_others.py").write_text(
         "from concurrent.futures import ThreadPoolExecutor\n"
         "def make(tasks, resources, settings):\n"
         "    return ThreadPoolExecutor(min(tasks, int(settings['threads'])))\n"
@@ -102,12 +102,12 @@ def test_an_executor_of_other_people(tmp_path: Path, monkeypatch: pytest.MonkeyP
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [p for p in sys.path if p])
-    made = Engine.parse("mine:make", None, ["threads=2"])
+    made = Engine.parse("an_engine_of_others:make", None, ["threads=2"])
     with made.executor(5) as executor:
         assert isinstance(executor, ThreadPoolExecutor)
         assert executor.submit(int, "3").result() == 3
-    with pytest.raises(UserError, match=r"mine:wrong must return a concurrent.futures.Executor"):
-        Engine.parse("mine:wrong").executor(1).__enter__()
+    with pytest.raises(UserError, match=r"an_engine_of_others:wrong must return a concurrent.futures.Executor"):
+        Engine.parse("an_engine_of_others:wrong").executor(1).__enter__()
     with pytest.raises(UserError, match="cannot import 'nowhere'"):
         Engine.parse("nowhere:make")
 

@@ -52,7 +52,7 @@ GOLDEN = {
     "mlp": "5dcd185eab605161",
     "nc-fscil": "114f2cd2d1e0be45",
     "ncm": "ea9dd47852b73610",
-    "offline": "9809a490880bf208",
+    "offline": "e8b7b66b8a4e75cd",
     "pathnet": "26f2a188506f7969",
     "prototype": "6b67fce03ddcbe23",
     "ranpac": "340349bc18be0d83",
