@@ -38,6 +38,11 @@ def identity(path: Path | int) -> str:
     return f"{s.st_dev}-{s.st_ino}-{s.st_size}-{s.st_mtime_ns}-{s.st_ctime_ns}"
 
 
+def state(path: Path | int) -> str:
+    """`identity` without the device, which has another number on each machine."""
+    return identity(path).partition("-")[2]
+
+
 def load(kind: str, key: str) -> Any | None:
     """A value that `save` kept, as JSON values; None if there is none."""
     try:

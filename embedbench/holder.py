@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from .errors import UserError
 from .typed import ABSENT, Typed, parse_json
 
 LIMIT = 4096  # bytes; no lease is longer
+COUNTER = re.compile("[0-9]{10}")
 OPEN = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC  # never waits for a FIFO, never leaves the file
 
 
@@ -49,7 +51,7 @@ class Holder(Typed):
     @property
     def moves(self) -> int:
         """How often the counter has moved."""
-        return int(self.counter) if self.counter.isdecimal() and self.counter.isascii() else 0
+        return int(self.counter) if COUNTER.fullmatch(self.counter) else 0
 
 
 def has_ended(holder: Holder) -> bool:

@@ -69,6 +69,11 @@ class Engine:
             made.processes(2)
             if made.settings:
                 raise UserError("--engine local takes no --engine-set; leave it out")
+            if made.resources.memory:
+                raise UserError(
+                    "--engine local does not limit memory: leave out --resources memory, and let "
+                    "fewer runs go at once (--jobs)"
+                )
         elif kind in NEEDS:
             _check_installed(kind, text)
             if kind == "ray":

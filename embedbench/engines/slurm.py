@@ -101,6 +101,7 @@ class SlurmExecutor(Executor):
         self._waiting: SimpleQueue[_Task] = SimpleQueue()
         self._running: list[tuple[_Task, Any]] = []
         self._ends = self._leaves = False
+        self.lost = False  # whether a job has ended without an answer
         self._run = runner()
         self._thread = Thread(target=self._serve, name="slurm", daemon=True)
         self._thread.start()
@@ -123,23 +124,27 @@ class SlurmExecutor(Executor):
         return sorted({job.job_id.partition("_")[0] for _, job in self._running})
 
     def _serve(self) -> None:
-        try:
-            while not self._leaves:
-                self._submit()
-                self._running = [pair for pair in self._running if not self._settled(*pair)]
-                if self._ends and not self._running and self._waiting.empty():
-                    return
-                time.sleep(POLL)
-        except Exception as error:  # of submitit, or of the disk
-            for task in [*(task for task, _ in self._running), *self._taken(None)]:
-                task.future.set_exception(error)
+        while not self._leaves:
+            self._submit()
+            self._running = [pair for pair in self._running if not self._settled(*pair)]
+            if self._ends and not self._running and self._waiting.empty():
+                return
+            time.sleep(POLL)
 
     def _submit(self) -> None:
         """Submit the tasks that wait, as one array of jobs."""
         taken = list(self._taken(None if self._most is None else self._most - len(self._running)))
-        if taken:
+        if not taken:
+            return
+        try:
             with self._jobs.batch():
                 jobs = [self._jobs.submit(self._run, task.packed) for task in taken]
+        except Exception as error:  # of sbatch, or of the disk
+            reason = str(error).strip().rpartition("\n")[2] or type(error).__name__
+            refused = UserError(f"SLURM did not take the jobs ({reason}); check --engine-set")
+            for task in taken:
+                task.future.set_exception(refused)
+        else:
             self._running += zip(taken, jobs, strict=True)
 
     def _taken(self, most: int | None) -> Iterator[_Task]:
@@ -155,16 +160,19 @@ class SlurmExecutor(Executor):
         """Whether a job has ended; its task gets its answer, or another job."""
         from submitit.core.utils import UncompletedJobError
 
-        if not job.done():
-            return False
         try:
+            if not job.done():
+                return False
             settle(task.future, job.result())
         except UncompletedJobError:
+            self.lost = True
             task.tries += 1
             if task.tries < TRIES:
                 self._waiting.put(task)
             else:
                 task.future.set_exception(LostTaskError(TRIES, f" See {job.paths.stderr}"))
+        except Exception as error:  # an answer that cannot be read
+            task.future.set_exception(error)
         return True
 
 
@@ -204,7 +212,8 @@ def slurm_executor(
             )
         raise
     executor.shutdown()
-    shutil.rmtree(executor.folder, ignore_errors=True)
+    if not executor.lost:  # its messages are still to be read
+        shutil.rmtree(executor.folder, ignore_errors=True)
 
 
 def _cluster(settings: Mapping[str, str]) -> str:

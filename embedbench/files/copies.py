@@ -1,8 +1,8 @@
 """Private copies of large tables in the user's cache, mapped and shared by its processes.
 
-A copy holds the plain rows of one table as stored, without a header. It is made once a machine,
-under a lease, from blocks that match their checksums. A copy that has changed since, in any byte or
-only in its times, is made anew.
+A copy holds the plain rows of one table as stored, without a header. It is made once, under a
+lease, from blocks that match their checksums; machines that share a cache share it too. A copy that
+has changed since, in any byte or only in its times, is made anew.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def mapped(
 def _is_whole(path: Path, name: str, size: int) -> bool:
     """Whether a copy is there, and as it was when it was written."""
     try:
-        return path.stat().st_size == size and cache.known(KIND, path, VERSION) == name
+        return path.stat().st_size == size and cache.load(KIND, _fact(path)) == name
     except OSError:
         return False
 
@@ -132,7 +132,12 @@ def _make(path: Path, name: str, size: int, blocks: Iterator[NDArray[Any]], what
     if path.stat().st_size != size:
         raise UserError(f"{what} has {path.stat().st_size:,} bytes, expected {size:,}")
     # unlike `cache.remember`, however young it is: nobody else writes to this file
-    cache.save(KIND, f"{VERSION} {cache.identity(path)}", name)
+    cache.save(KIND, _fact(path), name)
+
+
+def _fact(path: Path) -> str:
+    """The key of a copy's fact; the same on machines that share the cache."""
+    return f"{VERSION} {cache.state(path)}"
 
 
 def read(values: NDArray[Any], rows: Ints) -> NDArray[Any]:

@@ -41,7 +41,7 @@ FLAGS = {
         "O",
         "final score more than 5 scaled MADs and two points from the median over seeds",
     ),
-    "threads": ("P", "another number of threads than most runs of the row: other last bits"),
+    "threads": ("B", "another number of threads than most runs of the row: other last bits"),
     "reference": (
         "R",
         "another offline reference than most runs of the row, by its settings or the number of its "

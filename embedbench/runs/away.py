@@ -8,6 +8,7 @@ import secrets
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -90,7 +91,9 @@ class Away:
                     f"a worker finished {task.place}, which cannot be seen here; is the file "
                     "system that the machines share in order?"
                 )
-            os.listdir(task.place.parent)  # asks the server anew
+            for directory in (task.root, task.place.parent):
+                with suppress(OSError):  # it may not be seen yet either
+                    os.listdir(directory)  # asks the server anew
             time.sleep(leases.POLL)
         return reply.result
 

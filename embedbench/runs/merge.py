@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,16 +113,18 @@ def _copy(run: Path, place: Path, out: Path, sha256: str) -> bool:
     """Copy a run to its place; False if another process has put it there meanwhile."""
     place.parent.mkdir(parents=True, exist_ok=True)
     made = temporary_name(place)
-    made.mkdir()
-    try:
-        for name in (record.PREDICTIONS, record.RECORD):
-            _copy_file(run / name, made / name)
-        if _verified(made) != sha256:
-            raise UserError(f"{run} changed while it was copied; run the command again")
-        if publish(made, place, out):
-            return True
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+    # with the lease, so that no grid that begins now clears up `made`
+    with leases.take(lease_of(place)) or nullcontext():
+        made.mkdir()
+        try:
+            for name in (record.PREDICTIONS, record.RECORD):
+                _copy_file(run / name, made / name)
+            if _verified(made) != sha256:
+                raise UserError(f"{run} changed while it was copied; run the command again")
+            if publish(made, place, out):
+                return True
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
     if _verified(place) != sha256:
         raise _differ(place, run)
     return False

@@ -37,10 +37,10 @@ def partial_of(place: Path) -> Path:
 def run_at(place: Path) -> str | None:
     """What tells the finished run in a place from another one there; None if there is none.
 
-    Of its predictions, because a record may gain metrics later.
+    Of its predictions, because a record may gain metrics later; the same on every machine.
     """
     try:
-        return cache.identity(place / "predictions.h5") if record.is_finished(place) else None
+        return cache.state(place / "predictions.h5") if record.is_finished(place) else None
     except FileNotFoundError:  # put aside in this moment
         return None
 

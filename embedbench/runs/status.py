@@ -183,7 +183,10 @@ class Watcher:
                 spent = record.load(place).seconds
             except UserError:
                 return None
-            self._took[place] = spent.learn + spent.evaluate
+            seconds = spent.learn + spent.evaluate
+            if not 0 <= seconds < 1e10:  # NaN, or nonsense of other people
+                return None
+            self._took[place] = seconds
         return self._took.get(place)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import sys
 import time
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 
@@ -61,6 +64,8 @@ def test_local_takes_a_number(text: str) -> None:
 def test_settings_belong_to_an_engine() -> None:
     with pytest.raises(UserError, match="--engine local takes no --engine-set"):
         Engine.parse("local", None, ["time=4h"])
+    with pytest.raises(UserError, match="--engine local does not limit memory"):
+        Engine.parse("local:2", Resources(memory=10**9))
     with pytest.raises(UserError, match=r"slurm 'partitoin'\. Did you mean 'partition'"):
         slurm.options(Resources(), {"partitoin": "gpu", "cluster": "local"})
     asked = {"cluster": "local", "time": "4h", "partition": "gpu", "array_parallelism": "8"}
@@ -92,6 +97,38 @@ def test_an_engine_that_is_not_installed_or_has_no_sbatch(monkeypatch: pytest.Mo
         Engine.parse("ray")
 
 
+def test_jobs_that_slurm_refuses_or_whose_answer_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each task gets its error, and the executor still takes others; nothing waits for ever."""
+    submitit = pytest.importorskip("submitit")
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("Batch job submission failed\nsbatch: error: invalid partition")
+
+    with Engine.parse("slurm", None, ["cluster=local"]).executor(2) as executor:
+        assert isinstance(executor, slurm.SlurmExecutor)
+        executor._jobs.submit = refuse  # type: ignore[method-assign]
+        for _ in range(2):
+            refused = executor.submit(int, "3")
+            with pytest.raises(
+                UserError, match=r"take the jobs \(sbatch: error: invalid partition"
+            ):
+                refused.result(timeout=60)
+        job = SimpleNamespace(done=lambda: True, result=lambda: b"no answer", job_id="1")
+        executor._jobs.submit = lambda *_: job  # type: ignore[method-assign]
+        with pytest.raises(pickle.UnpicklingError):
+            executor.submit(int, "3").result(timeout=60)
+        lost = SimpleNamespace(
+            done=lambda: True,
+            result=mock.Mock(side_effect=submitit.core.utils.FailedJobError),
+            job_id="2",
+            paths=SimpleNamespace(stderr=executor.folder / "2.err"),
+        )
+        executor._jobs.submit = lambda *_: lost  # type: ignore[method-assign]
+        with pytest.raises(LostTaskError, match=rf"See {executor.folder}/2.err"):
+            executor.submit(int, "3").result(timeout=60)
+    assert executor.folder.is_dir()  # the message names a file in it
+
+
 def test_an_executor_of_other_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "an_engine_of_others.py").write_text(
         "from concurrent.futures import ThreadPoolExecutor\n"
@@ -106,7 +143,9 @@ def test_an_executor_of_other_people(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with made.executor(5) as executor:
         assert isinstance(executor, ThreadPoolExecutor)
         assert executor.submit(int, "3").result() == 3
-    with pytest.raises(UserError, match=r"an_engine_of_others:wrong must return a concurrent.futures.Executor"):
+    with pytest.raises(
+        UserError, match=r"an_engine_of_others:wrong must return a concurrent.futures.Executor"
+    ):
         Engine.parse("an_engine_of_others:wrong").executor(1).__enter__()
     with pytest.raises(UserError, match="cannot import 'nowhere'"):
         Engine.parse("nowhere:make")

@@ -101,6 +101,20 @@ def another_copy(path: Path) -> None:
     other.replace(path)
 
 
+def test_a_copy_in_a_shared_cache_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Machines number the same disk otherwise; a copy made anew takes the other's away."""
+    source = Source()
+    source.map()
+    device_of_another_machine(monkeypatch)
+    np.testing.assert_array_equal(source.map(), ROWS)
+    assert source.asked == 1
+
+
+def device_of_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = cache.identity
+    monkeypatch.setattr(cache, "identity", lambda path: f"9{here(path)}")
+
+
 @pytest.mark.parametrize("change", [shorter, a_byte, another_copy, Path.unlink])
 def test_a_copy_that_has_changed_is_made_anew(change: Any) -> None:
     source = Source()

@@ -13,7 +13,7 @@ from report_records import HEX, keep, make, put, typed
 from embedbench.errors import UserError
 from embedbench.reports.collect import check_average, check_comparable, collect, to_json
 from embedbench.reports.html import write_html
-from embedbench.reports.rows import outliers
+from embedbench.reports.rows import FLAGS, outliers
 from embedbench.reports.text import table_text
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat
@@ -188,12 +188,16 @@ def test_broken_runs_are_left_out_and_counted(tmp_path: Path, flag: str) -> None
     assert re.search(rf"{flag}: .*left out of every mean \[mlp 1 of 3: seed 2\]", text)
 
 
+def test_every_flag_has_a_mark_of_its_own() -> None:
+    assert len({mark for mark, _ in FLAGS.values()}) == len(FLAGS)
+
+
 def test_runs_with_other_threads_are_marked(tmp_path: Path) -> None:
     keep(tmp_path, *(make(seed=s, environment={"threads": n}) for s, n in enumerate([1, 4, 1])))
     (row,) = collect(tmp_path)
     assert (row.n, row.flags) == ("3", {"threads": ["1"]})
     text = table_text([row])
-    assert re.search(r"mlp +3 .* P\b", text)
+    assert re.search(r"mlp +3 .* B\b", text)
     assert re.search(r"threads: .*\[mlp 1 of 3: seed 1\]", text)
 
 

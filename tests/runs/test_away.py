@@ -6,13 +6,17 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from small_grid import answers, check_same, expected, small_grid
 
+from embedbench import cache
 from embedbench.engines.engine import Engine
 from embedbench.runs import away
 from embedbench.runs.grid import run_grid
+from embedbench.runs.publish import run_at
+from embedbench.runs.share import Result, Task
 from embedbench.runs.work import Workshop
 from embedbench.scores import record
 
@@ -53,6 +57,24 @@ def threads(*_: Any) -> Executor:
     return ThreadPoolExecutor(2)
 
 
+class OtherNumbers(Far):
+    """Its worker has another number for the device of the runs directory."""
+
+    @staticmethod
+    def before(call: Any) -> Any:
+        here = cache.identity
+
+        def away_from_here() -> Any:
+            with mock.patch.object(cache, "identity", lambda path: f"9{here(path)}"):
+                return call()
+
+        return away_from_here
+
+
+def other_numbers(*_: Any) -> Executor:
+    return OtherNumbers()
+
+
 @pytest.mark.parametrize("engine", ["far", "blind"])
 def test_workers_give_the_same_bytes(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -80,6 +102,33 @@ def test_workers_give_the_same_bytes(
     again = run_grid(cells, root, engine=Engine(f"tests:{engine}"), overwrite=True)
     check_same(again, cells, root, good)
     assert all((p / "predictions.h5").stat().st_mtime_ns > m for p, m in marks.items())
+
+
+def test_overwrite_on_another_machine_makes_the_runs_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("embedbench.engines.engine.outside", globals().get)
+    monkeypatch.setattr(Engine, "kind", "other_numbers")
+    monkeypatch.setattr(Engine, "is_local", False)
+    cells = small_grid(tmp_path, [0])
+    before = run_grid(cells, tmp_path / "runs", engine=Engine("tests:other_numbers"))
+    runs = {place: run_at(place) for place in before.places}
+    after = run_grid(cells, tmp_path / "runs", engine=Engine("tests:other_numbers"), overwrite=True)
+    assert after.places == before.places
+    assert all(run_at(place) not in (None, run) for place, run in runs.items())
+
+
+def test_a_run_that_is_seen_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network file system may not even show the directory that a worker made."""
+    (cell, *_) = small_grid(tmp_path, [0])
+    (tmp_path / "runs").mkdir()
+    place = Workshop().place(cell, tmp_path / "runs")
+    looks = iter([False, False, True])
+    monkeypatch.setattr(Task, "is_done", lambda _: next(looks))
+    monkeypatch.setattr(away.leases, "POLL", 0.0)
+    task, reply = Task(cell, place, tmp_path / "runs"), away.Reply(Result.MADE, ())
+    assert not place.parent.exists()
+    assert away.Away(tmp_path / "runs", 1, print).take(task, reply) is Result.MADE
 
 
 def test_a_file_that_a_worker_cannot_read_or_that_is_another_there(

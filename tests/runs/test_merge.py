@@ -13,11 +13,13 @@ import pytest
 from commands import stored
 from image_files import embedding_file
 
+from embedbench import leases
 from embedbench.errors import UserError
 from embedbench.runs import merge as merging
 from embedbench.runs.cell import Cell
 from embedbench.runs.grid import run_grid
 from embedbench.runs.merge import merge
+from embedbench.runs.publish import lease_of
 from embedbench.runs.settings import parse_settings, plan, share_of
 from embedbench.scores import record
 from embedbench.typed import plain
@@ -173,6 +175,21 @@ def test_two_different_runs_of_one_place_are_refused(
     with pytest.raises(UserError, match=r"offline-.*different predictions; nothing was copied"):
         merge(shards, out)
     assert tree(out) == before
+
+
+def test_no_grid_clears_up_a_run_that_is_being_copied(
+    shards: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy, taken = merging._copy_file, []
+
+    def watched(source: Path, target: Path) -> None:
+        place = target.parent.with_name(source.parent.name)
+        taken.append(leases.take(lease_of(place)))
+        copy(source, target)
+
+    monkeypatch.setattr(merging, "_copy_file", watched)
+    merge(shards, tmp_path / "out")
+    assert taken == [None] * 14
 
 
 def test_a_run_that_another_process_puts_there_is_kept_or_refused(

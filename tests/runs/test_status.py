@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import subprocess
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,6 +28,7 @@ from embedbench.runs.grid import run_grid
 from embedbench.runs.publish import lease_of, partial_of
 from embedbench.runs.settings import parse_settings, plan
 from embedbench.runs.status import Abandoned, Failed, Running, Status, Watcher
+from embedbench.scores.run_record import Costs
 from embedbench.terminal import rendered
 
 
@@ -78,6 +81,15 @@ def test_finished_running_and_abandoned_runs(tmp_path: Path) -> None:
     assert [a.run[-6:] for a in status.status(tmp_path).abandoned] == ["seed-3", "seed-4"]
     assert tree(tmp_path) == before
     held.release()
+
+
+@pytest.mark.parametrize("counter", ["9" * 400, "-000000001", "\u0663" * 10])
+def test_a_counter_that_no_process_writes(counter: str, tmp_path: Path) -> None:
+    lease = leases.Lease(tmp_path / ".seed-0.lease")
+    elsewhere = replace(lease._holder, machine="another", counter=counter)
+    lease.path.write_text(json.dumps(elsewhere.to_json()))
+    (running,) = status.status(tmp_path).running
+    assert running.seconds <= leases.BEAT
 
 
 def test_a_damaged_lease_and_a_damaged_plan_are_nobody(tmp_path: Path) -> None:
@@ -134,6 +146,16 @@ def test_what_cells_took_is_read_from_their_records(cells: list[Cell], tmp_path:
     watcher = Watcher(tmp_path / "runs")
     assert watcher._seconds(place) == taken["learn"] + taken["evaluate"]
     assert watcher._seconds(place.parent) is None
+
+
+@pytest.mark.parametrize("seconds", [math.nan, math.inf, 1e308, -1e300])
+def test_what_no_cell_can_take_is_left_out(
+    seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = SimpleNamespace(seconds=Costs(seconds, 1.0))
+    monkeypatch.setattr(status.record, "is_finished", lambda _: True)
+    monkeypatch.setattr(status.record, "load", lambda _: made)
+    assert Watcher(tmp_path)._seconds(tmp_path) is None
 
 
 def test_the_plan_of_a_killed_grid_is_ignored_and_then_removed(
