@@ -183,7 +183,10 @@ def _outside_executor(
     name: str, tasks: int, resources: Resources, settings: dict[str, str]
 ) -> Iterator[Executor]:
     """The executor that a function of other people makes; it is shut down at the end."""
-    executor = outside(name)(tasks, resources, settings)
+    try:
+        executor = outside(name)(tasks, resources, settings)
+    except Exception as e:
+        raise UserError(f"--engine {name} made no executor: {type(e).__name__}: {e}") from e
     if not isinstance(executor, Executor):
         raise UserError(f"{name} must return a concurrent.futures.Executor, not {short(executor)}")
     try:

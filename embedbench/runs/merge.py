@@ -62,7 +62,8 @@ def merge(roots: Sequence[Path], out: Path) -> Merged:
     Raises
     ------
     UserError
-        Two runs of one place differ, a directory is missing, or `out` cannot be written.
+        Two runs of one place differ, a directory is missing or has no run, or `out` cannot be
+        written.
     """
     chosen: dict[Path, tuple[Path, str]] = {}  # place in `out` → the run to copy, its SHA-256
     seen, left_out = 0, []
@@ -70,7 +71,10 @@ def merge(roots: Sequence[Path], out: Path) -> Merged:
     if out.exists() and not kept:
         raise UserError(f"{out} is a file; --out takes a directory for the run records")
     for root in (*kept, *roots):
-        for run in record.find(root, references=True):
+        finished = record.find(root, references=True)
+        if root != out and not finished:
+            raise UserError(f"{root} has no finished run; give the --out of an earlier run")
+        for run in finished:
             relative = run.relative_to(root)
             if relative == Path():
                 raise UserError(f"{root} is a single run; give the directory of all runs")

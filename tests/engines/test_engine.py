@@ -42,6 +42,7 @@ def test_resources_are_cores_shares_and_bytes() -> None:
         ("gpus=nan", "a share of one card"),
         ("memory=lots", "a size such as 4GB; got 'lots'"),
         ("memory=0GB", "a size such as 4GB"),
+        ("cpus=2,gpus=1,cpus=3", "two values of cpus, 2 and 3: give one"),
     ],
 )
 def test_wrong_resources_are_one_sentence(text: str, sentence: str) -> None:
@@ -136,6 +137,8 @@ def test_an_executor_of_other_people(tmp_path: Path, monkeypatch: pytest.MonkeyP
         "    return ThreadPoolExecutor(min(tasks, int(settings['threads'])))\n"
         "def wrong(tasks, resources, settings):\n"
         "    return 3\n"
+        "def fails(tasks, resources, settings):\n"
+        "    raise RuntimeError('no cluster today')\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [p for p in sys.path if p])
@@ -147,6 +150,9 @@ def test_an_executor_of_other_people(tmp_path: Path, monkeypatch: pytest.MonkeyP
         UserError, match=r"an_engine_of_others:wrong must return a concurrent.futures.Executor"
     ):
         Engine.parse("an_engine_of_others:wrong").executor(1).__enter__()
+    fails = "^--engine an_engine_of_others:fails made no executor: RuntimeError: no cluster today$"
+    with pytest.raises(UserError, match=fails):
+        Engine.parse("an_engine_of_others:fails").executor(1).__enter__()
     with pytest.raises(UserError, match="cannot import 'nowhere'"):
         Engine.parse("nowhere:make")
 

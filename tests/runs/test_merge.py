@@ -247,9 +247,14 @@ def test_merges_at_once_make_one_directory(made: Made, tmp_path: Path) -> None:
 
 def test_what_is_no_directory_of_runs_is_refused(made: Made, tmp_path: Path) -> None:
     (run, *_) = record.find(made[1] / "whole")
-    for given, words in ((run, "is a single run"), (tmp_path / "none", "there is no directory")):
+    (tmp_path / "empty").mkdir()
+    for given, words in (
+        (run, "is a single run"),
+        (tmp_path / "none", "there is no directory"),
+        (tmp_path / "empty", "empty has no finished run"),
+    ):
         with pytest.raises(UserError, match=words):
-            merge([given], tmp_path / "out")
+            merge([made[1] / "shard-1", given], tmp_path / "out")
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="is a file"):
         merge([made[1] / "whole"], tmp_path / "file")
