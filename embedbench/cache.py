@@ -44,8 +44,13 @@ def state(path: Path | int) -> str:
 
 
 def load(kind: str, key: str) -> Any | None:
-    """A value that `save` kept, as JSON values; None if there is none."""
+    """A value that `save` kept, as JSON values; None if there is none.
+
+    What another user wrote is not believed.
+    """
     try:
+        if hasattr(os, "getuid") and _place(kind, key).stat().st_uid != os.getuid():
+            return None
         return json.loads(_place(kind, key).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
@@ -65,7 +70,8 @@ def save(kind: str, key: str, value: Any) -> None:
     """
     place = _place(kind, key)
     with contextlib.suppress(OSError, UserError):
-        place.parent.mkdir(parents=True, exist_ok=True)
+        directory().mkdir(mode=0o700, parents=True, exist_ok=True)
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_safely(place, json.dumps(value), sync=False)
 
 
