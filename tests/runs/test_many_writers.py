@@ -184,7 +184,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-ALL = [f"{name} {seed}" for name in ("ncm", "chance") for seed in (0, 1, 2)]
+ALL = [f"{name} {seed}" for name in ("chance", "ncm") for seed in (0, 1, 2)]
 
 
 def hold(cell: Cell, root: Path) -> leases.Lease:
