@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from embedbench.learning.fit import Hooks, Loop, Training
+from embedbench.learning.fit import Hooks, Loop, Training, train
 from embedbench.learning.learner import Context
 from embedbench.learning.net import generator
 from embedbench.models.fel import FEL
@@ -52,20 +52,12 @@ class Ensemble(FEL):
         for k in range(MEMBERS):
             super().start(spec, Seeds.of(seeds.init + k), device)
             members.append(self.net)
-        super().start(spec, seeds, device)
-        self.net = _Mean(members)
-        self.optimiser_ = torch.optim.Adam(self.net.parameters(), self.lr)
+        self.net, self.seeds = _Mean(members), seeds
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        draws = generator(self.seeds.batches, self.learned)
-        optimiser = torch.optim.Adam(self.net.parameters(), self.lr)
-        how = Loop(self.batch_size, self.stop, draws, self.device)
-        training = Training(self.net, optimiser, session, how, Hooks(self.net.loss))
-        for _ in range(self.stop.epochs):
-            loss = training.epoch()
-        self.net.eval()
+        log = train(self, session, ctx, objective=self.net.loss)
         self.learned += 1
-        return {"loss": loss}
+        return log
 
 
 class _Mean(nn.Module):
@@ -93,7 +85,6 @@ class Codes(FEL):
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
         self.net = _Code(self.net)
-        self.optimiser_ = torch.optim.Adam(self.net.parameters(), self.lr)
 
 
 class _Code(nn.Module):

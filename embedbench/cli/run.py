@@ -233,7 +233,7 @@ def _interim(out: Path, quiet: bool, places: list[Path]) -> None:
     if places and sys.stderr.isatty() and not quiet:
         rows = collect(out, places, lambda _: None)
         note(table_text(rows, width=shutil.get_terminal_size().columns))
-        note("Ω is open: the offline references are being made, and the whole table follows")
+        note("the references are being made now; the whole table follows")
 
 
 def _report(outcome: Outcome, out: Path, budget_mb: float | None, as_json: bool) -> None:

@@ -18,8 +18,8 @@ from embedbench.callbacks import Notify
 from embedbench.disk import create, read_text, temporary_name, write_safely
 from embedbench.errors import UserError
 
-from .publish import publish, remove, run_at, set_aside, tidy
-from .share import Result, Task, run_task
+from .publish import publish, remove, run_at, set_aside
+from .share import Result, Task, run_held, run_task
 from .work import Workshop
 from .workers import in_worker
 
@@ -83,7 +83,8 @@ class Away:
         for sentence in reply.said:
             self._tell(sentence)
         if reply.files is not None:
-            return _published(task, reply.files)
+            files = reply.files
+            return run_held(task, lambda _: _publish(task, files))
         end = time.monotonic() + SEEN
         while reply.result is Result.MADE and not task.is_done():
             if time.monotonic() > end:
@@ -149,22 +150,13 @@ def _check_files(task: Task, workshop: Workshop) -> None:
         raise UserError(f"{names}: the file {here} is not the one that the run was planned for")
 
 
-def _published(task: Task, files: dict[str, bytes]) -> Result:
-    """Publish a run that a worker sent; another process may have finished it meanwhile."""
-    task.place.parent.mkdir(parents=True, exist_ok=True)
-    lease = leases.take(task.lease)
-    if lease is None:
-        return Result.HELD
-    with lease:
-        tidy(task.place, task.root)
-        if task.is_done():
-            return Result.FINISHED
-        made = temporary_name(task.place)
-        made.mkdir()
-        for name, data in files.items():
-            write_safely(made / Path(name).name, data)
-        old = None if run_at(task.place) is None else set_aside(task.place)
-        publish(made, task.place, task.root)
-        if old is not None:
-            remove(old)
-    return Result.MADE
+def _publish(task: Task, files: dict[str, bytes]) -> None:
+    """Publish a run that a worker sent; the lease on it is held."""
+    made = temporary_name(task.place)
+    made.mkdir()
+    for name, data in files.items():
+        write_safely(made / Path(name).name, data)
+    old = None if run_at(task.place) is None else set_aside(task.place)
+    publish(made, task.place, task.root)
+    if old is not None:
+        remove(old)

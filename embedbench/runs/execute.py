@@ -150,6 +150,7 @@ def taught(
 
     def teach() -> tuple[AnyPredictions, list[SessionLog]]:
         learner = cell.learner.fresh()
+        progress(f"session {checkpoint.sessions}/{len(work.stream.sessions)}")
         with threads_of(checkpoint.threads):
             return run_stream(
                 work.stream,

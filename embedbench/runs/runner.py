@@ -83,7 +83,6 @@ def _through(
     kept = len(logs)  # sessions learned before the run was interrupted
     seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)
     before = 0  # training samples of the earlier sessions
-    teacher.progress(f"session {kept}/{len(stream.sessions)}")
     for i, session in enumerate(stream.sessions):
         seen = seen.copy()
         seen[session.classes] = True

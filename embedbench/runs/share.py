@@ -73,6 +73,19 @@ def run_task(task: Task, threads: int, tell: Callable[[str], None], workshop: Wo
         Makes the objects of the cell.
     """
     use_card(task.cell.device)
+    return run_held(task, lambda lease: _make(task, threads, tell, workshop, lease))
+
+
+def run_held(task: Task, make: Callable[[leases.Lease], None]) -> Result:
+    """Call `make` with the lease on a task, unless it is done or another living process is at it.
+
+    Parameters
+    ----------
+    task : Task
+        The cell and its place.
+    make : callable
+        `make(lease)` makes the cell, or publishes it.
+    """
     task.place.parent.mkdir(parents=True, exist_ok=True)
     lease = leases.take(task.lease)
     if lease is None:
@@ -82,7 +95,7 @@ def run_task(task: Task, threads: int, tell: Callable[[str], None], workshop: Wo
         if task.is_done():
             return Result.FINISHED
         try:
-            _make(task, threads, tell, workshop, lease)
+            make(lease)
         except Exception:
             if lease.is_mine():
                 raise

@@ -83,9 +83,9 @@ def test_workers_give_the_same_bytes(
     cells = small_grid(tmp_path, [0, 1])
     good = expected(cells, tmp_path / "good")
     sent: list[str] = []
-    publishes = away._published
+    publishes = away._publish
     monkeypatch.setattr(
-        away, "_published", lambda task, files: sent.extend(files) or publishes(task, files)
+        away, "_publish", lambda task, files: sent.extend(files) or publishes(task, files)
     )
     monkeypatch.setattr(Engine, "kind", engine)
     monkeypatch.setattr(Engine, "is_local", False)
