@@ -103,9 +103,9 @@ def import_file(
         columns={**source.columns, **listed},
         overwrite=overwrite,
     )
-    asked = None if rows is source.split else rule.get("test_fraction")
-    if remark := lopsided(rows, samples.labels, leaves, asked):
-        notify(f"{remark}.")
+    made = {} if rows is source.split else rule
+    if remark := lopsided(rows, samples.labels, leaves, made):
+        notify(remark)
     return file
 
 
