@@ -40,9 +40,10 @@ def classes_seen(
     """
     seen = {}
     for name in pretrained_on:
-        if _letters(name) == _letters(data_set.rpartition("/")[2]):
+        letters = _letters(name)
+        if letters and letters == _letters(data_set.rpartition("/")[2]):
             seen[name] = list(classes)
-        elif known := _known(_letters(name)):
+        elif known := _known(letters):
             seen[name] = [c for c in classes if _plain(c) in known]
     return {name: names for name, names in seen.items() if names}
 
@@ -74,7 +75,8 @@ def seen_note(file: str, seen: Mapping[str, Sequence[str]], classes: Collection[
 
 
 def _letters(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
+    """The letters and digits of a data set's name, in small letters."""
+    return re.sub(r"[\W_]", "", name.lower())
 
 
 def _plain(name: str) -> str:
@@ -84,7 +86,7 @@ def _plain(name: str) -> str:
     'parakeet auklet'
     """
     name = re.sub(r"^\d+\.", "", name.rpartition("/")[2].lower())
-    return re.sub(r"[^\w]+|_", " ", name).strip()
+    return re.sub(r"[\W_]+", " ", name).strip()
 
 
 @cache
