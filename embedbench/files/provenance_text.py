@@ -39,7 +39,7 @@ def column_words(values: NDArray[Any]) -> str:
     """Return an optional column (N,) in words.
 
     >>> column_words(np.array(["art", "photo", "art"]))
-    '2 values, 1 to 2 samples each: art, photo'
+    '2 values of 1 to 2 samples: art, photo'
     >>> column_words(np.array([3.0, 0.5]))
     '0.5 to 3, 2 values'
     """
@@ -47,4 +47,4 @@ def column_words(values: NDArray[Any]) -> str:
     if values.dtype.kind == "f":
         return f"{names[0]:g} to {names[-1]:g}, {len(names):,} values"
     first = ", ".join(names[:LISTED]) + (", …" if len(names) > LISTED else "")
-    return f"{len(names):,} values, {counts.min():,} to {counts.max():,} samples each: {first}"
+    return f"{len(names):,} values of {counts.min():,} to {counts.max():,} samples: {first}"

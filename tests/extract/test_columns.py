@@ -130,7 +130,7 @@ def test_shipped_images_stay_of_version_1_0(tmp_path: Path) -> None:
     [
         ("resnet50.a1_in1k", ["imagenet-1k"]),
         (
-            "vit_base_patch16_clip_224.laion2b_ft_in12k_in1k",
+            "vit_b.laion2b_ft_in12k_in1k",
             ["laion-2b", "imagenet-12k", "imagenet-1k"],
         ),
         ("vit_base_patch16_clip_224.openai", ["openai-wit-400m"]),

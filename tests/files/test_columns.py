@@ -378,8 +378,8 @@ def test_inspect_and_diff_say_what_columns_there_are(tmp_path: Path) -> None:
     file, plain = written(tmp_path / "a.h5", COLUMNS), written(tmp_path / "p.h5", {})
     result = card(file)
     assert result.columns == {
-        "domain": "2 values, 15 to 15 samples each: art, photo",
-        "group": "5 values, 2 to 7 samples each: größe 0, größe 1, größe 2, …",
+        "domain": "2 values of 15 to 15 samples: art, photo",
+        "group": "5 values of 2 to 7 samples: größe 0, größe 1, größe 2, …",
         "time": "0 to 7.25, 30 values",
     }
     assert Card.from_json(json.loads(json.dumps(result.to_json()))) == result
