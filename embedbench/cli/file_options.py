@@ -101,3 +101,13 @@ def samples(
 
     rules = ColumnRules(columns, domain_from, group_from, time_from)
     return {"split": split, "group": group, "stratify": stratify, "columns": rules}
+
+
+def column_keys(
+    domain_from: Annotated[str | None, typer.Option(help="Key of the npz: column domain.")] = None,
+    group_from: Annotated[str | None, typer.Option(help="Key of the npz: column group.")] = None,
+    time_from: Annotated[str | None, typer.Option(help="Key of the npz: column time.")] = None,
+) -> dict[str, str]:
+    """The keys of a source whose arrays are optional columns, by column."""
+    keys = {"domain": domain_from, "group": group_from, "time": time_from}
+    return {name: key for name, key in keys.items() if key is not None}

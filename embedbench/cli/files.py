@@ -11,16 +11,17 @@ import typer
 from embedbench.files.stated import Stated
 
 from .extract import written
-from .file_options import ColumnList, Out, Split, Stratify, stated, taking
+from .file_options import ColumnList, Out, Split, Stratify, column_keys, stated, taking
 from .options import Json, Overwrite, Quiet, check_free, note, show
 
 File = Annotated[Path, typer.Argument(help="An embedding file.")]
 
 
-@taking(stated=stated)
+@taking(column_keys=column_keys, stated=stated)
 def import_command(
     source: Annotated[Path, typer.Argument(metavar="SRC", help="npz, npy, IDX or AudioSet.")],
     out: Out,
+    column_keys: dict[str, str],
     stated: Stated,
     labels: Annotated[Path | None, typer.Option(help="Labels of a features .npy file.")] = None,
     group: Annotated[str | None, typer.Option(help="Key of the npz that groups samples.")] = None,
@@ -47,6 +48,7 @@ def import_command(
             stratify=stratify,
             classes=classes,
             columns=columns,
+            column_keys=column_keys,
             stated=stated,
             overwrite=overwrite,
             progress=advance,

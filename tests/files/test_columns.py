@@ -306,6 +306,21 @@ def test_export_and_import_keep_columns(tmp_path: Path) -> None:
     assert other.column("time").tolist() == file.column("time").tolist()
 
 
+def test_keys_of_an_npz_are_columns(tmp_path: Path) -> None:
+    speaker, family = np.array([3, 3, 1, 1]), np.array(["serif", "mono"] * 2)
+    arrays = {"features": make_features(4), "labels": np.array([0, 1, 0, 1]), "domain": family}
+    np.savez(tmp_path / "a.npz", **arrays, speaker=speaker, seconds=np.arange(4) / 2)
+    keys = {"group": "speaker", "time": "seconds"}
+    file = import_file(tmp_path / "a.npz", tmp_path / "a.h5", column_keys=keys, group="speaker")
+    assert file.column("group").tolist() == ["3", "3", "1", "1"]
+    assert file.column("time").tolist() == [0, 0.5, 1, 1.5]
+    assert file.column("domain").tolist() == family.tolist()
+    with pytest.raises(UserError, match=r"unknown key of .* 'speakr'\. Did you mean 'speaker'"):
+        import_file(tmp_path / "a.npz", tmp_path / "b.h5", column_keys={"group": "speakr"})
+    with pytest.raises(UserError, match="column 'time' is <U"):
+        import_file(tmp_path / "a.npz", tmp_path / "b.h5", column_keys={"time": "domain"})
+
+
 def test_import_refuses_columns_that_are_no_columns(tmp_path: Path) -> None:
     arrays = {"features": make_features(4), "labels": np.array([0, 1, 0, 1])}
     np.savez(tmp_path / "a.npz", **arrays, time=np.zeros((4, 2)))
