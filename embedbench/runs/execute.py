@@ -219,17 +219,6 @@ def _recorded(
     )
 
 
-def _seen(work: Work, classes: Sequence[Sequence[str]]) -> list[str]:
-    """Sentences on classes of the stream that the files' backbones were pretrained on."""
-    names = [name for part in classes for name in part]
-    introduced = {names[c] for s in work.stream.sessions for c in s.classes.tolist()}
-    return [
-        note
-        for file in work.files
-        for note in seen_note(file.path.name, weights_of(file.provenance).classes_seen, introduced)
-    ]
-
-
 def _leaves(file: EmbeddingFile) -> Sequence[str]:
     return file.classes[: file.samples.n_leaves]
 
@@ -243,6 +232,17 @@ def _environment(device: str, threads: int) -> dict[str, Any]:
         "torch": torch.__version__,
         "threads": threads,
     }
+
+
+def _seen(work: Work, classes: Sequence[Sequence[str]]) -> list[str]:
+    """Sentences on classes of the stream that the files' backbones were pretrained on."""
+    names = [name for part in classes for name in part]
+    introduced = {names[c] for s in work.stream.sessions for c in s.classes.tolist()}
+    return [
+        note
+        for file in work.files
+        for note in seen_note(file.path.name, weights_of(file.provenance).classes_seen, introduced)
+    ]
 
 
 def _total(each: Iterable[tuple[float, float]]) -> Costs:
