@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,10 @@ from embedbench.callbacks import Notify
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.partial import Partial
 from embedbench.files.samples import Samples
+from embedbench.files.stratify import lopsided
+from embedbench.networks.timm_models import known_weights
 
+from .beside import Beside
 from .source import Source
 from .splits import across, pairs_text
 from .work import Facts
@@ -27,7 +30,7 @@ def finish(
     facts: Facts,
     precision: Precision,
     partial: Partial,
-    split: tuple[NDArray[np.uint8], dict[str, Any]],
+    beside: Beside,
     notify: Notify,
 ) -> EmbeddingFile:
     """Assemble the file from the blocks, and tell the user what is notable."""
@@ -39,16 +42,12 @@ def finish(
     kept = np.array([i for i, name in enumerate(source.ids) if name not in left_out], np.int64)
     ids = [source.ids[i] for i in kept]
     samples = Samples(
-        np.array(ids), source.labels[kept], split[0][kept], source.classes, source.parents
+        np.array(ids), source.labels[kept], beside.split[kept], source.classes, source.parents
     )
     digests = np.frombuffer(bytes.fromhex("".join(note["hashes"] for note in notes)), np.uint8)
     pairs = across(digests.reshape(-1, 16), ids, samples.split)
-    if pairs:
-        notify(pairs_text(pairs, ids, samples.split, source.holds) + ".")
-    if skipped:
-        notify(
-            f"left out {len(skipped)} {source.holds} that cannot be used, first {skipped[0][0]}."
-        )
+    for remark in _remarks(source, samples, beside, pairs, skipped):
+        notify(remark)
     provenance = {
         "backbone": facts.backbone,
         "preprocessing": facts.preprocessing,
@@ -60,10 +59,35 @@ def finish(
             "revision": source.revision,
             "licence": source.licence,
         },
-        "split": split[1],
+        "split": beside.rule,
         "same_content_in_two_splits": {"count": len(pairs), "first": pairs[:100]},
+        **known_weights(facts.backbone),
     }
-    return partial.finish(samples, provenance, skipped=skipped, notify=notify)
+    return partial.finish(
+        samples,
+        beside.stated.added_to(provenance, samples.classes[: samples.n_leaves]),
+        skipped=skipped,
+        columns={name: values[kept] for name, values in beside.columns.items()},
+        notify=notify,
+    )
+
+
+def _remarks(
+    source: Source,
+    samples: Samples,
+    beside: Beside,
+    pairs: Sequence[tuple[str, str]],
+    skipped: Sequence[Sequence[str]],
+) -> Iterator[str]:
+    """Yield sentences on samples with the same content, samples left out, and a lopsided split."""
+    if pairs:
+        yield pairs_text(pairs, samples.ids.tolist(), samples.split, source.holds) + "."
+    if skipped:
+        yield (
+            f"left out {len(skipped)} {source.holds} that cannot be used, first {skipped[0][0]}."
+        )
+    if remark := lopsided(samples.split, samples.labels, samples.classes, beside.rule):
+        yield remark
 
 
 def _devices(notes: Sequence[Any]) -> dict[str, Any]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from embedbench.files.stated import Stated
 from embedbench.machine import MOST_THREADS
 
+from .file_options import Out, samples, stated, taking
 from .options import (
     Device,
     EngineName,
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from embedbench.files.file import EmbeddingFile
 
 Source = Annotated[str, typer.Argument(help="Folder, zip, data set name, or 'demo'.")]
-Out = Annotated[Path, typer.Option(help="The embedding file to write.")]
 Backbone = Annotated[
     str | None,
     typer.Option(
@@ -46,9 +47,6 @@ Layers = Annotated[
 ]
 Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16.")]
 Size = Annotated[int | None, typer.Option(help="Input size in pixels; of sounds in seconds.")]
-Group = Annotated[
-    str | None, typer.Option(help="Samples to keep in one split: stem, parent or a regex.")
-]
 Decoder = Annotated[
     str, typer.Option(help="pil; or torchvision for JPEG and PNG, with nvJPEG on a card.")
 ]
@@ -66,21 +64,19 @@ MixedDevices = Annotated[
     typer.Option("--allow-mixed-devices", help="Let workers have different models of GPU or CPU."),
 ]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out unreadable files.")]
-Split = Annotated[
-    str | None, typer.Option(help="Test fraction (0.3) or a list file: sample_id,train|val|test.")
-]
 
 
+@taking(samples=samples, stated=stated)
 def extract(
     source: Source,
     out: Out,
+    samples: dict[str, Any],
+    stated: Stated,
     backbone: Backbone = None,
     weights: Weights = None,
     layers: Layers = "",
     dtype: Dtype = "float32",
     size: Size = None,
-    split: Split = None,
-    group: Group = None,
     device: Device = "auto",
     decoder: Decoder = "pil",
     threads: OperationThreads = None,
@@ -108,8 +104,8 @@ def extract(
             layers=[part for part in layers.split(",") if part],
             dtype=dtype,
             size=size,
-            split=split,
-            group=group,
+            **samples,
+            stated=stated,
             device=where,
             decoder=decoder,
             skip_bad=skip_bad,
