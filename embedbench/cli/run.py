@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from embedbench.engines.engine import Engine
     from embedbench.runs.cell import Cell
     from embedbench.runs.outcome import Outcome
-    from embedbench.runs.study import Part, Study
+    from embedbench.runs.study import Study
+    from embedbench.runs.study_parts import Part
     from embedbench.runs.work import Workshop
 
 Files = Annotated[
@@ -168,12 +169,13 @@ class _Work:
     def all_cells(self, study: Study, shard: str | None) -> list[Cell]:
         """The cells of a study; what tuning chooses is in their settings."""
         from embedbench.runs.study import share_of
+        from embedbench.runs.study_parts import parts
 
-        parts = study.parts()
-        for part in parts:
+        every = parts(study)
+        for part in every:
             self._cells(part, [])  # what is wrong is refused before anything is tuned
         share_of([], shard)
-        return [cell for part in parts for cell in self._choose(part)]
+        return [cell for part in every for cell in self._choose(part)]
 
     def _cells(self, part: Part, more: list[str]) -> list[Cell]:
         return part.cells(more, out=self.out, device=self.device, checkpoint=self.checkpoint)

@@ -27,6 +27,7 @@ def asked(ctx: typer.Context) -> Study:
     """The study of a command line: what `--config` says, and the options over it."""
     from embedbench.runs.study import Study
     from embedbench.runs.study_file import read_study
+    from embedbench.runs.study_parts import parts
 
     given = {k: v for k, v in ctx.params.items() if _is_given(ctx, k) and v is not None}
     if given.get("allow_code") and "config" not in given:
@@ -35,7 +36,7 @@ def asked(ctx: typer.Context) -> Study:
     if "config" in given:
         study = read_study(given["config"], allow_code=bool(given.get("allow_code")))
     study = study.under(_flags(given))
-    study.parts()  # refuses what lacks a file, a protocol or a learner
+    parts(study)  # refuses what lacks a file, a protocol or a learner
     return study
 
 
@@ -43,11 +44,12 @@ def save(study: Study, path: Path, overwrite: bool) -> None:
     """Write a study file, after all of the study's cells are planned."""
     from embedbench.disk import write_safely
     from embedbench.runs.study_file import study_text
+    from embedbench.runs.study_parts import alone, parts
 
     check_free(path, overwrite)
-    for part in study.parts():
+    for part in parts(study):
         part.cells()
-    write_safely(path, study_text(study))
+    write_safely(path, study_text(alone(study)))
 
 
 def _is_given(ctx: typer.Context, name: str) -> bool:

@@ -190,7 +190,8 @@ def plan(
     made = make(protocol_class(protocol), settings.protocol, name="protocol")
     protocol_spec = Spec(protocol.replace("_", "-"), made)
     fields = Fields()
-    specs = [_learner_spec(name, settings, [*learners, *among], fields) for name in learners]
+    names = list(dict.fromkeys([*learners, *among]))
+    specs = [_learner_spec(name, settings, names, fields) for name in learners]
     offline = _spec("offline", settings.of("offline"))
     chance = _spec("chance", {})
     return [

@@ -21,7 +21,7 @@ MOST = 2**20  # bytes of a study file
 DEEPEST = 20  # levels of nested tables
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d+)?([eE][+-]?\d+)?")
+_NUMBER = re.compile(r"0|-?[1-9]\d{0,17}|-?(0|[1-9]\d*)(\.\d+([eE][+-]?\d+)?|[eE][+-]?\d+)")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def text_of(value: Any, where: str) -> str:
     except ValueError:  # an integer of more than 4,300 digits
         value = "a number of thousands of digits"
     raise UserError(
-        f'{where} must be a text, a number, true or false, got {short(value)}; nothing is "none"'
+        f'{where} must be a text, a number, true or false, got {short(value)}; None is "none"'
     )
 
 

@@ -37,7 +37,7 @@ from embedbench.networks.resnet import ResNet
 from embedbench.runs.registry import learner_class, learner_names
 from embedbench.runs.runner import run_stream
 from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.study import trunk_items
+from embedbench.runs.study_parts import trunk_items
 from embedbench.runs.work import Workshop
 from embedbench.scores.predictions import Predictions
 from embedbench.seeds import Seeds
