@@ -6,7 +6,9 @@ lie in `embedbench/assets/presets`.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from embedbench.errors import UserError, unknown
 
@@ -66,7 +68,7 @@ def _files(name: str | None) -> list[Path]:
 
 def _extended(path: Path) -> str | None:
     """The preset that a preset names; refuses what a preset cannot say."""
-    table = read_toml(path)
+    table = _table(path)
     for key in table:
         if key not in ("preset", "set"):
             error = unknown("key", key, ("preset", "set"))
@@ -75,7 +77,16 @@ def _extended(path: Path) -> str | None:
     return None if given is None else text_of(given, f"{path}: preset")
 
 
+def _table(path: Path) -> dict[str, Any]:
+    return _shipped(path.stem) if path.parent == FOLDER else read_toml(path)
+
+
+@cache
+def _shipped(name: str) -> dict[str, Any]:
+    return read_toml(FOLDER / f"{name}{SUFFIX}")
+
+
 def _settings(path: Path) -> dict[str, str]:
     where = f"{path}: [set]"
-    table = read_toml(path).get("set", {})
+    table = _table(path).get("set", {})
     return {key: text_of(value, f"{path}: {key}") for key, value in flat(table, where)}

@@ -186,20 +186,8 @@ def test_a_file_with_options_as_a_file() -> None:
 
 
 def test_numbers_keep_their_text() -> None:
-    texts = [
-        "1",
-        "1e4",
-        "1E-3",
-        "0.10",
-        ".5",
-        "-3",
-        "true",
-        "1_000",
-        "0x10",
-        "none",
-        'a"\\é',
-        "\x7f",
-    ]
+    texts = ["1", "1e4", "1E-3", "0.10", ".5", "-3", "-0", "true", "1_000", "0x10", "none"]
+    texts += ['a"\\é', "\x7f", "9" * 30, "-0.0", "inf"]
     values = {f"k{i}": text for i, text in enumerate(texts)}
     table = read_toml(Path(write(written({"set": values}))))["set"]
     assert {k: str(v).lower() if v is True else str(v) for k, v in table.items()} == values
