@@ -15,10 +15,9 @@ from embedbench.reports.alike import check_average, check_comparable
 from embedbench.reports.collect import collect, to_json
 from embedbench.reports.html import write_html
 from embedbench.reports.rows import FLAGS
-from embedbench.scores.stats import outliers
 from embedbench.reports.text import table_text
 from embedbench.scores.run_record import RunRecord
-from embedbench.scores.stats import Stat
+from embedbench.scores.stats import Stat, outliers
 
 # --- numbers -------------------------------------------------------------------------------------
 

@@ -19,7 +19,6 @@ from embedbench.models.ewc import EWC
 from embedbench.models.mlp import MLP
 from embedbench.models.offline import Offline
 from embedbench.protocols.incremental_class import IncrementalClass
-from embedbench.runs import registry
 from embedbench.runs.registry import learner_class, learner_names, protocol_class, protocol_names
 
 # --- names ---
