@@ -14,6 +14,7 @@ from embedbench.seeds import Seeds
 from embedbench.typed import ABSENT, UNWRITTEN, Typed, plain
 
 from . import bounds
+from .references import References
 
 SCHEMA = "embedbench-record/1.0"
 FINAL = "final_accuracy"  # every record has this metric
@@ -45,50 +46,6 @@ class Digests(Typed):
     train: str
     eval: str
     features: str
-
-
-@dataclass(frozen=True)
-class References(Typed):
-    """The reference values that the metrics are compared with.
-
-    Parameters
-    ----------
-    preset : str
-        How Ω is normalised.
-    normalise_new : bool
-        Whether Ω_new is divided by α_ideal too.
-    offline_runs : tuple of str, or tuple of such tuples
-        Directories of the runs behind α_ideal, relative to the root. If every session has its own
-        α_ideal, one tuple per session.
-    chance_run : str or None
-        Directory of the chance run on the same stream, relative to the root.
-    source : str
-        `runs`, `record` or `missing`: where the values below come from.
-    ideal : dict or None
-        Base score → α_ideal, or a tuple with the α_ideal of each session.
-    chance : dict or None
-        Base score → (T,) the score of the chance run on session j just before session j.
-    """
-
-    preset: str
-    normalise_new: bool
-    offline_runs: tuple[str, ...] | tuple[tuple[str, ...], ...]
-    chance_run: str | None
-    source: str = "missing"
-    ideal: dict[str, float | tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
-    chance: dict[str, tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
-
-    @property
-    def runs(self) -> list[str]:
-        """Directories of all reference runs; each once."""
-        offline = [runs if isinstance(runs, tuple) else (runs,) for runs in self.offline_runs]
-        chance = () if self.chance_run is None else (self.chance_run,)
-        return list(dict.fromkeys(run for runs in (*offline, chance) for run in runs))
-
-    @property
-    def values(self) -> list[float | tuple[float, ...]]:
-        """Every reference value."""
-        return [*(self.ideal or {}).values(), *(self.chance or {}).values()]
 
 
 @dataclass(frozen=True)
@@ -293,7 +250,11 @@ class RunRecord(Unscored):
 
     @property
     def ideals(self) -> tuple[float, ...]:
-        """The α_ideal behind Ω: one, or one per session; empty where it was not measured."""
+        """The α_ideal behind Ω: one, or one per session; empty where it was not measured.
+
+        If they are of the data so far, only the last.
+        """
         value = (self.reference.ideal or {}).get(self.score, float("nan"))
         values = value if isinstance(value, tuple) else (value,)
+        values = values[-1:] if self.reference.so_far else values
         return () if any(v != v for v in values) else tuple(map(float, values))
