@@ -158,9 +158,7 @@ class Instance(Protocol):
         label, known = file.labels, np.arange(file.samples.n_leaves)
         nothing = known[:0]
         pairs = []
-        for k, (train, val) in enumerate(
-            zip(parts, dealt(label, parts, split.val), strict=True)
-        ):
+        for k, (train, val) in enumerate(zip(parts, dealt(label, parts, split.val), strict=True)):
             if self._by_class:
                 new = np.unique(label[train])
                 test = split.test[np.isin(label[split.test], new)]

@@ -219,7 +219,9 @@ class Stream:
         They are `alone`, or all sessions merged; with `so_far`, the sessions up to each one merged.
         """
         if self.so_far:
-            parts = [(self.sessions[:n], self.eval_sets[:n]) for n in range(1, len(self.sessions) + 1)]
+            parts = [
+                (self.sessions[:n], self.eval_sets[:n]) for n in range(1, len(self.sessions) + 1)
+            ]
             streams = [replace(self, sessions=s, eval_sets=e, so_far=False) for s, e in parts]
             return tuple(stream.merged() for stream in streams)
         return self.alone or (self.merged(),)
