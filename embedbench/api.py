@@ -72,6 +72,7 @@ def score(
     offline: AnyPredictions | Sequence[AnyPredictions] | None = None,
     score: str | None = None,
     normalise_new: bool = False,
+    class_sizes: Sequence[int] | None = None,
 ) -> dict[str, float]:
     """All metrics of one run by name, as fractions.
 
@@ -85,9 +86,11 @@ def score(
         None: the main score, "class_accuracy" or "pw_js".
     normalise_new : bool
         Whether Ω_new is divided by α_ideal; give `stream.normalise_new`.
+    class_sizes : sequence of int or None
+        (C,) training samples of each class; give `stream.class_sizes`.
     """
     ideal: float | Floats = float("nan")
-    matrices = score_matrices(predictions)
+    matrices = score_matrices(predictions, class_sizes)
     score = score or next(iter(matrices))
     if offline is not None and not score.startswith("within_"):  # Ω is over all classes
         if isinstance(offline, Sequence):

@@ -32,7 +32,7 @@ from embedbench.scores.run_record import ClassOrder, RunRecord
 from .collect import labels
 from .rows import Row, stream_title
 
-LOWER = ("average_forgetting",)  # metrics where less is better
+LOWER = ("average_forgetting", "per_class_forgetting")  # metrics where less is better
 Block = tuple[str, str]  # order, seeds
 
 

@@ -204,6 +204,7 @@ def _recorded(
         n_candidates=tuple(
             None if e.candidates is None else int(e.candidates.sum()) for e in stream.eval_sets
         ),
+        n_train_by_class=stream.class_sizes,
         classes=tuple(map(tuple, classes)),
         reference=work.reference,
         environment=_environment(cell.device, checkpoint.threads),

@@ -11,7 +11,7 @@ from embedbench.arrays import Bools, Floats, Ints
 
 @dataclass(frozen=True)
 class ScoreMatrix:
-    """One base score of one run. M moments, E eval sets; fractions; NaN where undefined.
+    """One base score of one run. M moments, E eval sets, C classes; fractions; NaN if undefined.
 
     Parameters
     ----------
@@ -25,6 +25,12 @@ class ScoreMatrix:
         (M,) the same as in `Predictions`.
     n_samples, n_classes, learned : array of int
         (E,) size, number of classes, and the session that introduces the classes of each eval set.
+    per_class : array of float
+        (M, C) recall of each class over the test samples of all sessions learned so far: the share
+        of right answers. NaN where the class was not yet seen or has no test sample, and for label
+        sets.
+    class_sizes : array of float
+        (C,) training samples of each class in the whole stream; NaN where they are not known.
     """
 
     name: str
@@ -36,6 +42,8 @@ class ScoreMatrix:
     n_samples: Ints
     n_classes: Ints
     learned: Ints
+    per_class: Floats
+    class_sizes: Floats
 
     @property
     def ends(self) -> Ints:
@@ -71,4 +79,6 @@ class ScoreMatrix:
             n_samples=self.n_samples[e],
             n_classes=self.n_classes[e],
             learned=self.learned[e],
+            per_class=self.per_class[m],
+            class_sizes=self.class_sizes,
         )

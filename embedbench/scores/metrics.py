@@ -18,6 +18,8 @@ from embedbench.arrays import Floats
 
 from .matrix import ScoreMatrix
 
+FEW = 20  # training samples: a class with fewer is a few-shot class
+
 
 @dataclass(frozen=True)
 class Reference:
@@ -196,6 +198,46 @@ def fwt(scores: ScoreMatrix, reference: Reference) -> float:
     return _mean(gain[scores.tested[1 : len(gain) + 1]])
 
 
+def worst_class_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
+    """Lowest recall of a class after the last session.
+
+    min_c a_c, a_c the share of right answers to the test samples of class c; classes without test
+    samples are left out. NaN for label sets.
+
+    **Source**: Sagawa et al. (2020), group DRO, "worst-group accuracy", with classes as groups.
+    """
+    last = scores.per_class[-1]
+    return _low(last[~np.isnan(last)])
+
+
+def per_class_forgetting(scores: ScoreMatrix, reference: Reference) -> float:
+    """Mean over old classes of the drop from the best earlier recall to the last one.
+
+    1/|C| Σ_c (max_{l<T-1} a_{l,c} - a_{T-1,c}), a_{l,c} the recall of class c after session l; C
+    are the classes that were seen before the last session. NaN for label sets.
+
+    **Source**: Chaudhry et al. (2018), forgetting, with classes in place of tasks. Equal
+    to `average_forgetting` of `class_accuracy` where each session has one class.
+    """
+    recalls = scores.per_class[scores.ends]  # (T, C)
+    recalls = recalls[:, ~np.isnan(recalls[:-1]).all(axis=0)]
+    return _mean(np.fmax.reduce(recalls[:-1], initial=-np.inf) - recalls[-1])
+
+
+def few_shot_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
+    """Mean recall, after the last session, of the classes with fewer than 20 training samples.
+
+    NaN where no class is so small, and where the sizes are not known: for label sets, and in
+    records that were made before they were kept. On few-shot streams with fewer than 20 shots it is
+    the accuracy of the novel classes, each class weighted equally.
+
+    **Source**: Liu et al. (2019), OLTR, §4, "few-shot classes (classes under 20 training samples)".
+    **Departs**: the recalls are averaged over classes, whose test samples may differ in number.
+    """
+    last = scores.per_class[-1]
+    return _mean(last[(scores.class_sizes < FEW) & ~np.isnan(last)])
+
+
 def all_metrics() -> dict[str, Metric]:
     """Every public function of this module, in the order of the file."""
     module = sys.modules[__name__]
@@ -219,6 +261,11 @@ def _ideals(scores: ScoreMatrix, reference: Reference) -> Floats:
     """(E,) α_ideal of each eval set; NaN where it was not measured or is 0."""
     ideal = np.asarray(reference.ideal, dtype=np.float64)
     return np.broadcast_to(np.where(ideal > 0, ideal, np.nan), scores.n_samples.shape)
+
+
+def _low(values: Floats) -> float:
+    """Smallest value; NaN if there are none."""
+    return float(np.min(values)) if len(values) else float("nan")
 
 
 def _mean(values: Floats) -> float:

@@ -183,7 +183,7 @@ def evaluate(made: Unscored, directory: Path, root: Path, place: Path | None = N
         The predictions are missing, damaged, or not those of the record.
     """
     predictions = predictions_of(directory, made)
-    matrices = score_matrices(predictions)
+    matrices = score_matrices(predictions, made.n_train_by_class)
     itself = {(place or directory).resolve(): matrices}
     reference = _measure_references(made.reference, root, list(matrices), itself)
     limited = any(n is not None for n in made.n_candidates or ())

@@ -136,6 +136,7 @@ class Unscored(Typed):
     n_train: tuple[int, ...]
     n_classes: tuple[int, ...] | None = field(default=None, metadata=ABSENT)
     n_candidates: tuple[int | None, ...] | None = field(default=None, metadata=ABSENT)
+    n_train_by_class: tuple[int, ...] | None = field(default=None, metadata=ABSENT)
     classes: tuple[tuple[str, ...], ...]
     reference: References
     environment: dict[str, Any]
@@ -183,7 +184,10 @@ class Unscored(Typed):
         """Yield keys, what their values must be, and whether they are."""
         yield "each seed", bounds.SEED, min(self.seed, *vars(self.seeds).values()) >= 0
         yield "predictions_sha256", bounds.SHA256, bounds.is_sha256(self.predictions_sha256)
-        yield "each of n_train", "0 or more", min(self.n_train, default=0) >= 0
+        by_class = self.n_train_by_class or ()
+        yield "each of n_train", "0 or more", min((*self.n_train, *by_class), default=0) >= 0
+        total = sum(by_class) == sum(self.n_train)
+        yield "n_train_by_class", "as many samples as n_train", not by_class or total
         least = min((n for n in self.n_candidates or () if n is not None), default=1)
         yield "each of n_candidates", "1 or more, or null", least > 0
         held = (self.footprint, *(s.footprint for s in self.sessions))

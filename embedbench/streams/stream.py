@@ -213,6 +213,14 @@ class Stream:
         }
 
     @cached_property
+    def class_sizes(self) -> tuple[int, ...] | None:
+        """(C,) training samples of each class in all sessions; None in a multi-label stream."""
+        if self.spec.multilabel:
+            return None
+        each = [np.bincount(s.y, minlength=self.spec.n_classes) for s in self.sessions]
+        return tuple(np.sum(each, axis=0).tolist())
+
+    @cached_property
     def references(self) -> tuple[Stream, ...]:
         """The streams on which the offline learner measures α_ideal.
 

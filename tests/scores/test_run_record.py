@@ -26,7 +26,7 @@ BRIEF = ["stop.rule=epochs", "stop.epochs=1", "units=4"]
 # keys that the first records did not have
 LATER = (
     *("session_id_at_test", "order", "n_classes", "n_candidates", "tuning", "joules", "resumed"),
-    *("moments", "curves", "predictions_sha256"),
+    *("moments", "curves", "predictions_sha256", "n_train_by_class"),
 )
 
 
