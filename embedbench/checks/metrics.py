@@ -65,7 +65,8 @@ def scores_of(p: Predictions, name: str = SCORES[0]) -> ScoreMatrix:
 
 def reference(sessions: int = 3) -> Reference:
     """A reference with every field measured; with an α_ideal of 1, fractions stay the same."""
-    return Reference(ideal=1.0, chance=np.full(sessions, 1 / N_CLASSES))
+    chance = np.full(sessions, 1 / N_CLASSES)
+    return Reference(ideal=1.0, chance=chance, so_far=np.ones(sessions))
 
 
 def value_of(metric: Metric, scores: ScoreMatrix, references: Reference) -> float:

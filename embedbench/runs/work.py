@@ -10,7 +10,7 @@ from typing import Any
 from embedbench.arrays import digest
 from embedbench.files.file import EmbeddingFile
 from embedbench.machine import threads_of
-from embedbench.scores.run_record import References
+from embedbench.scores.references import References
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 
@@ -58,6 +58,7 @@ class _Facts:
     references: int
     normalise_new: bool
     fitted: str
+    so_far: bool
 
 
 _Key = tuple[tuple[str, ...], Spec[Protocol], int]  # identifies a stream
@@ -91,7 +92,9 @@ class Workshop:
             with threads_of(1):  # a stream is the same for all cells
                 stream = cell.protocol.settings.build(files, seed=cell.seeds.order)
             self._last = (key, stream)
-            facts = _Facts(len(stream.references), stream.normalise_new, stream.fitted)
+            facts = _Facts(
+                len(stream.references), stream.normalise_new, stream.fitted, stream.so_far
+            )
             self._facts[key] = facts
         return self._last[1]
 
@@ -102,7 +105,8 @@ class Workshop:
 
     def depends_on_order(self, cell: Cell) -> bool:
         """Whether the offline reference depends on the order of the sessions."""
-        return bool(self._facts_of(cell).fitted)
+        facts = self._facts_of(cell)
+        return facts.so_far or bool(facts.fitted)
 
     def parts(self, cell: Cell) -> list[Cell]:
         """The cell itself; for an offline learner, one cell per reference of the stream."""
@@ -138,6 +142,7 @@ class Workshop:
             normalise_new=self._facts_of(cell).normalise_new,
             offline_runs=offline if len(offline) > 1 else offline[0],
             chance_run=chance,
+            so_far=self._facts_of(cell).so_far or None,
         )
 
     def prepare(self, cell: Cell, root: Path) -> Work:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from embedbench.arrays import Floats, Ints
+from embedbench.arrays import Bools, Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,14 @@ class ScoreMatrix:
     def ends(self) -> Ints:
         """The last moment of each session, (T,)."""
         return np.flatnonzero(np.append(np.diff(self.session) > 0, True))
+
+    @property
+    def tested(self) -> Bools:
+        """(E,) whether an eval set has samples.
+
+        A session of a blurry stream may introduce no class; there is nothing to test then.
+        """
+        return np.asarray(self.n_samples > 0)
 
     @property
     def R(self) -> Floats:  # noqa: N802  (the field's name)

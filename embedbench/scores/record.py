@@ -24,10 +24,10 @@ from .compare import MISSING, compare, filled
 from .flags import flags_of
 from .label_sets import AnyPredictions, LabelSets, load_any
 from .matrix import ScoreMatrix
-from .references import Matrices, measured, values_of
+from .references import Matrices, References, measured, values_of
 from .rescaled import curves
 from .run_record import SCHEMA as SCHEMA
-from .run_record import Moments, References, RunRecord, Scored, Unscored
+from .run_record import Moments, RunRecord, Scored, Unscored
 from .scoring import score_matrices
 
 RECORD, PREDICTIONS = "record.json", "predictions.h5"

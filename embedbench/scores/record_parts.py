@@ -45,50 +45,6 @@ class Digests(Typed):
 
 
 @dataclass(frozen=True)
-class References(Typed):
-    """The reference values that the metrics are compared with.
-
-    Parameters
-    ----------
-    preset : str
-        How Ω is normalised.
-    normalise_new : bool
-        Whether Ω_new is divided by α_ideal too.
-    offline_runs : tuple of str, or tuple of such tuples
-        Directories of the runs behind α_ideal, relative to the root. If every session has its own
-        α_ideal, one tuple per session.
-    chance_run : str or None
-        Directory of the chance run on the same stream, relative to the root.
-    source : str
-        `runs`, `record` or `missing`: where the values below come from.
-    ideal : dict or None
-        Base score → α_ideal, or a tuple with the α_ideal of each session.
-    chance : dict or None
-        Base score → (T,) the score of the chance run on session j just before session j.
-    """
-
-    preset: str
-    normalise_new: bool
-    offline_runs: tuple[str, ...] | tuple[tuple[str, ...], ...]
-    chance_run: str | None
-    source: str = "missing"
-    ideal: dict[str, float | tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
-    chance: dict[str, tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
-
-    @property
-    def runs(self) -> list[str]:
-        """Directories of all reference runs; each once."""
-        offline = [runs if isinstance(runs, tuple) else (runs,) for runs in self.offline_runs]
-        chance = () if self.chance_run is None else (self.chance_run,)
-        return list(dict.fromkeys(run for runs in (*offline, chance) for run in runs))
-
-    @property
-    def values(self) -> list[float | tuple[float, ...]]:
-        """Every reference value."""
-        return [*(self.ideal or {}).values(), *(self.chance or {}).values()]
-
-
-@dataclass(frozen=True)
 class Costs(Typed):
     """Seconds or joules of learning and of evaluation; NaN where they were not measured."""
 

@@ -20,8 +20,8 @@ from .record_parts import Digests as Digests
 from .record_parts import FileInfo as FileInfo
 from .record_parts import Moments as Moments
 from .record_parts import Package as Package
-from .record_parts import References as References
 from .record_parts import SessionCosts as SessionCosts
+from .references import References
 
 SCHEMA = "embedbench-record/1.0"
 FINAL = "final_accuracy"  # every record has this metric
@@ -194,7 +194,11 @@ class RunRecord(Unscored):
 
     @property
     def ideals(self) -> tuple[float, ...]:
-        """The α_ideal behind Ω: one, or one per session; empty where it was not measured."""
+        """The α_ideal behind Ω: one, or one per session; empty where it was not measured.
+
+        If they are of the data so far, only the last.
+        """
         value = (self.reference.ideal or {}).get(self.score, float("nan"))
         values = value if isinstance(value, tuple) else (value,)
+        values = values[-1:] if self.reference.so_far else values
         return () if any(v != v for v in values) else tuple(map(float, values))

@@ -19,7 +19,8 @@ from embedbench.runs.grid import run_grid
 from embedbench.runs.settings import parse_settings, plan
 from embedbench.scores import record
 from embedbench.scores.checked import rescore
-from embedbench.scores.run_record import References, RunRecord
+from embedbench.scores.references import References
+from embedbench.scores.run_record import RunRecord
 
 BRIEF = ["stop.rule=epochs", "stop.epochs=1", "units=4"]
 # keys that the first records did not have
