@@ -57,6 +57,11 @@ def protocol_names() -> list[str]:
     return sorted({*_names("protocols"), *plugins.offered("protocols")})
 
 
+def protocol_name(name: str) -> str:
+    """A protocol's name as records have it: ours with `-`, others as they are written."""
+    return name.replace("_", "-") if _module("protocols", name) else name
+
+
 def learner_class(name: str) -> type[Learner]:
     """The learner called `name`, or another one given as `package.module:Class`."""
     plain = name.replace("_", "-")
@@ -80,7 +85,10 @@ def protocol_class(name: str) -> type[Protocol]:
     module = _module("protocols", name)
     if module is not None:
         return cast(type[Protocol], _only_subclass(module, Protocol))
-    return cast(type[Protocol], plugins.subclass("protocols", name, Protocol, protocol_names()))
+    cls = plugins.subclass("protocols", name, Protocol, protocol_names())
+    if not isinstance(getattr(cls, "name", None), str):
+        raise UserError(f'{name!r} has no name; add to the class: name: ClassVar[str] = "…"')
+    return cast(type[Protocol], cls)
 
 
 def _only_subclass(module_name: str, base: type) -> type:

@@ -14,7 +14,13 @@ from embedbench.seeds import Seeds, check_seed, is_number, varied
 from .cell import Cell, Spec
 from .command import REFERENCES, command_of, split_key
 from .presets import preset
-from .registry import alias_settings, learner_class, learner_names, protocol_class
+from .registry import (
+    alias_settings,
+    learner_class,
+    learner_names,
+    protocol_class,
+    protocol_name,
+)
 
 OMEGAS = ("kemker_table", "kemker_eq")
 SEED_NAMES = tuple(f.name for f in dataclasses.fields(Seeds))
@@ -188,7 +194,7 @@ def plan(
     if not learners:
         raise UserError("--learner names no learner; give one or more, with commas")
     made = make(protocol_class(protocol), settings.protocol, name="protocol")
-    protocol_spec = Spec(protocol.replace("_", "-"), made)
+    protocol_spec = Spec(protocol_name(protocol), made)
     fields = Fields()
     names = list(dict.fromkeys([*learners, *among]))
     specs = [_learner_spec(name, settings, names, fields) for name in learners]
