@@ -21,7 +21,7 @@ from embedbench.scores.matrix import ScoreMatrix
 from embedbench.scores.run_record import SCHEMA, ClassOrder, Costs, Digests, FileInfo, RunRecord
 from embedbench.scores.scoring import score_matrices
 from embedbench.seeds import Seeds
-from embedbench.typed import ABSENT, Typed, parse_json
+from embedbench.typed import ABSENT, Typed
 
 if TYPE_CHECKING:
     import pandas
@@ -282,10 +282,10 @@ def load_runs(
 
 def _read(place: Path) -> _Brief:
     """The row's part of a record."""
-    path = str(place / record.RECORD)
     if not record.is_finished(place):
         raise UserError(f"{place} has no predictions.h5; run that cell again")
-    return _brief(parse_json(record.read(place), path), path)
+    data = record.decoded(record.read(place), place)
+    return _brief(data, str(place / record.RECORD))
 
 
 def _verified(checker: Checker, place: Path) -> _Brief:
