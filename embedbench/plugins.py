@@ -96,6 +96,8 @@ def absent(kind: str, name: str, known: Iterable[str] = ()) -> UserError:
 def outside(name: str) -> Any:
     """Import `package.module:Name`; the working directory is searched too.
 
+    It is not added to the path for a module that is imported already.
+
     Parameters
     ----------
     name : str
@@ -107,7 +109,7 @@ def outside(name: str) -> Any:
         The module cannot be imported, or lacks the name.
     """
     module_name, _, attribute = name.partition(":")
-    if os.getcwd() not in sys.path:
+    if module_name not in sys.modules and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
         module = importlib.import_module(module_name)
