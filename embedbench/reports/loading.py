@@ -71,6 +71,13 @@ class Run:
     root: Path
     _brief: _Brief
 
+    @classmethod
+    def of(cls, made: RunRecord, place: Path, root: Path) -> Run:
+        """A run from its whole record."""
+        run = cls(place, root, _brief(made.to_json(), str(place)))
+        run.__dict__["record"] = made  # where `cached_property` looks
+        return run
+
     @property
     def name(self) -> str:
         """Its directory, relative to that of all runs."""
@@ -272,7 +279,12 @@ def load_runs(
             raise UserError(f"{root} has no finished run; give the --out of an earlier run")
         for place in found:
             try:
-                runs.append(Run(place, root, _verified(checker, place) if verify else _read(place)))
+                run = (
+                    Run.of(checker.record(place), place, root)
+                    if verify
+                    else Run(place, root, _read(place))
+                )
+                runs.append(run)
             except UserError as e:
                 tell(printable(f"left out: {e}"))
     if not roots:
@@ -286,12 +298,6 @@ def _read(place: Path) -> _Brief:
         raise UserError(f"{place} has no predictions.h5; run that cell again")
     data = record.decoded(record.read(place), place)
     return _brief(data, str(place / record.RECORD))
-
-
-def _verified(checker: Checker, place: Path) -> _Brief:
-    """The same, after everything in the record has been computed again."""
-    made = checker.record(place)
-    return _brief(made.to_json(), str(place))
 
 
 def _brief(data: Any, path: str) -> _Brief:
