@@ -114,8 +114,9 @@ def test_a_study_is_saved_run_and_tracked(call: Call) -> None:
     code, out, _ = call("list", "presets")
     assert code == 0
     assert "kemker" in out
-    Path("silent_tracker.py").write_text("class Mine:\n    def __getattr__(s, n): return lambda *a: None\n"
-                               "    def __init__(self, target): pass\n")  # fmt: skip
+    code_of_a_user = "class Mine:\n    def __getattr__(s, n): return lambda *a: None\n"
+    code_of_a_user += "    def __init__(self, target): pass\n"
+    Path("silent_tracker.py").write_text(code_of_a_user)
     track = ["runs", "track", "by-file", "--to", "silent_tracker:Mine"]
     assert call(*track)[::2] == (0, "runs replayed: 6\n")  # nothing of the search
     assert call(*track)[::2] == (0, "runs replayed: 0\n")
