@@ -76,9 +76,7 @@ def loops(p: Predictions, name: str, sizes: list[int]) -> tuple[list[list[float]
                     right += int(answer[m, i]) == c
             row.append(right / asked if asked else NAN)
         table.append(row)
-    ends = [
-        m for m in range(len(table)) if m + 1 == len(table) or p.session[m + 1] > p.session[m]
-    ]
+    ends = [m for m in range(len(table)) if m + 1 == len(table) or p.session[m + 1] > p.session[m]]
     worst, drops, few = math.inf, [], []
     for c, last in enumerate(table[-1]):
         if math.isnan(last):
