@@ -202,6 +202,7 @@ SPOILED: dict[str, tuple[type[Any], Callable[[Stream], Stream], set[str]]] = {
         {
             "samples are the files",
             "labels never reveal the future",
+            "labels are introduced",
             "merged ignores the order",
         },
     ),

@@ -29,7 +29,8 @@ def make_file(
 ) -> EmbeddingFile:
     """A file with these numbers of samples per class: class by class train, val, test.
 
-    `columns` are those of the format, one value a sample. The class with label k has its mean `apart` further out along column k, if there is one.
+    The class with label k has its mean `apart` further out along column k, if there is one.
+    `columns` are those of the format, one value a sample.
     """
     labels, split = [], []
     for c, counts in enumerate(zip(train, val, test, strict=True)):

@@ -144,5 +144,5 @@ def test_a_file_without_domains_or_with_one(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="domain"):
         build(make_file(tmp_path))
     one = {"domain": np.array(["ink"] * 3)}
-    with pytest.raises(UserError, match="all samples of one.h5 are of one domain"):
+    with pytest.raises(UserError, match=r"all samples of one\.h5 are of one domain"):
         build(make_file(tmp_path, (2,), (0,), (1,), name="one.h5", columns=one))

@@ -91,7 +91,7 @@ def test_class_instance_keeps_classes_and_videos(file: EmbeddingFile) -> None:
         order = flow(build(file, seed, ordering="class-instance"))
         assert {*videos(order)} == VIDEOS
         assert sorted(runs([r // 7 for r in order])) == [0, 1, 2, 3]
-        firsts |= {v for v in videos(order)[::2]}
+        firsts |= set(videos(order)[::2])
     assert len(firsts) > N  # the videos of a class are shuffled, too
 
 

@@ -124,7 +124,7 @@ def test_si_blurry_draws_how_much_is_shared() -> None:
 
 
 def test_si_blurry_that_cannot_fill_its_sessions() -> None:
-    with pytest.raises(UserError, match="use fewer protocol.sessions"):
+    with pytest.raises(UserError, match=r"use fewer protocol\.sessions"):
         _mixtures.si_blurry(
             np.arange(4), np.arange(4), np.arange(4), 9, (1.0, 0.0), np.random.default_rng(0)
         )
