@@ -87,6 +87,7 @@ def finish(
             "name": source.name,
             "revision": source.revision,
             "licence": source.licence,
+            **({"package": " ".join(source.package)} if source.package else {}),
         },
         "split": beside.rule,
         "same_content_in_two_splits": {"count": len(pairs), "first": pairs[:100]},

@@ -47,14 +47,29 @@ def _module(room: str, name: str) -> str | None:
     return f"embedbench.{room}.{name.replace('-', '_')}" if known else None
 
 
+def our_learners() -> list[str]:
+    """Names of the learners in `models`, and their aliases."""
+    return sorted({*_names("models"), *ALIASES})
+
+
+def our_protocols() -> list[str]:
+    """Names of the protocols in `protocols`."""
+    return _names("protocols")
+
+
 def learner_names() -> list[str]:
-    """Names of the learners in `models`, their aliases, and learners of installed packages."""
-    return sorted({*_names("models"), *ALIASES, *plugins.offered("learners")})
+    """Our learners, and those of installed packages."""
+    return sorted({*our_learners(), *plugins.offered("learners")})
 
 
 def protocol_names() -> list[str]:
-    """Names of the protocols in `protocols`, and of protocols of installed packages."""
-    return sorted({*_names("protocols"), *plugins.offered("protocols")})
+    """Our protocols, and those of installed packages."""
+    return sorted({*our_protocols(), *plugins.offered("protocols")})
+
+
+def protocol_name(name: str) -> str:
+    """A protocol's name as records have it: ours with `-`, others as they are written."""
+    return name.replace("_", "-") if _module("protocols", name) else name
 
 
 def learner_class(name: str) -> type[Learner]:
@@ -80,7 +95,10 @@ def protocol_class(name: str) -> type[Protocol]:
     module = _module("protocols", name)
     if module is not None:
         return cast(type[Protocol], _only_subclass(module, Protocol))
-    return cast(type[Protocol], plugins.subclass("protocols", name, Protocol, protocol_names()))
+    cls = plugins.subclass("protocols", name, Protocol, protocol_names())
+    if not isinstance(getattr(cls, "name", None), str):
+        raise UserError(f'{name!r} has no name; add to the class: name: ClassVar[str] = "…"')
+    return cast(type[Protocol], cls)
 
 
 def _only_subclass(module_name: str, base: type) -> type:

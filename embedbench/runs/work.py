@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from embedbench.arrays import digest
 from embedbench.files.file import EmbeddingFile
@@ -118,8 +119,7 @@ class Workshop:
 
     def place(self, cell: Cell, root: Path) -> Path:
         """The directory of a cell; equal cells have the same one."""
-        name = cell.learner.name.replace(":", ".").replace("/", ".")
-        learner = f"{name}-{digest(cell.learner.identity)[:8]}"
+        learner = f"{_folder(cell.learner)}-{digest(cell.learner.identity)[:8]}"
         if cell.is_offline:
             key = self._reference_key(cell)
             return root / "references" / f"{learner}-{key[:8]}" / f"seed-{cell.seed}"
@@ -127,7 +127,7 @@ class Workshop:
         digests = [self.file(f).digests for f in cell.files]
         contents = [d["content"] + d["samples"] for d in digests]
         stream = digest(cell.protocol.settings.recipe(), *contents)
-        return root / f"{cell.protocol}-{stream[:8]}" / learner / seed
+        return root / f"{_folder(cell.protocol)}-{stream[:8]}" / learner / seed
 
     def reference(self, cell: Cell, root: Path) -> References:
         """Directories of the runs that the cell's metrics refer to, and how Ω is computed."""
@@ -172,6 +172,11 @@ class Workshop:
 
     def _relative(self, cell: Cell, root: Path) -> str:
         return str(self.place(cell, root).relative_to(root))
+
+
+def _folder(spec: Spec[Any]) -> str:
+    """The name of a learner or protocol in a path."""
+    return spec.name.replace(":", ".").replace("/", ".")
 
 
 def prepare(cell: Cell, root: Path) -> Work:

@@ -14,78 +14,17 @@ from embedbench.seeds import Seeds
 from embedbench.typed import ABSENT, UNWRITTEN, Typed, plain
 
 from . import bounds
+from .record_parts import ClassOrder as ClassOrder
+from .record_parts import Costs as Costs
+from .record_parts import Digests as Digests
+from .record_parts import FileInfo as FileInfo
+from .record_parts import Moments as Moments
+from .record_parts import Package as Package
+from .record_parts import SessionCosts as SessionCosts
 from .references import References
 
 SCHEMA = "embedbench-record/1.0"
 FINAL = "final_accuracy"  # every record has this metric
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileInfo(Typed):
-    """A file of a run: its name, its kind (`embedding` or `pixels`) and its digests."""
-
-    name: str
-    kind: str | None = field(default=None, metadata=ABSENT)
-    digests: dict[str, str]
-
-
-@dataclass(frozen=True)
-class ClassOrder(Typed):
-    """A class order: its kind, and the name and the SHA-256 of the file that holds it, if any."""
-
-    kind: Any  # any JSON value from an order file
-    name: str | None = None
-    digest: str | None = None
-
-
-@dataclass(frozen=True)
-class Digests(Typed):
-    """The four digests of a stream."""
-
-    recipe: str
-    train: str
-    eval: str
-    features: str
-
-
-@dataclass(frozen=True)
-class Costs(Typed):
-    """Seconds or joules of learning and of evaluation; NaN where they were not measured."""
-
-    learn: float
-    evaluate: float
-
-
-@dataclass(frozen=True)
-class SessionCosts(Typed):
-    """The cost of one session, and the learner's log of it.
-
-    Parameters
-    ----------
-    learn_seconds, evaluate_seconds : float
-        Time spent.
-    footprint : dict
-        Bytes after the session, by kind.
-    log : dict
-        What the learner's `learn` returned.
-    learn_joules, evaluate_joules : float or None
-        Energy used; NaN where it was not measured.
-    """
-
-    learn_seconds: float
-    evaluate_seconds: float
-    footprint: dict[str, float]
-    log: dict[str, Any]
-    learn_joules: float | None = field(default=None, metadata=ABSENT)
-    evaluate_joules: float | None = field(default=None, metadata=ABSENT)
-
-
-@dataclass(frozen=True)
-class Moments(Typed):
-    """(M,) The main score at every evaluation moment, and the training samples seen by then."""
-
-    samples_seen: tuple[int, ...]
-    pooled: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -141,6 +80,7 @@ class Unscored(Typed):
     reference: References
     environment: dict[str, Any]
     command: str
+    packages: dict[str, Package] | None = field(default=None, metadata=ABSENT)
     tuning: dict[str, Any] | None = field(default=None, metadata=ABSENT)
     sessions: tuple[SessionCosts, ...]
     seconds: Costs

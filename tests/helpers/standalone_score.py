@@ -13,7 +13,8 @@ ends = np.flatnonzero(np.append(np.diff(p["session"]) > 0, True))  # last moment
 reference, T, E = record["reference"], len(ends), len(p["set_classes"])
 for name, kept in record["by_score"].items():
     within, R, alpha = name.startswith("within_"), np.full((T, E), np.nan), np.zeros(len(p["seen"]))
-    recall, sizes = np.full((T, p["seen"].shape[1]), np.nan), record.get("n_train_by_class")
+    recall = np.full((T, p["seen"].shape[1]), np.nan)
+    small = np.array(record.get("n_train_by_class") or np.nan) < 20
     for m, i in enumerate(p["session"]):  # a session's last moment is what stays in R
         right = p["within" if within else "answer"][m] == p["y"]
         known = [within or (p["seen"][m] >= s).all() for s in p["set_classes"]]
@@ -38,10 +39,7 @@ for name, kept in record["by_score"].items():
     parts |= {"omega_all": own if ideal.ndim else alpha[1:] / ideals[0]}
     parts |= {"average_accuracy": R[-1, there], "omega_streaming": alpha / so_far}
     parts |= {"average_incremental_accuracy": alpha, "final_accuracy": alpha[-1:]}
-    old, few = (
-        ~np.isnan(recall[:-1]).all(0),
-        ~np.isnan(recall[-1]) & (np.array(sizes or np.nan) < 20),
-    )
+    old, few = ~np.isnan(recall[:-1]).all(0), ~np.isnan(recall[-1]) & small
     lost = np.fmax.reduce(recall[:-1, old], initial=-1) - recall[-1, old]
     parts |= {"per_class_forgetting": lost, "learning_accuracy": new[there[:T]]}
     parts |= {"worst_class_accuracy": [np.nanmin(recall[-1])], "few_shot_accuracy": recall[-1, few]}

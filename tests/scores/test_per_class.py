@@ -16,7 +16,7 @@ from embedbench.scores.predictions import Predictions
 
 NAN = math.nan
 
-# Session 0: classes 0 (4 test samples) and 1 (2). Session 1: class 2 (2). Class 3 has no test sample.
+# Session 0: classes 0 (4 test samples) and 1 (2). Session 1: class 2 (2). Class 3 has none.
 TRUTH = [[0, 0, 0, 0, 1, 1], [2, 2]]
 ANSWERS = [
     [0, 0, 0, 1, 1, 0, 0, 0],  # class 0: 3 of 4, class 1: 1 of 2
