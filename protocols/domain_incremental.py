@@ -110,7 +110,7 @@ class DomainIncremental(Protocol):
             observe_batch=self.observe_batch,
             evaluate_every=self.evaluate_every,
             validation=self.validation,
-            notes=(f"{left_out} domains are not taught",) if left_out else (),
+            notes=(f"domains that are not taught: {left_out}",) if left_out else (),
         )
 
     def _names(

@@ -74,7 +74,7 @@ def test_order_and_number(
 
 
 def test_domains_that_are_not_named_are_not_taught(file: EmbeddingFile) -> None:
-    assert build(file, domains="oil,pen").notes == ("1 domains are not taught",)
+    assert build(file, domains="oil,pen").notes == ("domains that are not taught: 1",)
     assert asked(build(file, domains="oil,pen")) == [[7, 15, 17], [8, 16]]
     everything = build(file, domains="oil,pen", test="all")
     assert asked(everything) == [[6, 7, 8, 15, 16, 17], []]
