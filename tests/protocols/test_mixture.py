@@ -14,6 +14,7 @@ from embedbench.errors import UserError
 from embedbench.files.file import EmbeddingFile
 from embedbench.protocols import _mixtures
 from embedbench.protocols.mixture import SETTINGS, Mixture
+from embedbench.streams.building import dealt
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import rows_of
 
@@ -226,6 +227,15 @@ def test_validation_follows_training_in_proportion(tmp_path: Path) -> None:
     tailed = build(file, setting="long-tailed", sessions=2, imbalance=0.25, order="natural")
     assert [len(s.x) for s in tailed.sessions] == [20, 5]
     assert [len(s.val_x) for s in tailed.sessions] == [10, 2]
+
+
+def test_validation_rows_are_dealt_evenly() -> None:
+    """Class 0 is taught by one row in session 0 and by three in session 1, class 1 by none."""
+    labels = np.array([0, 0, 0, 0, 0, 0, 0, 0, 1])
+    parts, held = [np.array([2]), np.array([0, 1, 3])], np.array([4, 5, 6, 7, 8])
+    assert [r.tolist() for r in dealt(labels, parts, held)] == [[4], [5, 6, 7]]
+    assert [r.tolist() for r in dealt(labels, parts, held[:1])] == [[], [4]]  # the larger one
+    assert [r.tolist() for r in dealt(labels, parts, held[4:])] == [[], []]
 
 
 def test_untested_and_untaught_classes(tmp_path: Path) -> None:
