@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from embedbench.disk import write_safely
 from embedbench.files.verify import verify
 
 from .demand import demand
@@ -103,6 +104,12 @@ def sounds() -> list[bytes]:
             out.writeframes(draw.integers(-9000, 9000, int(16_000 * seconds), np.int16).tobytes())
         result.append(file.getvalue())
     return result
+
+
+def _png(image: Image.Image) -> bytes:
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return file.getvalue()
 
 
 def rows_of(backbone: Backbone, batch: NDArray[Any]) -> dict[str, NDArray[Any]]:
@@ -212,9 +219,9 @@ def it_makes_a_file(subject: Subject) -> None:
             place = root / f"class {i % 2}"
             place.mkdir(parents=True, exist_ok=True)
             if isinstance(content, bytes):
-                (place / f"{i}.wav").write_bytes(content)
+                write_safely(place / f"{i}.wav", content)
             else:
-                content.save(place / f"{i}.png")
+                write_safely(place / f"{i}.png", _png(content))
         digests = []
         for out in (Path(folder) / "a.h5", Path(folder) / "b.h5"):
             file = extract(

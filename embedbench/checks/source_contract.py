@@ -87,7 +87,7 @@ def opened_again_it_is_the_same(subject: Subject) -> None:
 
 @source_check
 def samples_can_be_read(subject: Subject) -> None:
-    """Samples are images that Pillow opens, within our bounds, or WAV files; with the same bytes."""
+    """Samples are images within our bounds or WAV files, and come again with the same bytes."""
     from embedbench.extract.audio import read_wav
     from embedbench.extract.source import open_image
 

@@ -21,7 +21,7 @@ from embedbench.scores.matrix import ScoreMatrix
 from embedbench.scores.run_record import SCHEMA, ClassOrder, Costs, Digests, FileInfo, RunRecord
 from embedbench.scores.scoring import score_matrices
 from embedbench.seeds import Seeds
-from embedbench.typed import ABSENT, Typed, parse_json
+from embedbench.typed import ABSENT, Typed
 
 if TYPE_CHECKING:
     import pandas
@@ -70,6 +70,13 @@ class Run:
     place: Path
     root: Path
     _brief: _Brief
+
+    @classmethod
+    def of(cls, made: RunRecord, place: Path, root: Path) -> Run:
+        """A run from its whole record."""
+        run = cls(place, root, _brief(made.to_json(), str(place)))
+        run.__dict__["record"] = made  # where `cached_property` looks
+        return run
 
     @property
     def name(self) -> str:
@@ -272,7 +279,12 @@ def load_runs(
             raise UserError(f"{root} has no finished run; give the --out of an earlier run")
         for place in found:
             try:
-                runs.append(Run(place, root, _verified(checker, place) if verify else _read(place)))
+                run = (
+                    Run.of(checker.record(place), place, root)
+                    if verify
+                    else Run(place, root, _read(place))
+                )
+                runs.append(run)
             except UserError as e:
                 tell(printable(f"left out: {e}"))
     if not roots:
@@ -282,16 +294,10 @@ def load_runs(
 
 def _read(place: Path) -> _Brief:
     """The row's part of a record."""
-    path = str(place / record.RECORD)
     if not record.is_finished(place):
         raise UserError(f"{place} has no predictions.h5; run that cell again")
-    return _brief(parse_json(record.read(place), path), path)
-
-
-def _verified(checker: Checker, place: Path) -> _Brief:
-    """The same, after everything in the record has been computed again."""
-    made = checker.record(place)
-    return _brief(made.to_json(), str(place))
+    data = record.decoded(record.read(place), place)
+    return _brief(data, str(place / record.RECORD))
 
 
 def _brief(data: Any, path: str) -> _Brief:
