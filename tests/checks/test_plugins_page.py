@@ -85,7 +85,6 @@ def test_the_package_is_short() -> None:
     ("name", "kind", "checks"),
     [
         ("halves", None, 15),
-        ("mine.protocol:Halves", None, 15),
         ("best_class_accuracy", None, 6),
         ("mine.metrics:best_class_accuracy", None, 6),
         ("mosaic", None, 8),
