@@ -97,6 +97,7 @@ def test_a_study_is_saved_run_and_tracked(call: Call) -> None:
     """The same runs, whether asked for by words or by a file."""
     given = ["run", "e.h5", "--protocol", "permutation", "--learner", "ncm,slda", "--seeds", "0-1"]
     given += ["--set", "references=0", "--device", "cpu", "--jobs", "1"]
+    given += ["--set", "protocol.sessions=2", "--tune", "slda.shrinkage=0.1,0.2"]
     assert call(*given, "--save-config", "study.toml") == (0, "", "")
     assert not Path("runs").exists()
     code, _, err = call(*given, "--save-config", "study.toml")
@@ -113,10 +114,11 @@ def test_a_study_is_saved_run_and_tracked(call: Call) -> None:
     code, out, _ = call("list", "presets")
     assert code == 0
     assert "kemker" in out
-    Path("mine.py").write_text("class Mine:\n    def __getattr__(s, n): return lambda *a: None\n"
-                               "    def __init__(self, target): pass\n")  # fmt: skip
-    track = ["runs", "track", "by-file", "--to", "mine:Mine"]
-    assert call(*track)[::2] == (0, "runs replayed: 6\n")
+    code_of_a_user = "class Mine:\n    def __getattr__(s, n): return lambda *a: None\n"
+    code_of_a_user += "    def __init__(self, target): pass\n"
+    Path("silent_tracker.py").write_text(code_of_a_user)
+    track = ["runs", "track", "by-file", "--to", "silent_tracker:Mine"]
+    assert call(*track)[::2] == (0, "runs replayed: 6\n")  # nothing of the search
     assert call(*track)[::2] == (0, "runs replayed: 0\n")
     code, _, err = call("runs", "track", "by-file", "--to", "tensorbord:x")
     assert code == 2
