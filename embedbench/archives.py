@@ -33,6 +33,7 @@ def open_archive(path: Path) -> zipfile.ZipFile:
     except Exception as error:  # zipfile raises many kinds of errors on damaged archives
         raise UserError(f"{path} cannot be read as a zip archive ({error}).") from error
     places = sorted((m.header_offset, m.header_offset + m.compress_size) for m in archive.filelist)
+    places.append((archive.start_dir, archive.start_dir))  # nothing reaches into the directory
     if any(end > start for (_, end), (start, _) in pairwise(places)):
         archive.close()
         raise UserError(f"{path} is a zip archive whose members overlap; pack it anew.")

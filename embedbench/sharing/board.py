@@ -33,6 +33,7 @@ from .verify import CheckedRun, LeftOut, Submission, verify
 SCHEMA = "embedbench-board/1.0"
 STATEMENT = "recomputed, not re-run"
 METRICS = ("final_accuracy", "omega_all", "raa", "gacc", "memory", "seconds")
+LOWER = ("memory", "seconds")  # less is better
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ class Entry(Typed):
     code : str or None
         The code that the learner is, if it is not of embedbench: `package.module:Class`, or its
         package and version.
+    command : str
+        The command of its first run; empty if it was made from Python.
     flags : tuple of str
         Flags of its runs.
     compared : bool
@@ -86,6 +89,7 @@ class Entry(Typed):
     versions: tuple[str, ...]
     devices: tuple[str, ...]
     code: str | None
+    command: str
     flags: tuple[str, ...]
     compared: bool
     metrics: dict[str, Stat]
@@ -301,6 +305,7 @@ def _entry(label: str, runs: Sequence[_Sent], pack: Submission) -> tuple[Entry, 
         versions=tuple(sorted({str(made.environment.get("embedbench")) for made in records})),
         devices=tuple(sorted({_device(made) for made in records})),
         code=_code(first),
+        command=first.command,
         flags=tuple(dict.fromkeys(flag for made in records for flag in made.flags)),
         compared=all(one.run.compared for one in runs),
         metrics=metrics,
@@ -338,9 +343,9 @@ def _ranking(name: str, first: RunRecord, used: dict[str, list[RunRecord]]) -> R
                 scores.setdefault(label, {})[order_name(made), str(made.seeds)] = value
     if len(scores) < 2:
         return None
-    study = Study(stream_title(first), name, scores)
+    study = Study(stream_title(first), name, scores, lower=name in LOWER)
     order = sorted(scores, key=lambda label: -study.sign * study.mean(label))
-    return compare(Study(study.title, name, {label: scores[label] for label in order}))
+    return compare(replace(study, scores={label: scores[label] for label in order}))
 
 
 def _place(entry: Entry) -> tuple[bool, bool, float, str]:

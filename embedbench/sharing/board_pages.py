@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,10 @@ def _tied(a: Entry, b: Entry) -> bool:
 
 def _page(stream: BoardStream, board: Board) -> str:
     """The page of one stream."""
+    shared = {
+        name: [g for g, group in enumerate(ranking.groups) if len(group) > 1]
+        for name, ranking in stream.rankings.items()
+    }
     columns = [
         (name, *HEADINGS[name][:2])
         for name in METRICS
@@ -138,7 +143,7 @@ def _page(stream: BoardStream, board: Board) -> str:
         rows=[
             {
                 "entry": entry,
-                "cells": {name: _cell(entry, name) for name, _, _ in columns},
+                "cells": {name: _cell(entry, name, shared.get(name, ())) for name, _, _ in columns},
                 "rank": entry.ranks.get("final_accuracy"),
                 "flags": entry.flags,
             }
@@ -152,9 +157,13 @@ def _page(stream: BoardStream, board: Board) -> str:
     )
 
 
-def _cell(entry: Entry, name: str) -> dict[str, Any]:
-    """One number: its text, its interval, its rank, and what its column is sorted by."""
+def _cell(entry: Entry, name: str, shared: Sequence[int] = ()) -> dict[str, Any]:
+    """One number: its text, its interval, its rank, and what its column is sorted by.
+
+    `shared` are the groups with several entries, which get the letters a, b, … in this order.
+    """
     stat = entry.metrics[name]
+    groups = entry.groups.get(name, ())
     _, _, decimals, factor = HEADINGS[name]
 
     def text(value: float) -> str:
@@ -167,5 +176,10 @@ def _cell(entry: Entry, name: str) -> dict[str, Any]:
         "half": "" if math.isnan(stat.half) else text(stat.half),
         "sort": "" if math.isnan(stat.mean) else repr(stat.mean),
         "rank": entry.ranks.get(name),
-        "groups": "".join(chr(ord("a") + g % 26) for g in entry.groups.get(name, ())),
+        "groups": " ".join(_letters(shared.index(g)) for g in groups if g in shared),
     }
+
+
+def _letters(n: int) -> str:
+    """The name of a group: a, …, z, aa, ab, …"""
+    return (_letters(n // 26 - 1) if n >= 26 else "") + chr(ord("a") + n % 26)

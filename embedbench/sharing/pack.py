@@ -146,9 +146,7 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
     with out.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     references = sum("references" in place.parts for place in packed)
-    return Packed(
-        len(packed) - references, references, len(cards.members), sha256, tuple(left_out)
-    )
+    return Packed(len(packed) - references, references, len(cards.members), sha256, tuple(left_out))
 
 
 def is_place(parts: Sequence[str]) -> bool:

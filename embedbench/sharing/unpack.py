@@ -159,6 +159,4 @@ def _bytes(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> byt
         with archive.open(member) as file:
             return file.read(member.file_size + 1)
     except (zipfile.BadZipFile, OSError, EOFError, ValueError, NotImplementedError) as e:
-        raise UserError(
-            f"{path} is damaged at {short(member.filename)} ({e}); get it again"
-        ) from e
+        raise UserError(f"{path} is damaged at {short(member.filename)} ({e}); get it again") from e
