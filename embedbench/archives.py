@@ -28,7 +28,7 @@ def open_archive(path: Path) -> zipfile.ZipFile:
     except UnicodeDecodeError as error:
         name = printable(error.object.decode(errors="backslashreplace"))
         raise UserError(
-            f"{path} has a member {name!r}, whose name is not UTF-8; pack it anew."
+            f"{path} has a member {name}, whose name is not UTF-8; pack it anew."
         ) from error
     except Exception as error:  # zipfile raises many kinds of errors on damaged archives
         raise UserError(f"{path} cannot be read as a zip archive ({error}).") from error

@@ -88,6 +88,12 @@ def _audit(runs: Path, as_json: bool) -> None:
     show(plain(definitions), lambda _: audit_text(definitions), as_json)
 
 
+Reported = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="RUNS...", help="One directory; several with --bridge; packs with --site."
+    ),
+]
 Site = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Write the pages of a board of packs there.")
 ]
@@ -98,12 +104,7 @@ Data = Annotated[
 
 
 def report(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RUNS...", help="One directory; several with --bridge; packs with --site."
-        ),
-    ],
+    runs: Reported,
     html: Annotated[Path | None, typer.Option(help="Also write one HTML file.")] = None,
     compare: Annotated[
         bool, typer.Option("--compare", help="Print paired differences, ties and ranks instead.")

@@ -17,7 +17,8 @@ from embedbench.reports.page import page
 from embedbench.reports.text import amount
 from embedbench.scores.stats import signed
 
-from .board import METRICS, Board, BoardStream, Entry
+from .board import METRICS
+from .board_parts import Board, BoardStream, Entry
 from .verify import Submission
 
 INDEX, DATA = "index.html", "board.json"

@@ -143,10 +143,9 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
         for place, run in sorted(packed.items()):
             for name, data in _run_members(run):
                 _add(archive, f"{RUNS}/{place.as_posix()}/{name}", data)
-    with out.open("rb") as file:
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     references = sum("references" in place.parts for place in packed)
-    return Packed(len(packed) - references, references, len(cards.members), sha256, tuple(left_out))
+    counts = len(packed) - references, references, len(cards.members)
+    return Packed(*counts, cache.sha256(out), tuple(left_out))
 
 
 def is_place(parts: Sequence[str]) -> bool:

@@ -6,7 +6,6 @@ in the working directory under the name in the record, and have its digests.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from embedbench import cache
 from embedbench.disk import open_regular, unreadable
 from embedbench.errors import UserError, short
 from embedbench.fields import make
@@ -66,15 +66,13 @@ class Rebuilder:
             try:
                 with open_regular(path) as file:
                     is_hdf5 = file.read(len(_SIGNATURE)) == _SIGNATURE
-                    file.seek(0)
-                    order = "" if is_hdf5 else hashlib.file_digest(file, "sha256").hexdigest()
             except OSError as e:
                 raise unreadable(path, e) from e
             if is_hdf5:
                 opened = EmbeddingFile.open(path)
                 self._files[_key(opened.digests)] = opened
             else:
-                self._orders[order] = path
+                self._orders[cache.sha256(path)] = path
 
     def fault(self, made: RunRecord, predictions: AnyPredictions) -> str:
         """What in the predictions of a run is not that of its stream; empty if all is.

@@ -36,8 +36,8 @@ def without_paths(record: dict[str, Any]) -> dict[str, Any]:
 def command_without_paths(command: str) -> str:
     """A command line whose files have lost their directories; empty if it is none.
 
-    >>> command_without_paths("embedbench run /home/a/x.h5 --out ../runs --set protocol.order=o/b.json")
-    'embedbench run x.h5 --out runs --set protocol.order=b.json'
+    >>> command_without_paths("embedbench run /home/a/x.h5 --out ../runs --set a.order=o/b.json")
+    'embedbench run x.h5 --out runs --set a.order=b.json'
     """
     try:
         words = shlex.split(command)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from embedbench import cache
 from embedbench.disk import open_regular
 from embedbench.errors import UserError
 from embedbench.scores import record
@@ -86,19 +86,16 @@ def verify(path: Path, rebuilder: Rebuilder) -> tuple[Submission, list[CheckedRu
     A pack that cannot be read is a submission without runs.
     """
     try:
-        with open_regular(path) as file:
-            seen = Submission(path.name, hashlib.file_digest(file, "sha256").hexdigest())
+        open_regular(path).close()
+        seen = Submission(path.name, cache.sha256(path))
     except OSError as e:
         raise UserError(f"cannot read {path} ({e.strerror}); give a pack") from e
     try:
         with unpacked(path) as pack:
-            return _verified(pack, replace(seen, **_who(pack)), rebuilder)
+            who = replace(seen, by=pack.info.by, date=pack.info.date)
+            return _verified(pack, who, rebuilder)
     except UserError as e:
         return replace(seen, refused=str(e).replace(str(path), path.name)), []
-
-
-def _who(pack: Unpacked) -> dict[str, str | None]:
-    return {"by": pack.info.by, "date": pack.info.date}
 
 
 def _verified(

@@ -16,8 +16,9 @@ from packs import edited, edited_record, forged, runs_of
 from embedbench.errors import UserError
 from embedbench.scores import record
 from embedbench.scores.predictions import Predictions
-from embedbench.sharing.board import Board, board
+from embedbench.sharing.board import board
 from embedbench.sharing.board_pages import write_board
+from embedbench.sharing.board_parts import Board
 from embedbench.sharing.pack import pack
 from embedbench.sharing.unpack import unpacked
 
