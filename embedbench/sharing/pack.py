@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from embedbench import cache
 from embedbench.disk import writing
 from embedbench.errors import UserError, printable, short
 from embedbench.files.file import EmbeddingFile
