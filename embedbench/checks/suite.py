@@ -138,9 +138,9 @@ def check_protocol(protocol: str | type[Protocol]) -> list[Result]:
 
 def protocol_checks() -> list[Callable[[type[Protocol]], None]]:
     """Every check for protocols."""
-    from . import protocol_contract, protocol_label_sets
+    from . import protocol_contract, protocol_label_sets, protocol_sessions
 
-    suites = (protocol_contract, protocol_label_sets)
+    suites = (protocol_contract, protocol_sessions, protocol_label_sets)
     checks = protocol_contract.PROTOCOL_CHECKS
     return [c for suite in suites for c in checks if c.__module__ == suite.__name__]
 

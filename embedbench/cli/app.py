@@ -69,7 +69,7 @@ app.add_typer(runs.runs)
 @app.command("list")
 def list_command(
     kind: Annotated[
-        str | None, typer.Argument(help="learners, protocols, metrics or backbones.")
+        str | None, typer.Argument(help="learners, protocols, metrics, presets or backbones.")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 
 from embedbench.errors import UserError, unknown
-from embedbench.runs import registry
+from embedbench.runs import presets, registry
 
-KINDS = ("learners", "protocols", "metrics", "backbones")
+KINDS = ("learners", "protocols", "metrics", "presets", "backbones")
 
 
 def entries(kind: str) -> list[dict[str, str]]:
@@ -27,6 +27,8 @@ def entries(kind: str) -> list[dict[str, str]]:
             *_functions(here / "scores" / "few_shot.py", ["accuracies"]),
         ]
         return [{"name": f.name, "summary": _first_line(f)} for f in functions]
+    if kind == "presets":
+        return [{"name": n, "summary": presets.summary(n)} for n in presets.preset_names()]
     if kind == "backbones":
         return _backbones()
     raise unknown("listing", kind, KINDS)
