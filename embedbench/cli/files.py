@@ -22,9 +22,8 @@ from .file_options import (
     WeightsLicence,
     stated,
 )
+from .named import File, here
 from .options import Json, Overwrite, Quiet, check_free, note, show
-
-File = Annotated[Path, typer.Argument(help="An embedding file.")]
 
 
 def import_command(
@@ -185,8 +184,8 @@ def verify(file: File, as_json: Json = False) -> None:
 
 
 def diff(
-    a: Annotated[Path, typer.Argument(metavar="A")],
-    b: Annotated[Path, typer.Argument(metavar="B")],
+    a: Annotated[Path, typer.Argument(metavar="A", parser=here)],
+    b: Annotated[Path, typer.Argument(metavar="B", parser=here)],
     as_json: Json = False,
 ) -> None:
     """Compare two embedding files: samples, bits, directions, neighbours, scores."""
