@@ -83,7 +83,7 @@ def export(
 
 
 def inspect(
-    file: File,
+    file: Annotated[str, typer.Argument(help="An embedding file, or its name.")],
     redundancy: Annotated[
         bool, typer.Option("--redundancy", help="Count the features that are not redundant.")
     ] = False,
@@ -105,10 +105,16 @@ def inspect(
     quiet: Quiet = False,
 ) -> None:
     """Show the contents of an embedding file, and how it was made."""
+    from embedbench.fetching.names import is_name
+    from embedbench.fetching.peek import peek
     from embedbench.files.file import EmbeddingFile
     from embedbench.files.inspect import Redundancy, card, card_text
 
-    opened = EmbeddingFile.open(file)
+    if is_name(file) and not (redundancy or discretise or heatmap or alignment):
+        peeked = peek(file)
+        show(peeked.to_json(), lambda _: card_text(peeked), as_json)
+        return
+    opened = EmbeddingFile.open(here(file))
     result = card(opened)
     if redundancy or discretise or heatmap:
         from embedbench.files.redundancy import redundancy as analyse

@@ -90,9 +90,7 @@ def fetch(
     from .download import cached, download
 
     entry = known.entry(text) if text.startswith(KNOWN) else None
-    name = Name.parse(entry.url if entry else text)
-    if entry and entry.sha256:
-        name = Name(name.url, entry.sha256)
+    name = parsed(text)
     if (found := _without_asking(name, expect)) is None:
         remote = ask(name)
         found = cached(name, remote) or download(
@@ -101,6 +99,20 @@ def fetch(
     if entry:
         _check(text, Path(found.path), entry.content)
     return found
+
+
+def parsed(text: str) -> Name:
+    """What a name means; a known file that the package ships has no `Name`.
+
+    Raises
+    ------
+    UserError
+        The name is wrong or not known.
+    """
+    if not text.startswith(KNOWN):
+        return Name.parse(text)
+    entry = known.entry(text)
+    return Name(Name.parse(entry.url).url, entry.sha256)
 
 
 def ask(name: Name) -> Remote:
@@ -122,7 +134,7 @@ def origin(name: str) -> Fetched | None:
     """What is known of a file that was fetched by a fixed name; None for paths."""
     if not is_name(name) or known.shipped(name):
         return None
-    return _without_asking(Name.parse(name), None)
+    return _without_asking(parsed(name), None)
 
 
 def _without_asking(name: Name, expect: str | None) -> Fetched | None:

@@ -111,7 +111,7 @@ class Name:
 
 @dataclass(frozen=True)
 class HubName:
-    """`hf://datasets/ORG/NAME@REV/path` in parts; without `datasets/` it is a repository of a model.
+    """`hf://datasets/ORG/NAME@REV/path` in parts; of a model without `datasets/`.
 
     Parameters
     ----------
