@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from embedbench.fetching.names import is_name
 
 from .extract import written
 from .file_options import (
@@ -22,8 +24,12 @@ from .file_options import (
     WeightsLicence,
     stated,
 )
-from .named import File, here
+from .named import File, here, transfer_text
 from .options import Json, Overwrite, Quiet, check_free, note, show
+
+if TYPE_CHECKING:
+    from embedbench.files.file import EmbeddingFile
+    from embedbench.files.inspect import Redundancy
 
 
 def import_command(
@@ -105,38 +111,49 @@ def inspect(
     quiet: Quiet = False,
 ) -> None:
     """Show the contents of an embedding file, and how it was made."""
-    from embedbench.fetching.names import is_name
-    from embedbench.fetching.peek import peek
     from embedbench.files.file import EmbeddingFile
-    from embedbench.files.inspect import Redundancy, card, card_text
+    from embedbench.files.inspect import card, card_text
 
-    if is_name(file) and not (redundancy or discretise or heatmap or alignment):
-        peeked = peek(file)
-        show(peeked.to_json(), lambda _: card_text(peeked), as_json)
+    analysed = bool(redundancy or discretise or heatmap)
+    if is_name(file) and not (analysed or alignment):
+        from embedbench.fetching.peek import peek
+
+        result = peek(file)
+        if result.transfer:
+            note(transfer_text(result))
+        show(result.to_json(), lambda _: card_text(result), as_json)
         return
     opened = EmbeddingFile.open(here(file))
     result = card(opened)
-    if redundancy or discretise or heatmap:
-        from embedbench.files.redundancy import redundancy as analyse
-        from embedbench.files.redundancy import su_matrix
-
-        from .progress import bar
-
+    if analysed:
         if heatmap is not None:
             check_free(heatmap, overwrite)
-        with bar("features", quiet) as advance:
-            figures, codes = analyse(opened, discretise or "mdlp", progress=advance)
-            result = replace(result, redundancy=Redundancy.from_json(figures))
-            if heatmap is not None:
-                from embedbench.reports.plots import save_map
-
-                matrix = su_matrix(codes, lambda *n: advance(*n, "heat map"))
-                save_map(matrix, heatmap, "feature", "symmetric uncertainty")
+        result = replace(result, redundancy=_redundancy(opened, discretise, heatmap, quiet))
     if alignment:
         from embedbench.streams.alignment import file_alignment
 
         result = replace(result, alignment=file_alignment(opened))
     show(result.to_json(), lambda _: card_text(result), as_json)
+
+
+def _redundancy(
+    file: EmbeddingFile, discretise: str | None, heatmap: Path | None, quiet: bool
+) -> Redundancy:
+    """How many features are not redundant; draws all pairs of features where asked."""
+    from embedbench.files.inspect import Redundancy
+    from embedbench.files.redundancy import redundancy as analyse
+    from embedbench.files.redundancy import su_matrix
+
+    from .progress import bar
+
+    with bar("features", quiet) as advance:
+        figures, codes = analyse(file, discretise or "mdlp", progress=advance)
+        if heatmap is not None:
+            from embedbench.reports.plots import save_map
+
+            matrix = su_matrix(codes, lambda *n: advance(*n, "heat map"))
+            save_map(matrix, heatmap, "feature", "symmetric uncertainty")
+    return Redundancy.from_json(figures)
 
 
 def order(

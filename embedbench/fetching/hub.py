@@ -26,8 +26,7 @@ def ask(name: Name) -> Remote:
     UserError
         It cannot be had; the sentence says why.
     """
-    from huggingface_hub import get_hf_file_metadata, hf_hub_url
-    from huggingface_hub.utils import build_hf_headers
+    from huggingface_hub import get_hf_file_metadata, get_token, hf_hub_url
 
     part, endpoint = name.hub, os.environ.get("HF_ENDPOINT") or None
     try:
@@ -40,9 +39,10 @@ def ask(name: Name) -> Remote:
     if about.commit_hash is None:
         raise UserError(f"{name.url} is on a server that does not name its commit; use https://")
     same = urlsplit(about.location)[:2] == urlsplit(url)[:2]
-    login = {k: v for k, v in build_hf_headers().items() if k.lower() == "authorization"}
+    token = get_token() if same else None
+    login = {"Authorization": f"Bearer {token}"} if token else {}
     fixed = part.at(about.commit_hash)
-    remote = http.ask(http.Address(about.location, fixed, login if same else {}))
+    remote = http.ask(http.Address(about.location, fixed, login))
     sha256 = about.etag if about.etag and len(about.etag) == 64 else None
     if about.size not in (None, remote.size):
         raise UserError(f"{fixed} has {remote.size:,} bytes, and the hub says {about.size:,}")

@@ -180,7 +180,7 @@ def all_fixed(
             f"--expect takes a content digest for each file: {len(names)} files, {len(expect)} "
             "digests"
         )
-    digests = expect or [None] * len(names)
+    digests: Sequence[str | None] = expect or [None] * len(names)
     return tuple(
         fixed(n, expect=d, progress=progress, notify=notify)
         for n, d in zip(names, digests, strict=True)

@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, cast
 
-import embedbench
 from embedbench.disk import continuing
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.files.file import EmbeddingFile
@@ -81,7 +80,7 @@ def _by_ranges(remote: Remote) -> Card:
 
 def _process(path: Path) -> subprocess.Popen[bytes]:
     """The process that reads the file; it takes no module from the working directory."""
-    home = str(Path(embedbench.__file__).parents[1])
+    home = str(Path(__file__).resolve().parents[2])
     before = os.environ.get("PYTHONPATH")
     paths = os.pathsep.join([home, *([before] if before else [])])
     one = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": paths}
