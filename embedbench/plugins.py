@@ -5,8 +5,10 @@ docs/plugins.md describes the kinds. Nothing is imported before it is loaded by 
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.metadata
+import importlib.util
 import inspect
 import itertools
 import json
@@ -142,6 +144,26 @@ def package_of(thing: object) -> tuple[str, str] | None:
 def origin(entry: EntryPoint) -> str:
     """Where an entry point comes from, for a listing: "package 1.0"."""
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an installed package"
+
+
+def summary(entry: EntryPoint) -> str:
+    """The first line of what an entry point says of itself, read from its source, not imported.
+
+    Empty where the source, or the line, is not there.
+    """
+    spec = importlib.util.find_spec(entry.module.partition(".")[0])
+    if spec is None or spec.origin is None:
+        return ""
+    inside = Path(spec.origin).parent.joinpath(*entry.module.split(".")[1:])
+    for path in (Path(spec.origin), inside.with_suffix(".py"), inside / "__init__.py"):
+        try:
+            body = ast.parse(path.read_text(encoding="utf-8")).body
+        except (OSError, SyntaxError, ValueError):
+            continue
+        for node in body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == entry.attr:
+                return (ast.get_docstring(node) or "").partition("\n")[0]
+    return ""
 
 
 def _entries(kind: str) -> EntryPoints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import json
 import os
@@ -38,6 +39,8 @@ def outside_backbone(
 ) -> Backbone:
     """Make a backbone from outside; its library in the provenance is the package of its code.
 
+    Code in no package is named as it was typed, and its version is the SHA-256 of its file.
+
     Parameters
     ----------
     name : str
@@ -70,11 +73,19 @@ def outside_backbone(
         ) from error
     if not all(isinstance(part, dict) and part for part in declared):
         raise UserError(f"{name} must state `backbone` and `preprocessing`, two dictionaries.")
-    library, version = plugins.package_of(cls) or (name, "")
+    library, version = plugins.package_of(cls) or (name, f"sha256 {_code(cls)}")
     nothing = {"name": name, "weights_id": "", "weights_sha256": ""}
     made.backbone = {**nothing, **declared[0], "library": library, "library_version": version}
     made.preprocessing = declared[1]
     return made
+
+
+def _code(cls: type) -> str:
+    """SHA-256 of the file that a class is written in."""
+    try:
+        return hashlib.sha256(Path(inspect.getfile(cls)).read_bytes()).hexdigest()
+    except (OSError, TypeError):  # it is written in no file
+        return ""
 
 
 def is_outside(source: str) -> bool:

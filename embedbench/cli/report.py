@@ -11,6 +11,7 @@ import typer
 
 from embedbench.errors import UserError, unknown
 
+from .named import here
 from .options import Json, Overwrite, check_free, note, show
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ Site = Annotated[
 ]
 Data = Annotated[
     list[Path] | None,
-    typer.Option(metavar="FILE", help="With --site: a file to rebuild streams from; repeatable."),
+    typer.Option(metavar="FILE", help="With --site: a file to rebuild streams from.", parser=here),
 ]
 
 

@@ -47,14 +47,24 @@ def _module(room: str, name: str) -> str | None:
     return f"embedbench.{room}.{name.replace('-', '_')}" if known else None
 
 
+def our_learners() -> list[str]:
+    """Names of the learners in `models`, and their aliases."""
+    return sorted({*_names("models"), *ALIASES})
+
+
+def our_protocols() -> list[str]:
+    """Names of the protocols in `protocols`."""
+    return _names("protocols")
+
+
 def learner_names() -> list[str]:
-    """Names of the learners in `models`, their aliases, and learners of installed packages."""
-    return sorted({*_names("models"), *ALIASES, *plugins.offered("learners")})
+    """Our learners, and those of installed packages."""
+    return sorted({*our_learners(), *plugins.offered("learners")})
 
 
 def protocol_names() -> list[str]:
-    """Names of the protocols in `protocols`, and of protocols of installed packages."""
-    return sorted({*_names("protocols"), *plugins.offered("protocols")})
+    """Our protocols, and those of installed packages."""
+    return sorted({*our_protocols(), *plugins.offered("protocols")})
 
 
 def protocol_name(name: str) -> str:

@@ -12,7 +12,6 @@ from embedbench.seeds import parse_seeds
 
 from .cell import Cell
 from .command import REFERENCES, split_key, start_of_command
-from .registry import protocol_name
 from .settings import Fields, parse_settings, plan
 from .study import Lists, Study, Table
 from .tune import parse_grid
@@ -53,7 +52,7 @@ class Part:
             name = _protocol_of(key, study)
             if name is None:
                 items.append(f"{key}={value}")
-            elif name in ("protocol", protocol_name(self.protocol)):
+            elif name in ("protocol", _dashed(self.protocol)):
                 items.append(f"protocol.{split_key(key)[2]}={value}")
         items += [f"protocol.order={self.order}"] if self.order else []
         chosen = {"trunk": study.trunk, "weights": study.weights, "augment": study.augment}
@@ -128,7 +127,7 @@ def parts(study: Study) -> list[Part]:
 
 def alone(study: Study) -> Study:
     """The same study without settings that only name what flags have left out."""
-    have, gone = Fields(), {*study.other_learners, *map(protocol_name, study.other_protocols)}
+    have, gone = Fields(), {*study.other_learners, *map(_dashed, study.other_protocols)}
     kept = {}
     for key, value in study.set.items():
         head = split_key(key)[0]
@@ -161,13 +160,13 @@ def _flat(by_learner: Mapping[str, Grid]) -> Lists:
 def _protocol_of(key: str, study: Study) -> str | None:
     """The protocol that a setting names, or `protocol` for any; None: it is a learner's."""
     head, dot, _ = split_key(key)
-    names = ("protocol", *map(protocol_name, study.protocols + study.other_protocols))
+    names = ("protocol", *map(_dashed, study.protocols + study.other_protocols))
     return head if dot and head in names else None
 
 
 def _protocol_grid(study: Study, protocol: str) -> Lists:
     """The grid over a protocol's settings; not over what `--set` gives."""
-    names = ("protocol", protocol_name(protocol))
+    names = ("protocol", _dashed(protocol))
     grid = {k: v for k, v in study.grid.items() if _protocol_of(k, study) in names}
     return {k: v for k, v in grid.items() if not {k, f"protocol.{split_key(k)[2]}"} & study.flagged}
 
@@ -199,6 +198,11 @@ def _runs(study: Study) -> Iterator[tuple[Sequence[str], list[str]]]:
     for name in study.learners:
         for point in _points(by_learner.get(name, {})):
             yield [name], [f"{name}.{key}={value}" for key, value in point.items()]
+
+
+def _dashed(name: str) -> str:
+    """A name as `split_key` gives it."""
+    return name if ":" in name else name.replace("_", "-")
 
 
 def trunk_items(learners: Sequence[str], **options: str | None) -> list[str]:
