@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import typer
+
 from embedbench.errors import UserError
 
 from .options import note, show
@@ -13,7 +15,10 @@ from .options import note, show
 def write_site(
     packs: Sequence[Path], site: Path, data: Sequence[Path], *, overwrite: bool, as_json: bool
 ) -> None:
-    """Verify packs, write the pages of the board, and print what came of each pack."""
+    """Verify packs, write the pages of the board, and print what came of each pack.
+
+    Exit 1 if a pack or a run is left out.
+    """
     from embedbench.sharing.board import board
     from embedbench.sharing.board_pages import check_site, write_board
 
@@ -31,3 +36,5 @@ def write_site(
         for s in made.submissions
     ]
     show(made.to_json(), lambda _: "\n".join([*lines, f"wrote {pages[0]}"]), as_json)
+    if any(s.refused or s.left_out for s in made.submissions):
+        raise typer.Exit(1)

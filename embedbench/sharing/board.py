@@ -143,7 +143,18 @@ def _stream(runs: list[_Sent], submissions: Sequence[Submission]) -> BoardStream
     for label, each, pack in zip(_unique(names, who), by_entry.values(), who, strict=True):
         entries[label], used[label] = _entry(label, each, pack)
     rankings = {name: _ranking(name, first, used) for name in METRICS}
-    ranked = [_ranked(entry, rankings) for entry in entries.values()]
+    answers = {label: {made.predictions_sha256 for made in runs} for label, runs in used.items()}
+    ranked = [
+        replace(
+            _ranked(entry, rankings),
+            same_answers=tuple(
+                other
+                for other in answers
+                if other != label and answers[label] and answers[other] == answers[label]
+            ),
+        )
+        for label, entry in entries.items()
+    ]
     ranked.sort(key=_place)
     return BoardStream(
         page=f"stream-{digest(_stream_key(first))[:12]}.html",  # no text of a pack
@@ -193,6 +204,7 @@ def _entry(label: str, runs: Sequence[_Sent], pack: Submission) -> tuple[Entry, 
         command=first.command,
         flags=tuple(dict.fromkeys(flag for made in records for flag in made.flags)),
         compared=all(one.run.compared for one in runs),
+        same_answers=(),
         metrics=metrics,
         ranks={},
         groups={},

@@ -52,6 +52,8 @@ class Entry(Typed):
         Flags of its runs.
     compared : bool
         Whether ids and labels of all its runs were compared with the rebuilt stream.
+    same_answers : tuple of str
+        Labels of other entries with the same runs: their predictions agree byte for byte.
     metrics : dict
         Name → mean, interval and values over the runs; fractions, bytes, seconds.
     ranks : dict
@@ -75,6 +77,7 @@ class Entry(Typed):
     command: str
     flags: tuple[str, ...]
     compared: bool
+    same_answers: tuple[str, ...]
     metrics: dict[str, Stat]
     ranks: dict[str, int]
     groups: dict[str, tuple[int, ...]]

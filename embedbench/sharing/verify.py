@@ -189,8 +189,9 @@ def _name(place: Path, pack: Unpacked) -> str:
 
 
 def _short(sentence: str, place: Path, pack: Unpacked) -> str:
-    """A sentence about a run without the path where it was unpacked."""
-    inside = sentence.replace(f"{place}: ", "").replace(f"{place}/", "")
+    """A sentence about a run, without where it was unpacked and what its owner should do."""
+    inside = sentence.partition("; ")[0]
+    inside = inside.replace(f"{place}: ", "").replace(f"{place}/", "")
     return inside.replace(f"{pack.runs}/", "").replace(str(pack.runs), pack.pack.name)
 
 
