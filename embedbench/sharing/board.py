@@ -144,17 +144,7 @@ def _stream(runs: list[_Sent], submissions: Sequence[Submission]) -> BoardStream
         entries[label], used[label] = _entry(label, each, pack)
     rankings = {name: _ranking(name, first, used) for name in METRICS}
     answers = {label: {made.predictions_sha256 for made in runs} for label, runs in used.items()}
-    ranked = [
-        replace(
-            _ranked(entry, rankings),
-            same_answers=tuple(
-                other
-                for other in answers
-                if other != label and answers[label] and answers[other] == answers[label]
-            ),
-        )
-        for label, entry in entries.items()
-    ]
+    ranked = [_ranked(entry, rankings, answers) for entry in entries.values()]
     ranked.sort(key=_place)
     return BoardStream(
         page=f"stream-{digest(_stream_key(first))[:12]}.html",  # no text of a pack
@@ -250,11 +240,17 @@ def _place(entry: Entry) -> tuple[bool, bool, float, str]:
     return not entry.learns, math.isnan(final), -final, entry.label
 
 
-def _ranked(entry: Entry, rankings: dict[str, Ranking | None]) -> Entry:
-    """An entry with its ranks and groups."""
+def _ranked(
+    entry: Entry,
+    rankings: dict[str, Ranking | None],
+    answers: dict[str, set[str | None]],
+) -> Entry:
+    """An entry with its ranks and groups, and the others with the same answers."""
     ranks, groups = {}, {}
     for name, ranking in rankings.items():
         for one in ranking.learners if ranking else ():
             if one.learner == entry.label:
                 ranks[name], groups[name] = one.rank, one.groups
-    return replace(entry, ranks=ranks, groups=groups)
+    mine = answers[entry.label]
+    same = (other for other, theirs in answers.items() if other != entry.label and theirs == mine)
+    return replace(entry, ranks=ranks, groups=groups, same_answers=tuple(same) if mine else ())
