@@ -19,7 +19,7 @@ from embedbench.errors import UserError
 from embedbench.reports.bridge import value_of
 from embedbench.reports.collect import labels, variations
 from embedbench.reports.comparison import Ranking, compare
-from embedbench.reports.rows import LEFT_OUT, stream_title
+from embedbench.reports.rows import LEFT_OUT, Group, stream_title
 from embedbench.reports.study import Block, Study, order_name
 from embedbench.scores.run_record import Package, RunRecord
 from embedbench.scores.stats import Stat
@@ -157,6 +157,7 @@ def _stream(runs: list[_Sent], submissions: Sequence[Submission]) -> BoardStream
         evals=tuple(dict.fromkeys(one.record.digests.eval for one in runs)),
         sessions=len(first.n_train),
         classes=sum(map(len, first.classes)),
+        notes=tuple(Group("", tuple(one.record for one in runs)).notes),
         entries=tuple(ranked),
         rankings={name: ranking for name, ranking in rankings.items() if ranking is not None},
     )

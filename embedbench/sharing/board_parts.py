@@ -103,6 +103,8 @@ class BoardStream(Typed):
         Digests of the test data, one for each seed of the order.
     sessions, classes : int
         Their numbers.
+    notes : tuple of str
+        Notes of the runs, and what speaks against comparing their Ω.
     entries : tuple of Entry
         The learners.
     rankings : dict
@@ -119,6 +121,7 @@ class BoardStream(Typed):
     evals: tuple[str, ...]
     sessions: int
     classes: int
+    notes: tuple[str, ...]
     entries: tuple[Entry, ...]
     rankings: dict[str, Ranking]
 
