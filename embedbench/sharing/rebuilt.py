@@ -59,6 +59,7 @@ class Rebuilder:
     """
 
     def __init__(self, data: Sequence[Path] = ()) -> None:
+        self._protocols = {*protocol_names()} - {*offered("protocols")}  # those of embedbench
         self._files: dict[str, EmbeddingFile | None] = {}
         self._orders: dict[str, Path] = {}
         self._last: tuple[str, Stream] | None = None
@@ -103,7 +104,7 @@ class Rebuilder:
         return f"digest {short(wrong[0])}"
 
     def _stream(self, made: RunRecord) -> Stream:
-        if made.protocol not in {*protocol_names()} - {*offered("protocols")}:
+        if made.protocol not in self._protocols:
             raise NotHereError(f"the protocol {made.protocol} is code of others, which is not run")
         files = [self._file(info) for info in made.files]
         params = self._params(made)
