@@ -10,6 +10,7 @@ import numpy as np
 
 from embedbench.arrays import Floats
 from embedbench.errors import UserError
+from embedbench.fetching.local import local
 from embedbench.fields import make
 from embedbench.files.file import EmbeddingFile
 from embedbench.learning.learner import Learner
@@ -32,6 +33,9 @@ def build_stream(
 ) -> Stream:
     """Build a stream: `build_stream("mnist.h5", "incremental-class", base=5)`.
 
+    A file may also be a name: `hf://datasets/ORG/NAME@REVISION/mnist.h5`, `https://…`, `s3://…` or
+    `known:NAME`; it is fetched, unless it is in the cache.
+
     `protocol` is a name, `package.module:Class`, or a `Protocol` with its parameters, such as
     `IncrementalClass(base=5)`. `seed` is the one that `embedbench run --seed` takes; the order seed
     is drawn from it.
@@ -46,7 +50,7 @@ def build_stream(
     else:
         made = make(protocol_class(protocol), params, name="protocol")
     given = [files] if isinstance(files, str | Path | EmbeddingFile) else list(files)
-    opened = [f if isinstance(f, EmbeddingFile) else EmbeddingFile.open(Path(f)) for f in given]
+    opened = [f if isinstance(f, EmbeddingFile) else EmbeddingFile.open(local(f)) for f in given]
     with threads_of(1):
         return made.build(opened, seed=Seeds.of(seed).order)
 

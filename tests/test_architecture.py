@@ -21,13 +21,13 @@ FLAT = ("extract", "models", "protocols")  # beside the package, linked into it
 FLOORS = (
     {"errors", "arrays", "callbacks", "machine", "repeatable", "version"},
     {"disk", "fields", "plugins", "seeds", "terminal", "typed"},
-    {"cache", "gate", "holder"},
+    {"archives", "cache", "gate", "holder"},
     {"hdf5", "leases"},
     {"files", "networks", "scores", "engines"},
-    {"streams", "reports", "extract"},
+    {"streams", "reports", "extract", "fetching"},
     {"learning", "protocols"},
     {"models", "runs"},
-    {"checks", "papers", "api"},
+    {"checks", "papers", "sharing", "api"},
     {"cli"},
     {"__init__", "__main__"},
 )
@@ -39,6 +39,7 @@ ONLY = {
     "protocols": {"streams", "files"},
     "extract": {"files", "networks", "engines"},
     "reports": {"scores", "files"},
+    "fetching": {"files"},
 }
 GROUND = set().union(*FLOORS[:4])
 # What a room may import from outside the project and the standard library.
@@ -48,6 +49,7 @@ OUTSIDE = {
         *{"timm", "torch", "torchvision"},
     },
     "engines": {"ray", "submitit", "torch"},
+    "fetching": {"fsspec", "h5py", "huggingface_hub"},
     "models": {"numba", "numpy", "scipy", "sklearn", "torch"},
     "protocols": {"numpy"},
     "scores": {"h5py", "numpy", "scipy"},

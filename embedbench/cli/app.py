@@ -71,15 +71,22 @@ def list_command(
     kind: Annotated[
         str | None,
         typer.Argument(
-            help="learners, protocols, metrics, presets, sources, engines, trackers or backbones."
+            help="learners, protocols, metrics, presets, sources, engines, trackers, backbones or "
+            "files."
         ),
     ] = None,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="With files: remove what was fetched.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """List the names that the command line knows."""
-    from .listing import KINDS, entries, listed_text
+    from .listing import KINDS, LONG, entries, listed_text
+    from .named import prune_files
 
-    kinds = [kind] if kind else [k for k in KINDS if k != "backbones"]
+    if prune:
+        prune_files(kind)
+    kinds = [kind] if kind else [k for k in KINDS if k not in LONG]
     listed = {k: entries(k) for k in kinds}
 
     def text(_: Any) -> str:

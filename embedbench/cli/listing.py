@@ -13,10 +13,13 @@ from embedbench.reports.tracking import TRACKERS
 from embedbench.runs import presets, registry
 from embedbench.terminal import aligned
 
+from .named import file_rows
+
 KINDS = (
     *("learners", "protocols", "metrics", "presets", "sources", "engines", "trackers"),
-    "backbones",
+    *("backbones", "files"),
 )
+LONG = ("backbones", "files")  # listed alone, when they are asked for
 SOURCES = {
     "demo": "the images that are shipped: emoji",
     "FOLDER": "class folders of images or of WAV files, or a zip of them; CUB-200-2011; MNIST",
@@ -70,6 +73,8 @@ def _ours(kind: str) -> list[dict[str, str]]:
         return [{"name": n, "summary": presets.summary(n)} for n in presets.preset_names()]
     if kind == "backbones":
         return _backbones()
+    if kind == "files":
+        return file_rows()
     said = {"sources": SOURCES, "engines": ENGINES, "trackers": TRACKERS}.get(kind, {})
     return [{"name": name, "summary": summary} for name, summary in said.items()]
 

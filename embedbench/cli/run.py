@@ -13,6 +13,7 @@ import typer
 
 from embedbench.errors import UserError
 
+from .named import Expect, fixed_study
 from .options import (
     Checkpoint,
     Device,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from embedbench.runs.work import Workshop
 
 Files = Annotated[
-    list[Path] | None, typer.Argument(metavar="FILE...", help="Embedding files, in order.")
+    list[str] | None, typer.Argument(metavar="FILE...", help="Embedding files or names, in order.")
 ]
 Protocol = Annotated[str | None, typer.Option(help="See: embedbench list protocols.")]
 Learner = Annotated[str | None, typer.Option(help="One or more, with commas.")]
@@ -91,6 +92,7 @@ def run(
     protocol: Protocol = None,
     learner: Learner = None,
     out: Out = None,
+    expect: Expect = None,
     seed: Seed = None,
     seeds: Seeds = None,
     vary: Vary = None,
@@ -127,6 +129,7 @@ def run(
         return
     if out is None:
         raise UserError("name a directory for the runs: --out RUNS")
+    study = fixed_study(study, expect or (), quiet)
     work = _work(study, out, jobs, checkpoint, quiet)
     cells = _mine(work.all_cells(study, shard), shard)
     _report(work.carry_out(cells, overwrite), out, study.budget_mb, as_json)

@@ -10,6 +10,7 @@ import typer
 
 from embedbench.engines.task import pairs
 from embedbench.errors import UserError
+from embedbench.fetching.names import as_written
 
 from .options import check_free
 
@@ -68,7 +69,7 @@ def _flags(given: Mapping[str, Any]) -> Study:
     if "jobs" in given and "engine" not in given:
         values["engine"] = f"local:{given['jobs']}"
     if files := given.get("files"):
-        values["files"] = (tuple(map(str, files)),)
+        values["files"] = (tuple(map(as_written, files)),)
     for name, option in (("protocols", "protocol"), ("orders", "order")):
         values[name] = (given[option],) if given.get(option) else ()
     for name, option in (("learners", "learner"), ("vary", "vary")):

@@ -15,6 +15,8 @@ import torch
 from embedbench import cache
 from embedbench.arrays import digest
 from embedbench.disk import temporary_name
+from embedbench.fetching.local import origin
+from embedbench.fetching.names import is_name
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.pretrained import seen_note
 from embedbench.files.provenance import weights_of
@@ -198,7 +200,7 @@ def _recorded(
         session_id_at_test=tags.needs_session_id or stream.spec.reveals_session_id,
         seed=cell.seed,
         seeds=cell.seeds,
-        files=tuple(FileInfo(name=f.path.name, kind=f.kind, digests=f.digests) for f in work.files),
+        files=tuple(map(_file_info, work.files, work.names)),
         order=None if order is None else ClassOrder(**order),
         digests=Digests(**stream.digests),
         validation=stream.validation,
@@ -221,6 +223,16 @@ def _recorded(
         resumed=checkpoint.resumed,
         footprint={**held, "total": sum(held.values())},
     )
+
+
+def _file_info(file: EmbeddingFile, name: str) -> FileInfo:
+    made = FileInfo(name=file.path.name, kind=file.kind, digests=file.digests)
+    if not is_name(name):
+        return made
+    source = origin(name)
+    if source is None:  # of the package
+        return dataclasses.replace(made, url=name)
+    return dataclasses.replace(made, url=source.url, commit=source.commit, sha256=source.sha256)
 
 
 def _packages(**code: object) -> dict[str, Package] | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from embedbench.arrays import digest
+from embedbench.fetching.local import local
 from embedbench.files.file import EmbeddingFile
 from embedbench.machine import threads_of
 from embedbench.scores.references import References
@@ -32,6 +33,8 @@ class Work:
         The directory where this cell is saved.
     files : tuple of EmbeddingFile
         The files behind `stream`.
+    names : tuple of str
+        Their paths or names, as the cell has them.
     stream : Stream
         The stream that the learner gets: the cell's stream, or one of its references.
     reference : References
@@ -42,6 +45,7 @@ class Work:
     root: Path
     place: Path
     files: tuple[EmbeddingFile, ...]
+    names: tuple[str, ...]
     stream: Stream
     reference: References
 
@@ -78,9 +82,9 @@ class Workshop:
         self._references: dict[tuple[_Key, int], str] = {}
 
     def file(self, path: str) -> EmbeddingFile:
-        """The file at a path."""
+        """The file at a path, or of a name (`embedbench.fetching`)."""
         if path not in self._files:
-            self._files[path] = EmbeddingFile.open(Path(path))
+            self._files[path] = EmbeddingFile.open(local(path))
         return self._files[path]
 
     def stream(self, cell: Cell) -> Stream:
@@ -154,6 +158,7 @@ class Workshop:
             root=root,
             place=self.place(cell, root),
             files=tuple(self.file(f) for f in paths),
+            names=paths,
             stream=self.taught(cell),
             reference=self.reference(cell, root),
         )

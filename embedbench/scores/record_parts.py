@@ -18,11 +18,17 @@ class Package(Typed):
 
 @dataclass(frozen=True, kw_only=True)
 class FileInfo(Typed):
-    """A file of a run: its name, its kind (`embedding` or `pixels`) and its digests."""
+    """A file of a run: its name, its kind (`embedding` or `pixels`) and its digests.
+
+    Of a file that was fetched also its URL, the commit on the hub, and the SHA-256 of its bytes.
+    """
 
     name: str
     kind: str | None = field(default=None, metadata=ABSENT)
     digests: dict[str, str]
+    url: str | None = field(default=None, metadata=ABSENT)
+    commit: str | None = field(default=None, metadata=ABSENT)
+    sha256: str | None = field(default=None, metadata=ABSENT)
 
 
 @dataclass(frozen=True)

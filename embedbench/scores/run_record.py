@@ -124,6 +124,8 @@ class Unscored(Typed):
         """Yield keys, what their values must be, and whether they are."""
         yield "each seed", bounds.SEED, min(self.seed, *vars(self.seeds).values()) >= 0
         yield "predictions_sha256", bounds.SHA256, bounds.is_sha256(self.predictions_sha256)
+        whole = all(bounds.is_sha256(file.sha256) for file in self.files)
+        yield "the sha256 of each file", bounds.SHA256, whole
         by_class = self.n_train_by_class or ()
         yield "each of n_train", "0 or more", min((*self.n_train, *by_class), default=0) >= 0
         total = sum(by_class) == sum(self.n_train)

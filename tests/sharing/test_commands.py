@@ -1,0 +1,60 @@
+"""The commands: runs pack, runs merge, report --site."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from packs import edited
+from typer.testing import CliRunner
+
+from embedbench.cli.app import app
+from embedbench.errors import UserError
+
+
+def command(*words: object) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(map(str, words)))
+    if isinstance(result.exception, UserError):
+        raise result.exception
+    return result.exit_code, result.output
+
+
+def test_from_runs_to_a_board(team: Path, tmp_path: Path) -> None:
+    zipped, site = tmp_path / "b.zip", tmp_path / "site"
+    code, text = command("runs", "pack", team / "runs", "--out", zipped, "--by", "Team B")
+    assert (code, "SHA-256" in text) == (0, True)
+    with pytest.raises(UserError, match="is there already"):
+        command("runs", "pack", team / "runs", "--out", zipped)
+    code, text = command("runs", "merge", zipped, "--out", tmp_path / "merged", "--json")
+    assert (code, json.loads(text)["left_out"]) == (0, [])
+    assert command("score", tmp_path / "merged")[0] == 0
+    packs = [team / "a.zip", zipped]
+    code, text = command("report", *packs, "--site", site, "--data", team / "e.h5")
+    assert (code, f"wrote {site / 'index.html'}" in text) == (0, True)
+    made = json.loads((site / "board.json").read_text())
+    (stream,) = made["streams"]
+    first = next(e for e in stream["entries"] if e["label"] == "ncm · Team A")
+    assert first["same_answers"] == ["ncm · Team B"]
+    assert all(e["compared"] for e in stream["entries"])
+
+
+def test_what_is_left_out_ends_a_board_with_1(team: Path, tmp_path: Path) -> None:
+    bad = edited(team / "a.zip", tmp_path / "b.zip", "slda", lambda d: d[:-1] + bytes([d[-1] ^ 1]))
+    code, text = command("report", bad, "--site", tmp_path / "site")
+    assert code == 1
+    assert "not the file that its record was made from" in text
+    assert (tmp_path / "site" / "index.html").is_file()
+
+
+def test_options_that_do_not_go_together(team: Path, tmp_path: Path) -> None:
+    site = ["--site", tmp_path / "site"]
+    for words, why in (
+        ([team / "runs", *site], "--site takes packs"),
+        ([team / "a.zip", "--data", team / "e.h5"], "add --site DIR"),
+        ([team / "a.zip", *site, "--compare"], "--site makes pages of its own"),
+        ([team / "a.zip", *site, "--data", tmp_path / "no.h5"], r"no\.h5"),
+    ):
+        with pytest.raises(UserError, match=why):
+            command("report", *words)
+    assert not list(tmp_path.iterdir())
