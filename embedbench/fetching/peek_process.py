@@ -120,7 +120,10 @@ def _answer(path: Path) -> dict[str, Any]:
         with hdf5.lend(path, source):
             return {"card": card(EmbeddingFile.open(path), ROWS).to_json()}
     except gate.RefusedError as error:
-        return {"error": f"{path} cannot be opened as an embedding file: {error}."}
+        return {
+            "error": f"{path} cannot be opened as an embedding file: {error}.",
+            "damaged": False,
+        }
     except UserError as error:
         return {"error": str(error), "damaged": isinstance(error, DamagedFileError)}
     except Exception as error:  # HDF5 and NumPy raise many kinds on a damaged file
