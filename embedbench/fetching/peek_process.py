@@ -13,8 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-import h5py
-
 from embedbench import gate, hdf5
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.files.file import EmbeddingFile
@@ -91,7 +89,7 @@ class _Unread(io.RawIOBase):
         return b""
 
 
-_limits = gate.SECONDS
+_limits: tuple[float, float] = gate.SECONDS
 
 
 def _ask(start: int, end: int) -> bytes:
@@ -113,11 +111,9 @@ def _answer(path: Path) -> dict[str, Any]:
     try:
         if source.read(len(hdf5.SIGNATURE)) != hdf5.SIGNATURE:
             raise UserError(f"{path} is not an HDF5 file; give an embedding file.")
-        with h5py.File(source, "r") as file:
-            gate.check(file, cast(BinaryIO, _Unread(size)), gate.alive)
-        _limits = SECONDS
-        gate.alive(_limits)
-        with hdf5.lend(path, source):
+        with hdf5.lend(path, source, cast(BinaryIO, _Unread(size))):
+            _limits = SECONDS
+            gate.alive(_limits)
             return {"card": card(EmbeddingFile.open(path), ROWS).to_json()}
     except gate.RefusedError as error:
         return {

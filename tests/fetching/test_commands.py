@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from file_helpers import make_small
-from file_server import COMMIT, Served, run_main, serving
+from file_server import COMMIT, TOKEN, Served, run_main, serving
 
 from embedbench import build_stream
 
@@ -28,6 +28,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     with serving({"/lfs/small.h5": data}) as store, serving({"/small.h5": data}) as served:
         served.elsewhere = store
         monkeypatch.setenv("HF_ENDPOINT", served.address)
+        monkeypatch.setenv("HF_TOKEN", TOKEN)
         yield served
 
 
@@ -56,10 +57,14 @@ def test_a_run_of_a_name(hub: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     # on another machine: an empty cache, and another place for runs
     monkeypatch.setenv("EMBEDBENCH_CACHE", "other")
     hub.commit = COMMIT
-    words = shlex.split(named["ncm"]["command"].replace("--out named", "--out again"))[1:]
+    words = shlex.split(named["chance"]["command"].replace("--out named", "--out again"))[1:]
     words += ["--jobs", "1", "--device", "cpu"]
     assert run_main(monkeypatch, words) == 0
-    assert records("again")["ncm"]["predictions_sha256"] == named["ncm"]["predictions_sha256"]
+    for key in ("files", "digests", "predictions_sha256"):
+        assert records("again")["chance"][key] == named["chance"][key]
+    texts = [p.read_bytes() for p in Path().rglob("*") if p.is_file()]
+    assert len(texts) > 20
+    assert not any(TOKEN.encode() in text for text in texts)
 
 
 def test_another_content_is_refused(
