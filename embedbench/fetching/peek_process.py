@@ -19,6 +19,7 @@ from embedbench.files.file import EmbeddingFile
 from embedbench.files.inspect import card
 
 BLOCK = 2**15  # bytes; a request takes whole blocks
+AHEAD = 32  # blocks of a request, at most, where one part is read after the other
 ROWS = 64  # whose norms are in the card
 SECONDS = 30.0, 15.0  # without a request: by the clock, and of work; less for the gate
 
@@ -37,6 +38,7 @@ class Ranges(io.RawIOBase):
     def __init__(self, size: int, fetch: Callable[[int, int], bytes]) -> None:
         self._size, self._fetch, self._at = size, fetch, 0
         self._blocks: dict[int, bytes] = {}
+        self._next, self._ahead = 0, 1  # the block after the last request, and how many it took
 
     def readable(self) -> bool:
         return True
@@ -59,6 +61,9 @@ class Ranges(io.RawIOBase):
         missing = [k for k in blocks if k not in self._blocks]
         if missing:
             first, last = missing[0], missing[-1] + 1
+            self._ahead = min(2 * self._ahead, AHEAD) if first == self._next else 1
+            last = max(last, min(first + self._ahead, -(-self._size // BLOCK)))
+            self._next = last
             data = self._fetch(first * BLOCK, min(last * BLOCK, self._size))
             for k in range(first, last):
                 self._blocks[k] = data[(k - first) * BLOCK : (k - first + 1) * BLOCK]

@@ -115,7 +115,7 @@ def test_a_process_that_ends(web: Served, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("seed", range(3))
 def test_ranges_against_bytes(seed: int) -> None:
-    """Any reads give the same bytes; no block is asked for twice."""
+    """Any reads give the same bytes."""
     rng = np.random.default_rng(seed)
     data = rng.bytes(BLOCK * 4 + 321)
     asked: list[int] = []
