@@ -77,16 +77,18 @@ def test_a_package_without_entry_points_is_traced_by_its_files(site: Path) -> No
 
 
 def test_a_package_in_development_is_traced_by_where_it_lies(site: Path, tmp_path: Path) -> None:
-    info = install(site, "kiln", "[embedbench.metrics]\nhelp = kiln.mod:helper\n")
     source = tmp_path / "source of mine"
     source.mkdir()
-    (site / "kiln").rename(source / "kiln")
-    (info / "RECORD").write_text("")
     sys.path.append(str(source))
-    function = plugins.load("metrics", "help")
-    assert plugins.package_of(function) is None  # code of another place has the package's name
-    (info / "direct_url.json").write_text(json.dumps({"url": source.as_uri()}))
-    assert plugins.package_of(function) == ("kiln", "1.0")
+    for package, url, expected in (
+        ("kiln", source.as_uri(), ("kiln", "1.0")),
+        ("oven", tmp_path.joinpath("other").as_uri(), None),  # its name, and code of another place
+    ):
+        info = install(site, package, f"[embedbench.metrics]\n{package} = {package}.mod:helper\n")
+        (site / package).rename(source / package)
+        (info / "RECORD").write_text("")
+        (info / "direct_url.json").write_text(json.dumps({"url": url}))
+        assert plugins.package_of(plugins.load("metrics", package)) == expected
 
 
 def test_loose_files_and_ours_are_of_no_package(site: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from embedbench.reports.loading import Run
+from embedbench.reports.run_data import Run
 from embedbench.reports.tracking import Tracker, make_tracker, track
 from embedbench.runs.grid import run_grid
 from embedbench.runs.settings import Settings, plan

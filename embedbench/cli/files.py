@@ -9,21 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from embedbench.fetching.names import is_name
+from embedbench.files.stated import Stated
 
 from .extract import written
-from .file_options import (
-    BackboneName,
-    Citation,
-    ColumnList,
-    Licence,
-    Out,
-    PretrainedOn,
-    Split,
-    Stratify,
-    Url,
-    WeightsLicence,
-    stated,
-)
+from .file_options import ColumnList, Out, Split, Stratify, column_keys, stated, taking
 from .named import File, here, transfer_text
 from .options import Json, Overwrite, Quiet, check_free, note, show
 
@@ -32,21 +21,18 @@ if TYPE_CHECKING:
     from embedbench.files.inspect import Redundancy
 
 
+@taking(column_keys=column_keys, stated=stated)
 def import_command(
     source: Annotated[Path, typer.Argument(metavar="SRC", help="npz, npy, IDX or AudioSet.")],
     out: Out,
+    column_keys: dict[str, str],
+    stated: Stated,
     labels: Annotated[Path | None, typer.Option(help="Labels of a features .npy file.")] = None,
     group: Annotated[str | None, typer.Option(help="Key of the npz that groups samples.")] = None,
     split: Split = None,
     stratify: Stratify = False,
     classes: Annotated[int | None, typer.Option(help="Number of AudioSet classes (100).")] = None,
     columns: ColumnList = None,
-    licence: Licence = "",
-    citation: Citation = "",
-    url: Url = "",
-    backbone_name: BackboneName = "",
-    weights_licence: WeightsLicence = "",
-    pretrained_on: PretrainedOn = "",
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
@@ -66,7 +52,8 @@ def import_command(
             stratify=stratify,
             classes=classes,
             columns=columns,
-            stated=stated(licence, citation, url, backbone_name, weights_licence, pretrained_on),
+            column_keys=column_keys,
+            stated=stated,
             overwrite=overwrite,
             progress=advance,
             notify=note,

@@ -8,7 +8,7 @@ from typing import Any
 from embedbench.errors import UserError
 from embedbench.scores.run_record import RunRecord
 
-from .loading import Run
+from .run_data import Run
 
 
 class WeightsAndBiases:

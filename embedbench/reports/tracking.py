@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -25,7 +26,7 @@ from embedbench.scores.compare import MISSING
 from embedbench.scores.run_record import RunRecord
 from embedbench.typed import Typed, parse_json
 
-from .loading import Run
+from .run_data import Run
 
 TRACKERS = {
     "tensorboard": "event files in DIR: tensorboard:DIR",
@@ -213,7 +214,7 @@ def _replay(
             mine = seen.trackers.setdefault(_key(name), {})
             if mine.get(run.name) == sha256:
                 continue
-            _call(name, lambda run=run, to=tracker: _send(run, to))
+            _call(name, partial(_send, run, tracker))
             replays, mine[run.name] = replays + 1, sha256
             write_safely(root / SEEN, json.dumps(seen.to_json(), indent=1) + "\n", sync=False)
         done[place] = times[place]

@@ -7,7 +7,7 @@ import re
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -135,7 +135,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", "0")
         self.end_headers()
         if self.command == "GET":
-            self.wfile.write(data)
+            with suppress(ConnectionError):  # a client that was killed
+                self.wfile.write(data)
 
     def parse_request(self) -> bool:
         """As usual; a query is no part of a file's name."""

@@ -60,9 +60,7 @@ def test_where_slices_and_several_directories(root: Path) -> None:
     assert len(load_runs(root, root / STREAM)) == 6
     assert len(load_runs(root, references=True)) == 4
     assert repr(runs) == "<3 runs>"
-    with pytest.raises(
-        UserError, match="unknown name in the rows 'leaner'. Did you mean 'learner'"
-    ):
+    with pytest.raises(UserError, match="unknown name in the rows 'leaner'"):
         runs.where(leaner="mlp")
 
 
@@ -78,7 +76,7 @@ def test_answers_matrices_and_classes_are_computed_on_demand(root: Path) -> None
     last = np.array([np.mean(p.answer[-1][p.y == c] == c) for c in np.unique(p.y)])
     np.testing.assert_allclose(recalls[-1][np.unique(p.y)], last)
     assert run.classes == ["a", "b", "c", "d"]
-    with pytest.raises(UserError, match="unknown score 'acuracy'. Did you mean 'accuracy'"):
+    with pytest.raises(UserError, match="unknown score 'acuracy'"):
         run.matrix("acuracy")
 
 

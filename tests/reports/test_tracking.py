@@ -15,7 +15,7 @@ from pinned_runs import CHANCE, MLP, STREAM, edit, write_references, write_runs
 from embedbench import leases
 from embedbench.errors import UserError
 from embedbench.reports import tracking
-from embedbench.reports.loading import Run
+from embedbench.reports.run_data import Run
 from embedbench.scores import record
 from embedbench.scores.run_record import RunRecord
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ _KEYS = {
     "ids": ("sample_ids", "ids"),
     "groups": ("groups", "group"),
 }
+NO_KEYS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -51,22 +53,28 @@ def read_source(
     group: str | None,
     classes: int | None,
     progress: Progress,
+    columns: Mapping[str, str] = NO_KEYS,
 ) -> Arrays:
-    """Read features, labels and whatever else a source has; see `exchange.import_file`."""
+    """Read features, labels and whatever else a source has; see `exchange.import_file`.
+
+    `columns` has the keys of optional columns that are not called as they are.
+    """
     for path in [src] if labels is None else [src, labels]:
         if not path.is_file() and not src.is_dir():
             raise UserError(f"there is no file {path}; give an npz or npy file or a directory.")
     if labels is not None and src.suffix != ".npy":
         raise UserError(f"--labels goes with a features file NAME.npy, not with {src}.")
     if src.is_dir() and is_audioset(src):
-        return _from_samples(src, group, *read_audioset(src, classes or N_CLASSES, progress))
+        return _from_samples(
+            src, group, columns, *read_audioset(src, classes or N_CLASSES, progress)
+        )
     if classes is not None:
         raise UserError(f"--classes chooses among AudioSet's, and {src} is not AudioSet; drop it.")
     if src.is_dir() and is_idx(src):
         samples, images = read_idx(src)
         source = {"name": src.resolve().name, "revision": "", "licence": ""}
         provenance = {**pixels_recipe(), "source": source}
-        return _from_samples(src, group, samples, pixels(images), provenance)
+        return _from_samples(src, group, columns, samples, pixels(images), provenance)
     if src.is_dir() and (src / "features.npy").is_file():
         paths = sorted(path for path in src.glob("*.npy") if path.is_file())
         arrays = {path.stem: load_npy(path) for path in paths}
@@ -82,12 +90,13 @@ def read_source(
             "--labels, a directory with features.npy and labels.npy, MNIST's IDX files, or "
             "AudioSet's folders of TFRecords."
         )
-    return _from_arrays(arrays, src, group)
+    return _from_arrays(arrays, src, group, columns)
 
 
 def _from_samples(
     src: Path,
     group: str | None,
+    columns: Mapping[str, str],
     samples: Samples,
     features: NDArray[np.float32],
     provenance: dict[str, Any],
@@ -95,6 +104,8 @@ def _from_samples(
     """Return the contents of a data set that has its own split."""
     if group is not None:
         raise UserError(f"{src} has its own layout and no key {group!r}; drop --group.")
+    for name, key in columns.items():
+        raise UserError(f"{src} has its own layout and no key {key!r}; drop --{name}-from.")
     return Arrays(
         features=features,
         labels=samples.labels,
@@ -107,26 +118,30 @@ def _from_samples(
     )
 
 
-def _from_arrays(arrays: Mapping[str, Any], src: Path, group: str | None) -> Arrays:
-    columns = {
+def _from_arrays(
+    arrays: Mapping[str, Any], src: Path, group: str | None, columns: Mapping[str, str]
+) -> Arrays:
+    parts = {
         what: next((arrays[key] for key in keys if key in arrays), None)
         for what, keys in _KEYS.items()
     }
-    features, given = columns["features"], columns["labels"]
+    features, given = parts["features"], parts["labels"]
     if features is None or given is None:
         raise UserError(
             f"{src} must hold 'features' and 'labels', and it holds {', '.join(arrays)}; "
             "rename them when you save it."
         )
-    _check_columns(arrays, group, src)
+    for key in (*columns.values(), *([] if group is None else [group])):
+        if key not in arrays:
+            raise unknown(f"key of {src}", key, arrays)
+    present = {name: name for name in layout.COLUMNS if name in arrays} | dict(columns)
+    _check_columns(arrays, {group, *present.values()}, src)
     if features.dtype == np.float64:
         features = features.astype(np.float32)
-    if group is not None and group not in arrays:
-        raise unknown(f"key of {src}", group, arrays)
-    groups = arrays[group] if group is not None else columns["groups"]
-    labels, classes = _label_classes(given, columns["classes"])
+    groups = arrays[group] if group is not None else parts["groups"]
+    labels, classes = _label_classes(given, parts["classes"])
     split = None if "split" not in arrays else _split_numbers(arrays["split"])
-    ids = columns["ids"]
+    ids = parts["ids"]
     return Arrays(
         features=features,
         labels=labels,
@@ -137,21 +152,15 @@ def _from_arrays(arrays: Mapping[str, Any], src: Path, group: str | None) -> Arr
         groups=None if groups is None else groups.astype(np.str_).tolist(),
         provenance=_provenance(arrays, features, src),
         layers={k.removeprefix("layer/"): v for k, v in arrays.items() if k.startswith("layer/")},
-        columns={name: arrays[name] for name in layout.COLUMNS if name in arrays},
+        columns={name: arrays[key] for name, key in present.items()},
     )
 
 
-def _check_columns(arrays: Mapping[str, Table], group: str | None, src: Path) -> None:
-    """What is read has one value a row, but for features and layers."""
+def _check_columns(arrays: Mapping[str, Table], chosen: set[str | None], src: Path) -> None:
+    """What is read has one value a row, but for features and layers; `chosen` are keys of it."""
     tables = {*_KEYS["features"], *(key for key in arrays if key.startswith("layer/"))}
-    read = {
-        group,
-        "split",
-        "parents",
-        *layout.COLUMNS,
-        *tables,
-        *(k for keys in _KEYS.values() for k in keys),
-    }
+    named = (key for keys in _KEYS.values() for key in keys)
+    read = {"split", "parents", *chosen, *tables, *named}
     for key, values in arrays.items():
         axes, kinds = ((2, 4), "fiu") if key in tables else ((1,), "fiuUb")
         if key in read and (values.ndim not in axes or values.dtype.kind not in kinds):
