@@ -47,7 +47,7 @@ def _read(url: str, store: Any, path: str, start: int, end: int) -> Iterator[byt
     for at in range(start, end, PIECE):
         wanted = min(PIECE, end - at)
         try:
-            piece = store.cat_file(path, at, at + wanted)
+            piece = store.cat_file(path, start=at, end=at + wanted)  # s3fs orders them otherwise
         except Exception as error:  # each store has errors of its own
             raise _refused(url, error) from None
         if len(piece) != wanted:
@@ -61,4 +61,4 @@ def _refused(url: str, error: Exception) -> UserError:
         return missing(url)
     if isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
         return denied(url, "log in the way this store has for it (such as AWS_PROFILE)")
-    return lost(url, error)
+    return lost(url, type(error).__name__)

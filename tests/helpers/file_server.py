@@ -7,7 +7,7 @@ import re
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -27,7 +27,7 @@ class Served:
         Path → bytes.
     faults : dict
         Path → what goes wrong there: a status; `cut N`, N bytes an answer; `redirect URL`;
-        `no-ranges`; `more`, other totals in ranges; `no-length`.
+        `no-ranges`; `no-length`; `less`, a byte less than it says.
     address : str
         Of the server, without a path.
     asked : list of tuple
@@ -120,7 +120,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         assert match is not None
         start, end = int(match[1]), min(int(match[2] or len(data)) + 1, len(data))
-        total = len(data) + (fault == "more" and start > 0)
+        total = len(data) + (fault == "less")
         span = {"Content-Range": f"bytes {start}-{end - 1}/{total}", "ETag": tag}
         part = data[start:end]
         if fault.startswith("cut "):
@@ -135,7 +135,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", "0")
         self.end_headers()
         if self.command == "GET":
-            self.wfile.write(data)
+            with suppress(ConnectionError):  # a client that was killed
+                self.wfile.write(data)
 
     def parse_request(self) -> bool:
         """As usual; a query is no part of a file's name."""
