@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,39 @@ from embedbench.callbacks import Notify
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.partial import Partial
 from embedbench.files.samples import Samples
+from embedbench.files.stated import Stated
+from embedbench.files.stratify import lopsided
+from embedbench.networks.timm_models import known_weights
 
+from .columns import Columns
 from .source import Source
 from .splits import across, pairs_text
 from .work import Facts
 
 COMPARED = 32  # rows on which half precision is compared with float32
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What a file holds beside the rows of the backbone.
+
+    Parameters
+    ----------
+    split : array of int
+        (N,) TRAIN, VAL or TEST, of all samples of the source, as are the columns.
+    rule : dict
+        How the split was made.
+    columns : dict
+        (N,) values by name.
+    stated : Stated
+        What the user says of the file.
+    """
+
+    split: NDArray[np.uint8]
+    rule: dict[str, Any]
+    columns: Columns
+    stated: Stated
+
 
 Precision = Callable[[Sequence[int]], float | None]  # see `Work.precision`
 
@@ -27,7 +55,7 @@ def finish(
     facts: Facts,
     precision: Precision,
     partial: Partial,
-    split: tuple[NDArray[np.uint8], dict[str, Any]],
+    beside: Beside,
     notify: Notify,
 ) -> EmbeddingFile:
     """Assemble the file from the blocks, and tell the user what is notable."""
@@ -39,7 +67,7 @@ def finish(
     kept = np.array([i for i, name in enumerate(source.ids) if name not in left_out], np.int64)
     ids = [source.ids[i] for i in kept]
     samples = Samples(
-        np.array(ids), source.labels[kept], split[0][kept], source.classes, source.parents
+        np.array(ids), source.labels[kept], beside.split[kept], source.classes, source.parents
     )
     digests = np.frombuffer(bytes.fromhex("".join(note["hashes"] for note in notes)), np.uint8)
     pairs = across(digests.reshape(-1, 16), ids, samples.split)
@@ -60,10 +88,19 @@ def finish(
             "revision": source.revision,
             "licence": source.licence,
         },
-        "split": split[1],
+        "split": beside.rule,
         "same_content_in_two_splits": {"count": len(pairs), "first": pairs[:100]},
     }
-    return partial.finish(samples, provenance, skipped=skipped, notify=notify)
+    leaves = samples.classes[: samples.n_leaves]
+    if remark := lopsided(samples.split, samples.labels, leaves, beside.rule.get("test_fraction")):
+        notify(f"{remark}.")
+    return partial.finish(
+        samples,
+        beside.stated.added_to(provenance | known_weights(facts.backbone), leaves),
+        skipped=skipped,
+        columns={name: values[kept] for name, values in beside.columns.items()},
+        notify=notify,
+    )
 
 
 def _devices(notes: Sequence[Any]) -> dict[str, Any]:

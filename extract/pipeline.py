@@ -12,20 +12,18 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from embedbench.callbacks import Notify, Progress
 from embedbench.engines.engine import Engine
 from embedbench.errors import UserError
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.partial import Partial
+from embedbench.files.stated import NOTHING, Stated
 from embedbench.files.target import Target, check_target
 
+from .columns import NO_COLUMNS, ColumnRules
 from .decoders import PILLOW
-from .finish import finish
+from .finish import Beside, finish
 from .job import Job, arithmetic_settings
 from .shards import Shards, ranges
 from .source import Source
@@ -48,6 +46,9 @@ def extract(
     size: int | None = None,
     split: str | None = None,
     group: str | None = None,
+    stratify: bool = False,
+    columns: ColumnRules = NO_COLUMNS,
+    stated: Stated = NOTHING,
     device: str = "auto",
     decoder: str = PILLOW,
     skip_bad: bool = False,
@@ -82,8 +83,12 @@ def extract(
         Arithmetic: `float32`, `bfloat16` or `float16`; the last two are stored as float16.
     size : int or None
         Input height and width instead of the model's own; for log-mel, seconds (default 10).
-    split, group : str or None
+    split, group, stratify : str or None, str or None, bool
         See `choose_split`.
+    columns : ColumnRules
+        Where optional columns come from.
+    stated : Stated
+        What the user says of the file.
     device : str
         `auto`, `cpu`, `cuda`, `cuda:1`, …
     decoder : str
@@ -134,9 +139,11 @@ def extract(
     opened = job.open_source()
     if opened.remark:
         notify(opened.remark)
-    split_rule = choose_split(opened, split, group)
+    opened, values = columns.applied(opened)
+    parts, rule = choose_split(opened, split, group, stratify=stratify)
+    beside = Beside(parts, rule, values, stated)
     with _at_work(job, opened, engine, notify) as work:
-        return _shared(work, target, split_rule, progress, notify)
+        return _shared(work, target, beside, progress, notify)
 
 
 @contextmanager
@@ -164,7 +171,7 @@ def _at_work(
 def _shared(
     work: Work | Shards,
     target: Target,
-    split: tuple[NDArray[np.uint8], dict[str, Any]],
+    beside: Beside,
     progress: Progress | None,
     notify: Notify,
 ) -> EmbeddingFile:
@@ -178,7 +185,7 @@ def _shared(
         try:
             with partial.at_work():
                 work.fill(partial, progress, notify)
-                return finish(work.source, facts, work.precision, partial, split, notify)
+                return finish(work.source, facts, work.precision, partial, beside, notify)
         except (OSError, UserError):
             if not partial.is_gone():
                 raise

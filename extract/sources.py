@@ -119,7 +119,7 @@ def _demo() -> Source:
 def _folder(root: Path) -> Source:
     folder = Folder(str(root))
     ids, holds = _of_one_kind(folder.paths, folder.refused, str(root))
-    labels, classes, parents, split = _hierarchy(ids, str(root))
+    labels, classes, parents, split = hierarchy(ids, str(root))
     links = sorted(escaped(link) for link in folder.not_followed)
     return Source(
         name=escaped(root.resolve().name),
@@ -143,7 +143,7 @@ def _zip(path: Path) -> Source:
     members, holds = _of_one_kind(list(archive.members), archive.refused, str(path))
     prefix = _common_folder(members)
     ids = [name[len(prefix) :] for name in members]
-    labels, classes, parents, split = _hierarchy(ids, str(path))
+    labels, classes, parents, split = hierarchy(ids, str(path))
     return Source(
         name=escaped(path.stem),
         ids=tuple(ids),
@@ -183,7 +183,7 @@ def _common_folder(members: Sequence[str]) -> str:
     return f"{tops.pop()}/" if wrapped else ""
 
 
-def _hierarchy(
+def hierarchy(
     ids: Sequence[str], where: str
 ) -> tuple[NDArray[np.int64], tuple[str, ...], NDArray[np.int64], NDArray[np.uint8] | None]:
     """Return labels (N,), classes (C,), parents (C,) and the official split of paths.

@@ -18,37 +18,40 @@ from .source import Source
 
 
 def choose_split(
-    source: Source, choice: str | None, group: str | None
+    source: Source, choice: str | None, group: str | None, *, stratify: bool = False
 ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
     """Return the split of a source's samples, and its rule for the provenance.
 
     Parameters
     ----------
     source : Source
-        Its own split is used if neither `choice` nor `group` is given.
+        Its own split is used if none of `choice`, `group` and `stratify` is given.
     choice : str or None
         A test fraction such as `0.3`, or a list file; None: the official split, else 0.3 by hash.
     group : str or None
         The rule for `groups`, for a hash split; None means `stem`.
+    stratify : bool
+        Let every class keep its share in a hash split, see `embedbench.files.stratify`.
 
     Returns
     -------
     tuple
         (N,) TRAIN, VAL or TEST, and the rule as plain JSON.
     """
-    if source.split is not None and choice is None and group is None:
+    if source.split is not None and choice is None and group is None and not stratify:
         return source.split, {"rule": "official"}
-    rule = split_rule(choice, group or "stem")
+    rule = split_rule(choice, group or "stem", stratify=stratify)
+    classes = source.labels if stratify else None
     if rule["rule"] == "hash":
-        return make_split(choice, source.ids, groups(source.ids, rule["group"])), rule
+        return make_split(choice, source.ids, groups(source.ids, rule["group"]), classes), rule
     if group is not None:
         raise UserError(
             "--group belongs to a hash split (--split 0.3); a list file needs no groups."
         )
-    return make_split(choice, source.ids), rule
+    return make_split(choice, source.ids, classes=classes), rule
 
 
-def groups(ids: Sequence[str], rule: str) -> list[str]:
+def groups(ids: Sequence[str], rule: str, option: str = "--group") -> list[str]:
     """Return the group of each sample; no group is in both train and test.
 
     Parameters
@@ -59,6 +62,8 @@ def groups(ids: Sequence[str], rule: str) -> list[str]:
         `stem`: the path up to the first dot of the file name, so that `art_1f3a8.noto.png` and
         `art_1f3a8.twemoji.png` of one folder belong together; `parent`: the folder; or a
         regular expression, whose first group (else the whole match) names the group.
+    option : str
+        The option that gave the rule, for messages.
 
     >>> groups(["a/x.noto.png", "a/x.twemoji.png", "b/x.png"], "stem")
     ['a/x', 'a/x', 'b/x']
@@ -74,13 +79,13 @@ def groups(ids: Sequence[str], rule: str) -> list[str]:
         pattern = re.compile(rule)
     except re.error as error:
         raise UserError(
-            f"--group {rule!r} is no regular expression ({error}), nor 'stem' or 'parent'."
+            f"{option} {rule!r} is no regular expression ({error}), nor 'stem' or 'parent'."
         ) from error
     matches = [pattern.search(name) for name in ids]
     out = []
     for name, match in zip(ids, matches, strict=True):
         if match is None:
-            raise UserError(f"--group {rule!r} matches nothing in sample {name!r}; widen it.")
+            raise UserError(f"{option} {rule!r} matches nothing in sample {name!r}; widen it.")
         out.append((match.group(1) if pattern.groups else match.group(0)) or "")
     return out
 

@@ -9,6 +9,19 @@ import typer
 
 from embedbench.machine import MOST_THREADS
 
+from .file_options import (
+    BackboneName,
+    Citation,
+    ColumnList,
+    Licence,
+    Out,
+    PretrainedOn,
+    Split,
+    Stratify,
+    Url,
+    WeightsLicence,
+    stated,
+)
 from .options import (
     Device,
     EngineName,
@@ -28,7 +41,6 @@ if TYPE_CHECKING:
     from embedbench.files.file import EmbeddingFile
 
 Source = Annotated[str, typer.Argument(help="Folder, zip, data set name, or 'demo'.")]
-Out = Annotated[Path, typer.Option(help="The embedding file to write.")]
 Backbone = Annotated[
     str | None,
     typer.Option(
@@ -66,9 +78,12 @@ MixedDevices = Annotated[
     typer.Option("--allow-mixed-devices", help="Let workers have different models of GPU or CPU."),
 ]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out unreadable files.")]
-Split = Annotated[
-    str | None, typer.Option(help="Test fraction (0.3) or a list file: sample_id,train|val|test.")
+DomainFrom = Annotated[
+    str | None,
+    typer.Option(help="Column domain: folder (SOURCE/DOMAIN/CLASS/file), or as for --group."),
 ]
+GroupFrom = Annotated[str | None, typer.Option(help="Column group: stem, parent or a regex.")]
+TimeFrom = Annotated[str | None, typer.Option(help="Column time: a regex that finds a number.")]
 
 
 def extract(
@@ -81,6 +96,17 @@ def extract(
     size: Size = None,
     split: Split = None,
     group: Group = None,
+    stratify: Stratify = False,
+    columns: ColumnList = None,
+    domain_from: DomainFrom = None,
+    group_from: GroupFrom = None,
+    time_from: TimeFrom = None,
+    licence: Licence = "",
+    citation: Citation = "",
+    url: Url = "",
+    backbone_name: BackboneName = "",
+    weights_licence: WeightsLicence = "",
+    pretrained_on: PretrainedOn = "",
     device: Device = "auto",
     decoder: Decoder = "pil",
     threads: OperationThreads = None,
@@ -97,6 +123,7 @@ def extract(
 
     target = check_target(out, overwrite=overwrite)  # before anything slow is imported
     who, where = _workers(engine, resources, engine_set, threads, device)
+    from embedbench.extract.columns import ColumnRules
     from embedbench.extract.pipeline import extract as run_extraction
 
     with bar("files", quiet) as advance:
@@ -110,6 +137,9 @@ def extract(
             size=size,
             split=split,
             group=group,
+            stratify=stratify,
+            columns=ColumnRules(columns, domain_from, group_from, time_from),
+            stated=stated(licence, citation, url, backbone_name, weights_licence, pretrained_on),
             device=where,
             decoder=decoder,
             skip_bad=skip_bad,

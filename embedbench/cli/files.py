@@ -8,7 +8,20 @@ from typing import Annotated
 
 import typer
 
-from .extract import Out, Split, written
+from .extract import written
+from .file_options import (
+    BackboneName,
+    Citation,
+    ColumnList,
+    Licence,
+    Out,
+    PretrainedOn,
+    Split,
+    Stratify,
+    Url,
+    WeightsLicence,
+    stated,
+)
 from .options import Json, Overwrite, Quiet, check_free, note, show
 
 File = Annotated[Path, typer.Argument(help="An embedding file.")]
@@ -20,7 +33,15 @@ def import_command(
     labels: Annotated[Path | None, typer.Option(help="Labels of a features .npy file.")] = None,
     group: Annotated[str | None, typer.Option(help="Key of the npz that groups samples.")] = None,
     split: Split = None,
+    stratify: Stratify = False,
     classes: Annotated[int | None, typer.Option(help="Number of AudioSet classes (100).")] = None,
+    columns: ColumnList = None,
+    licence: Licence = "",
+    citation: Citation = "",
+    url: Url = "",
+    backbone_name: BackboneName = "",
+    weights_licence: WeightsLicence = "",
+    pretrained_on: PretrainedOn = "",
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
@@ -37,9 +58,13 @@ def import_command(
             labels=labels,
             group=group,
             split=split,
+            stratify=stratify,
             classes=classes,
+            columns=columns,
+            stated=stated(licence, citation, url, backbone_name, weights_licence, pretrained_on),
             overwrite=overwrite,
             progress=advance,
+            notify=note,
         )
     if "selection" in file.provenance:
         note(selection_text(file.provenance["selection"]))

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from embedbench.errors import UserError
 
 from . import layout
+from .columns import checked_columns, packed
 from .provenance import read_provenance
 from .samples import SPLITS, Samples
 
@@ -30,6 +31,7 @@ def assemble(
     provenance: Mapping[str, Any],
     chunks: Iterable[Mapping[str, NDArray[Any]]],
     *,
+    columns: Mapping[str, NDArray[Any]] | None = None,
     compress: bool = False,
 ) -> None:
     """Write a complete file from chunks of consecutive rows; each chunk holds every feature table.
@@ -38,6 +40,7 @@ def assemble(
     is a temporary name of `disk.writing`, which removes the file after an error.
     """
     samples.check()
+    columns = checked_columns(columns or {}, len(samples.ids))
     provenance = _completed(provenance, samples)
     text = layout.canonical_json(provenance).encode()
     read_provenance(text, "the provenance")
@@ -49,18 +52,21 @@ def assemble(
     recipe = layout.recipe_digest(provenance)
     with h5py.File(path, "w", libver=("v108", "v108")) as file:
         layout.set_attribute(file, "format", layout.FORMAT)
-        layout.set_attribute(file, "format_version", layout.VERSION)
+        layout.set_attribute(file, "format_version", layout.version_of(provenance, columns))
         file.create_group("layers")
         sums = file.create_group("checksums")
         sums.create_group("layers")
         kind, tables = _write_features(file, samples, chunks, compress=compress)
         layout.set_attribute(file, "kind", kind)
         _write_samples(file, samples)
+        _write_rows(file, {f"columns/{name}": packed(v) for name, v in columns.items()})
         _write_column(file, "provenance", np.array(text))
         digests = file.create_group("digests")
         layout.set_attribute(digests, "samples", samples.digest())
         layout.set_attribute(digests, "recipe", recipe)
         layout.set_attribute(digests, "content", layout.content_digest(tables))
+        if columns:
+            layout.set_attribute(digests, "columns", layout.columns_digest(columns))
         layout.set_attribute(sums, "metadata", layout.metadata_digest(file))
 
 
@@ -169,19 +175,24 @@ def _write_features(
 
 
 def _write_samples(file: h5py.File, samples: Samples) -> None:
-    columns = {
+    rows = {
         "labels": samples.labels.astype("<i4"),
         "split": samples.split,
         "sample_ids": layout.pack_strings(samples.ids),
     }
-    for name, values in columns.items():
-        _write_column(file, name, values)
-        blocks = layout.block_ranges(len(values))
-        _write_sums(file, name, b"".join(layout.block_digest(values[a:b]) for a, b in blocks))
+    _write_rows(file, rows)
     meaning = ", ".join(f"{number} {name}" for number, name in enumerate(SPLITS))
     layout.set_attribute(file["split"], "meaning", meaning)
     _write_column(file, "classes", layout.pack_strings(samples.classes))
     _write_column(file, "parents", samples.parents.astype("<i4"))
+
+
+def _write_rows(file: h5py.File, tables: Mapping[str, NDArray[Any]]) -> None:
+    """Write tables of one value a sample, and their checksums."""
+    for name, values in tables.items():
+        _write_column(file, name, values)
+        blocks = layout.block_ranges(len(values))
+        _write_sums(file, name, b"".join(layout.block_digest(values[a:b]) for a, b in blocks))
 
 
 def _write_column(file: h5py.File, name: str, values: NDArray[Any]) -> None:

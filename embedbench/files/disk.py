@@ -12,7 +12,7 @@ import h5py
 from numpy.typing import NDArray
 
 from embedbench import hdf5
-from embedbench.errors import DamagedFileError, UserError
+from embedbench.errors import DamagedFileError, UserError, unknown
 
 from . import layout
 
@@ -27,7 +27,7 @@ def damaged_rows(path: Path) -> list[tuple[str, int, int]]:
     """
     with opened(path) as file:
         check_tables(path, file)
-        tables = (*_feature_tables(file), *layout.SAMPLE_TABLES)
+        tables = (*_feature_tables(file), *_row_tables(file))
         return [damage for table in tables for damage in damage_of(file, table)]
 
 
@@ -57,9 +57,10 @@ def check_format(path: Path, file: h5py.File) -> None:
             f"{layout.FORMAT!r}); bring other data in with `embedbench import`."
         )
     version = hdf5.attribute(file, "format_version")
-    if version != layout.VERSION:
+    if version not in layout.VERSIONS:
+        known = " and ".join(layout.VERSIONS)
         raise UserError(
-            f"{path} has format version {version}, and this embedbench reads {layout.VERSION}; "
+            f"{path} has format version {version}, and this embedbench reads {known}; "
             "install the embedbench that wrote it, or a newer one."
         )
     kind = hdf5.attribute(file, "kind")
@@ -78,9 +79,10 @@ def check_tables(path: Path, file: h5py.File) -> None:
     for group in ("layers", "checksums", "digests"):
         if not isinstance(file.get(group), h5py.Group):
             raise DamagedFileError(f"{path} has no group {group!r}; copy or make it again.")
-    features = _feature_tables(file)
-    ones = ["sample_ids", "classes", "labels", "split", "parents", "provenance"]
-    names = [*ones, *features, *(f"checksums/{x}" for x in (*features, *layout.SAMPLE_TABLES))]
+    features, columns = _feature_tables(file), _column_tables(path, file)
+    ones = ["sample_ids", "classes", "labels", "split", "parents", "provenance", *columns]
+    rows = (*features, *layout.SAMPLE_TABLES, *columns)
+    names = [*ones, *features, *(f"checksums/{x}" for x in rows)]
     for name in dict.fromkeys([*names, *tables]):
         if name not in tables:
             raise DamagedFileError(f"{path} has no table {name!r}; copy or make it again.")
@@ -95,6 +97,7 @@ def check_tables(path: Path, file: h5py.File) -> None:
         "classes": ("S", (n_classes,)),
         "parents": ("<i4", (n_classes,)),
         "provenance": ("S", ()),
+        **{name: (code, (n,)) for name, code in columns.items()},
     }
     for name in names:
         dtype, shape = tables[name]
@@ -127,8 +130,28 @@ def _feature_tables(file: h5py.File) -> list[str]:
     return ["features", *(f"layers/{name}" for name in file["layers"])]
 
 
+def _column_tables(path: Path, file: h5py.File) -> dict[str, str]:
+    """Return the types of a file's optional columns, by table."""
+    if "columns" not in file:
+        return {}
+    group = file["columns"]
+    if hdf5.attribute(file, "format_version") == layout.VERSIONS[0]:
+        raise UserError(f"{path} is of format 1.0, which has no columns; remove them.")
+    if not isinstance(group, h5py.Group) or not len(group):
+        raise DamagedFileError(f"{path} has no table in 'columns'; copy or make it again.")
+    for name in group:
+        if name not in layout.COLUMNS:
+            raise unknown(f"column of {path}", name, layout.COLUMNS)
+    return {f"columns/{name}": layout.COLUMNS[name] for name in group}
+
+
+def _row_tables(file: h5py.File) -> list[str]:
+    """Tables of one value a sample: labels, splits, ids, and the optional columns."""
+    return [*layout.SAMPLE_TABLES, *(f"columns/{name}" for name in file.get("columns", ()))]
+
+
 def check_metadata(path: Path, file: h5py.File) -> None:
-    """Check the metadata checksum, and the blocks of labels, splits and ids."""
+    """Check the metadata checksum, and the blocks of labels, splits, ids and columns."""
     if layout.metadata_digest(file) != hdf5.attribute(file["checksums"], "metadata"):
         raise DamagedFileError(
             f"{path} is damaged: its metadata does not match its checksum; copy or make it again."
@@ -146,7 +169,7 @@ def check_metadata(path: Path, file: h5py.File) -> None:
             f"{path} is damaged: the checksums of its features do not match the content digest; "
             "copy or extract it again."
         )
-    damage = [span for table in layout.SAMPLE_TABLES for span in damage_of(file, table)]
+    damage = [span for table in _row_tables(file) for span in damage_of(file, table)]
     if damage:
         raise damaged_error(path, damage)
 

@@ -16,14 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.callbacks import Progress
+from embedbench.callbacks import Notify, Progress
 from embedbench.disk import writing
 from embedbench.errors import UserError
 
+from .columns import read_list
 from .file import EmbeddingFile
-from .formats.arrays import read_source
+from .formats.arrays import Arrays, read_source
 from .samples import Samples
 from .split import make_split, split_rule
+from .stated import NOTHING, Stated
+from .stratify import lopsided
 from .target import check_target
 from .writer import write_file
 
@@ -36,8 +39,12 @@ def import_file(
     group: str | None = None,
     split: str | None = None,
     classes: int | None = None,
+    stratify: bool = False,
+    columns: str | os.PathLike[str] | None = None,
+    stated: Stated = NOTHING,
     overwrite: bool = False,
     progress: Progress = lambda *_: None,
+    notify: Notify = lambda _: None,
 ) -> EmbeddingFile:
     """Write an embedding file from features in another format.
 
@@ -57,10 +64,18 @@ def import_file(
         A test fraction or a list file; None: the source's own split, or 0.3 if it has none.
     classes : int or None
         How many of AudioSet's classes to take; None: 100.
+    stratify : bool
+        Let every class keep its share in a split by test fraction.
+    columns : str or PathLike or None
+        A CSV file of optional columns, see `columns.read_list`; they replace those of the source.
+    stated : Stated
+        What the user says of the file.
     overwrite : bool
         Replace an existing file.
     progress : callable
         Called with (files read, total), for AudioSet only.
+    notify : callable
+        Called with each message for the user.
 
     Raises
     ------
@@ -75,21 +90,41 @@ def import_file(
             f"{src} has {len(source.features)} rows of features and {len(source.labels)} labels; "
             "give one label per row."
         )
-    if split is None and source.split is not None:
-        if group is not None:
-            raise UserError(
-                f"{src} has its own split, to which --group {group} does not apply; drop it, or "
-                "ask for a new split with --split."
-            )
-        rows, rule = source.split, source.provenance.get("split", {"rule": "official"})
-    else:
-        rows = make_split(split, source.ids.tolist(), source.groups)
-        rule = split_rule(split, group or ("sample" if source.groups is None else "groups"))
+    rows, rule = _split(src, source, group, split, stratify=stratify)
     samples = Samples(source.ids, source.labels, rows, source.classes, source.parents)
-    provenance = {**source.provenance, "split": rule}
-    return write_file(
-        out, samples, source.features, provenance, layers=source.layers, overwrite=overwrite
+    listed = {} if columns is None else read_list(Path(columns), samples.ids.tolist())
+    leaves = samples.classes[: samples.n_leaves]
+    file = write_file(
+        out,
+        samples,
+        source.features,
+        stated.added_to({**source.provenance, "split": rule}, leaves),
+        layers=source.layers,
+        columns={**source.columns, **listed},
+        overwrite=overwrite,
     )
+    asked = None if rows is source.split else rule.get("test_fraction")
+    if remark := lopsided(rows, samples.labels, leaves, asked):
+        notify(f"{remark}.")
+    return file
+
+
+def _split(
+    src: Path, source: Arrays, group: str | None, split: str | None, *, stratify: bool
+) -> tuple[NDArray[np.uint8], dict[str, Any]]:
+    """Return the split of a source, and its rule."""
+    if split is None and source.split is not None:
+        option = f"--group {group}" if group is not None else "--stratify" if stratify else None
+        if option is not None:
+            raise UserError(
+                f"{src} has its own split, to which {option} does not apply; drop it, or ask for a "
+                "new split with --split."
+            )
+        return source.split, source.provenance.get("split", {"rule": "official"})
+    classes = source.labels if stratify else None
+    named = group or ("sample" if source.groups is None else "groups")
+    rows = make_split(split, source.ids.tolist(), source.groups, classes)
+    return rows, split_rule(split, named, stratify=stratify)
 
 
 def export_file(
@@ -98,8 +133,8 @@ def export_file(
     """Write everything that an embedding file holds to an npz file.
 
     It holds `features`, `layer/NAME`, `labels`, `split` (0 train, 1 val, 2 test),
-    `sample_ids`, `classes`, `parents` and `provenance` (JSON text). Every block is
-    verified, and is in memory only while it is copied.
+    `sample_ids`, `classes`, `parents`, `provenance` (JSON text), and the optional columns. Every
+    block is verified, and is in memory only while it is copied.
 
     Raises
     ------
@@ -113,19 +148,20 @@ def export_file(
         )
     check_target(out, overwrite=overwrite)
     samples = file.samples
-    columns: dict[str, NDArray[Any]] = {
+    arrays: dict[str, NDArray[Any]] = {
         "labels": samples.labels,
         "split": samples.split,
         "sample_ids": samples.ids,
         "classes": np.array(samples.classes),
         "parents": samples.parents,
         "provenance": np.array(json.dumps(file.provenance, ensure_ascii=False)),
+        **file.columns,
     }
     with writing(out) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         for table in file.tables(list(file.layers)):
             blocks = (rows for _, rows in file.blocks(table))
             _add_array(archive, table.replace("layers/", "layer/"), len(samples.ids), blocks)
-        for key, value in columns.items():
+        for key, value in arrays.items():
             with archive.open(f"{key}.npy", "w", force_zip64=True) as target:
                 np.lib.format.write_array(target, value, allow_pickle=False)
     return out

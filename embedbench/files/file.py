@@ -11,7 +11,7 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,6 +22,7 @@ from embedbench.errors import DamagedFileError, UserError, unknown
 from embedbench.hdf5 import attribute
 
 from . import disk, layout
+from .columns import read_columns
 from .provenance import read_provenance
 from .samples import Samples
 
@@ -41,7 +42,7 @@ class EmbeddingFile:
     provenance : dict
         What made it: backbone, preprocessing, arithmetic, source, date, skipped samples.
     digests : dict
-        SHA-256 of `samples`, of the `recipe` and of the `content`.
+        SHA-256 of `samples`, of the `recipe`, of the `content`, and of `columns` if there are any.
     kind : str
         `embedding`, or `pixels`: the features are images.
     shape : tuple of int
@@ -50,6 +51,10 @@ class EmbeddingFile:
         Stored type of the features: float32 or float16; uint8 for images.
     layers : dict
         Width of each intermediate embedding, by name.
+    columns : dict
+        Optional values of the samples, (N,) each: `domain` and `group`, texts; `time`, float64.
+    version : str
+        Version of the format.
     """
 
     path: Path
@@ -60,6 +65,8 @@ class EmbeddingFile:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     layers: dict[str, int]
+    columns: dict[str, NDArray[Any]] = field(default_factory=dict)
+    version: str = layout.VERSIONS[0]
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
@@ -85,7 +92,7 @@ class EmbeddingFile:
                 parents=file["parents"][()],
             )
             features = file["features"]
-            digests = {key: attribute(file["digests"], key) for key in layout.DIGESTS}
+            digests = {key: attribute(file["digests"], key) for key in layout.digest_keys(file)}
             result = cls(
                 path=path,
                 samples=samples,
@@ -95,10 +102,14 @@ class EmbeddingFile:
                 shape=features.shape,
                 dtype=features.dtype,
                 layers={name: int(table.shape[1]) for name, table in file["layers"].items()},
+                columns=read_columns(path, file, len(samples.ids)),
+                version=attribute(file, "format_version"),
             )
         samples.check()
         if samples.digest() != digests["samples"]:
             raise DamagedFileError(f"{path}: the samples do not match their digest; make it again.")
+        if result.columns and layout.columns_digest(result.columns) != digests["columns"]:
+            raise DamagedFileError(f"{path}: the columns do not match their digest; make it again.")
         return result
 
     @property
@@ -125,6 +136,23 @@ class EmbeddingFile:
     def parents(self) -> NDArray[np.int64]:
         """(C,) index of each class's parent, -1 where there is none."""
         return self.samples.parents
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return an optional column, (N,): `domain`, `group` or `time`.
+
+        Raises
+        ------
+        UserError
+            The file has no such column.
+        """
+        if name not in layout.COLUMNS:
+            raise unknown("column", name, layout.COLUMNS)
+        if name not in self.columns:
+            raise UserError(
+                f"{self.path} has no column {name!r}; make it again with `embedbench extract` or "
+                f"`import`, and --columns FILE, a CSV file that begins sample_id,{name}."
+            )
+        return self.columns[name]
 
     def width(self, embedding: str = FINAL) -> int:
         """Return the number of values per sample: D, D_l of a layer, H·W·C of an image."""

@@ -193,7 +193,7 @@ def card(file: EmbeddingFile) -> Card:
     names = zip(samples.classes, counts.T.tolist(), strict=False)
     return Card(
         path=str(file.path),
-        format_version=layout.VERSION,
+        format_version=file.version,
         kind=file.kind,
         bytes=file.path.stat().st_size,
         shape=tuple(file.shape),

@@ -19,11 +19,12 @@ from embedbench.errors import UserError
 from embedbench.hdf5 import attribute
 
 FORMAT = "embedbench-embedding"
-VERSION = "1.0"
+VERSIONS = ("1.0", "1.1")  # that can be read
 EMBEDDING, PIXELS = "embedding", "pixels"  # kinds of file
 BLOCK = 1024  # rows per checksum
 SAMPLE_TABLES = ("labels", "split", "sample_ids")  # per-row tables beside the features
-DIGESTS = ("samples", "recipe", "content")
+COLUMNS = {"domain": "S", "group": "S", "time": "<f8"}  # optional, one value a sample; types
+DIGESTS = ("samples", "recipe", "content")  # and `columns`, if there are any
 LAYER_NAME = re.compile(r"[A-Za-z0-9_.\-]+")
 PROVENANCE = 2**25  # the most bytes of a provenance
 FEATURE_TYPES: dict[str, np.dtype[Any]] = {
@@ -134,6 +135,29 @@ def samples_digest(
     )
 
 
+def columns_digest(columns: Mapping[str, NDArray[Any]]) -> str:
+    """Return the digest of the optional columns, in row order."""
+    return sha256_parts(
+        (name, columns[name].astype(code).tobytes())
+        if code != "S"
+        else (name, "\0".join(columns[name].tolist()).encode())
+        for name, code in COLUMNS.items()
+        if name in columns
+    )
+
+
+def version_of(provenance: Mapping[str, Any], columns: Mapping[str, Any]) -> str:
+    """Return the version of a file that holds these: the lowest that has what it needs."""
+    source = provenance.get("source") or {}
+    new = columns or provenance.get("weights") or source.get("citation") or source.get("url")
+    return VERSIONS[1] if new else VERSIONS[0]
+
+
+def digest_keys(file: h5py.File) -> tuple[str, ...]:
+    """Return the names of the digests that a file has."""
+    return (*DIGESTS, "columns") if "columns" in file else DIGESTS
+
+
 def recipe_backbone(provenance: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of the backbone's provenance that decides the features.
 
@@ -196,7 +220,10 @@ def metadata_digest(file: h5py.File) -> str:
             ("classes", file["classes"][()].tobytes()),
             ("parents", file["parents"][()].astype("<i4").tobytes()),
             ("provenance", bytes(file["provenance"][()])),
-            *((f"digest {key}", attribute(file["digests"], key).encode()) for key in DIGESTS),
+            *(
+                (f"digest {key}", attribute(file["digests"], key).encode())
+                for key in digest_keys(file)
+            ),
         ]
     )
 

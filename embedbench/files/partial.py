@@ -166,6 +166,7 @@ class Partial:
         provenance: Mapping[str, Any],
         *,
         skipped: Sequence[Any] = (),
+        columns: Mapping[str, NDArray[Any]] | None = None,
         compress: bool = False,
         notify: Notify = lambda _: None,
     ) -> EmbeddingFile:
@@ -179,6 +180,8 @@ class Partial:
             What made the features, as plain JSON.
         skipped : sequence of object
             Samples that were left out, and why, as plain JSON; kept in the provenance.
+        columns : mapping or None
+            As in `write_file`.
         compress : bool
             Store features with gzip; it pays for pixels, not for embeddings.
         notify : callable
@@ -191,7 +194,14 @@ class Partial:
             with lease:
                 self.target.check_free()
                 with writing(self.path, within=self.directory) as temporary:
-                    assemble(temporary, samples, provenance, self._blocks(), compress=compress)
+                    assemble(
+                        temporary,
+                        samples,
+                        provenance,
+                        self._blocks(),
+                        columns=columns,
+                        compress=compress,
+                    )
                 hdf5.trust(self.path)
                 with suppress(UserError):
                     drop(self.directory)

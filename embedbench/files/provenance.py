@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from embedbench.errors import UserError
 from embedbench.typed import Typed, parse_json
+
+
+@dataclass(frozen=True)
+class Weights(Typed):
+    """What is known, or was said, of the weights of a backbone; see `embedbench.files.stated`."""
+
+    backbone: str = ""
+    licence: str = ""
+    pretrained_on: tuple[str, ...] = ()
+    classes_seen: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -20,7 +31,13 @@ class _Parts(Typed):
     split: dict[str, Any] | None = None
     made_by: dict[str, Any] | None = None
     skipped: tuple[Any, ...] | None = None
+    weights: Weights | None = None
     date_utc: str | None = None
+
+
+def weights_of(made: Mapping[str, Any]) -> Weights:
+    """Return what a provenance that was read says of the weights."""
+    return Weights.from_json(made.get("weights") or {})
 
 
 def read_provenance(text: str | bytes, name: str) -> dict[str, Any]:

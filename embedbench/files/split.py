@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,16 +10,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.disk import read_text
 from embedbench.errors import UserError
 
+from .lists import lines_of
 from .samples import SPLITS, TEST, TRAIN
+from .stratify import stratified
 
 TEST_FRACTION = 0.3
 
 
 def make_split(
-    choice: str | None, ids: Sequence[str], groups: Sequence[str] | None = None
+    choice: str | None,
+    ids: Sequence[str],
+    groups: Sequence[str] | None = None,
+    classes: NDArray[np.int64] | None = None,
 ) -> NDArray[np.uint8]:
     """Return the split for a value of `--split`.
 
@@ -33,41 +35,56 @@ def make_split(
         (N,) sample ids.
     groups : sequence of str or None
         (N,) names; no group is in both train and test. None: every sample is a group.
+    classes : array of int or None
+        (N,) classes that keep their shares (`--stratify`); None: they may have any.
 
     Returns
     -------
     array of int
         (N,) TRAIN, VAL or TEST.
     """
-    if choice is None:
-        return hash_split(groups, TEST_FRACTION, ids)
+    fraction = fraction_of(choice)
+    if fraction is not None:
+        return hash_split(groups, fraction, ids, classes)
+    if classes is not None:
+        raise UserError(
+            "--stratify belongs to a hash split (--split 0.3); a list file says it for each sample."
+        )
+    return read_split_list(Path(str(choice)), ids)
+
+
+def fraction_of(choice: str | None) -> float | None:
+    """Return the test fraction that a value of `--split` asks for; None for a list file."""
     try:
-        fraction = float(choice)
+        return TEST_FRACTION if choice is None else float(choice)
     except ValueError:
-        return read_split_list(Path(choice), ids)
-    return hash_split(groups, fraction, ids)
+        return None
 
 
-def split_rule(choice: str | None, group: str) -> dict[str, Any]:
+def split_rule(choice: str | None, group: str, *, stratify: bool = False) -> dict[str, Any]:
     """Return the rule of `make_split`, for the provenance.
 
     >>> split_rule("0.35", "speaker")
     {'rule': 'hash', 'test_fraction': 0.35, 'group': 'speaker'}
     """
-    try:
-        fraction = TEST_FRACTION if choice is None else float(choice)
-    except ValueError:
+    fraction = fraction_of(choice)
+    if fraction is None:
         return {"rule": "list file"}
-    return {"rule": "hash", "test_fraction": fraction, "group": group}
+    rule = {"rule": "hash", "test_fraction": fraction, "group": group}
+    return {**rule, "stratified": True} if stratify else rule
 
 
 def hash_split(
-    groups: Sequence[str] | None, test_fraction: float, ids: Sequence[str]
+    groups: Sequence[str] | None,
+    test_fraction: float,
+    ids: Sequence[str],
+    classes: NDArray[np.int64] | None = None,
 ) -> NDArray[np.uint8]:
     """Put a fraction of the groups into test, chosen by the rank of the SHA-256 of their names.
 
     The choice depends on nothing but the group names, so every team makes the same one; their
     number is exact: the fraction of the groups, rounded half up, and at least one on each side.
+    With `classes` (N,), see `stratified` instead.
 
     Returns
     -------
@@ -89,6 +106,8 @@ def hash_split(
             "split into train and test needs two; group by another key, or give the splits in a "
             "list file (--split FILE)."
         )
+    if classes is not None:
+        return stratified(names, test_fraction, classes)
     count = min(max(int(test_fraction * len(ranked) + 0.5), 1), len(ranked) - 1)
     test = set(ranked[:count])
     return np.array([TEST if name in test else TRAIN for name in names], dtype=np.uint8)
@@ -111,25 +130,18 @@ def read_split_list(path: Path, ids: Sequence[str]) -> NDArray[np.uint8]:
         )
     row_of = {str(name): row for row, name in enumerate(ids)}
     split = np.full(len(ids), 255, dtype=np.uint8)
-    text = read_text(path)
-    lines = csv.reader(
-        io.StringIO(text), delimiter="\t" if "\t" in text.partition("\n")[0] else ","
-    )
-    try:
-        for number, fields in enumerate(lines, start=1):
-            if not fields or (number == 1 and fields[:2] == ["sample_id", "split"]):
-                continue
-            where = f"{path}, line {number}"
-            if len(fields) != 2 or fields[1].strip() not in SPLITS:
-                raise UserError(f"{where}: expected sample_id,train|val|test, not {fields}.")
-            row = row_of.get(fields[0])
-            if row is None:
-                raise UserError(f"{where}: no sample {fields[0]!r} in the source; remove the line.")
-            if split[row] != 255:
-                raise UserError(f"{where}: sample {fields[0]!r} is listed twice; keep one line.")
-            split[row] = SPLITS.index(fields[1].strip())
-    except csv.Error as error:
-        raise UserError(f"{path} is not a CSV or TSV file ({error}).") from error
+    for number, fields in lines_of(path):
+        if number == 1 and fields[:2] == ["sample_id", "split"]:
+            continue
+        where = f"{path}, line {number}"
+        if len(fields) != 2 or fields[1].strip() not in SPLITS:
+            raise UserError(f"{where}: expected sample_id,train|val|test, not {fields}.")
+        row = row_of.get(fields[0])
+        if row is None:
+            raise UserError(f"{where}: no sample {fields[0]!r} in the source; remove the line.")
+        if split[row] != 255:
+            raise UserError(f"{where}: sample {fields[0]!r} is listed twice; keep one line.")
+        split[row] = SPLITS.index(fields[1].strip())
     missing = np.flatnonzero(split == 255)
     if len(missing):
         raise UserError(

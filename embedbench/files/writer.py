@@ -31,6 +31,7 @@ def write_file(
     provenance: Mapping[str, Any],
     *,
     layers: Mapping[str, Table] | None = None,
+    columns: Mapping[str, NDArray[Any]] | None = None,
     overwrite: bool = False,
     compress: bool = False,
 ) -> EmbeddingFile:
@@ -48,6 +49,9 @@ def write_file(
         What made the features, as plain JSON; `date_utc` and `made_by` are filled in.
     layers : mapping or None
         (N, D_l) float32 or float16 of each intermediate embedding.
+    columns : mapping or None
+        Optional values (N,) by name: `domain` and `group`, texts; `time`, seconds or a frame
+        number.
     overwrite : bool
         Replace an existing file.
     compress : bool
@@ -56,14 +60,14 @@ def write_file(
     Raises
     ------
     UserError
-        The file exists, its directory does not, or the samples or the features are not valid.
+        The file exists, its directory does not, or samples, features or columns are not valid.
     """
     path = Path(path)
     check_target(path, overwrite=overwrite)
     tables = {"features": features, **{f"layers/{k}": v for k, v in (layers or {}).items()}}
     chunks = _chunks(tables, len(samples.ids))
     with writing(path) as temporary:
-        assemble(temporary, samples, provenance, chunks, compress=compress)
+        assemble(temporary, samples, provenance, chunks, columns=columns, compress=compress)
     hdf5.trust(path)
     return EmbeddingFile.open(path)
 

@@ -5,6 +5,7 @@ Importing this module registers them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import timm
@@ -13,8 +14,11 @@ from timm.models.resnet import BasicBlock, ResNet
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
+from .pretraining import pretrained_on
+
 __all__ = ["timm"]
 
+HUB = "timm/"  # begins the ids of the weights that timm publishes
 SMALL = 3, 1, 1  # kernel, stride and padding of the first convolution on small images
 
 
@@ -50,6 +54,25 @@ def _fscil(variant: str, patch: int, pretrained: bool, settings: dict[str, Any])
     defaults = {"patch_size": patch, "embed_dim": 256, "depth": 12, "num_heads": 8}
     build: Any = build_model_with_cfg
     return build(VisionTransformer, variant, pretrained, **{**defaults, **settings})
+
+
+def known_weights(backbone: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what timm knows of its published weights, as `weights` of a provenance, or nothing.
+
+    Parameters
+    ----------
+    backbone : mapping
+        Part of a provenance.
+    """
+    name = str(backbone.get("weights_id", ""))
+    if backbone.get("library") != "timm" or not name.startswith(HUB):
+        return {}
+    name = name.removeprefix(HUB)
+    cfg: Any = timm.get_pretrained_cfg(name) if timm.is_model_pretrained(name) else None
+    licence = getattr(cfg, "license", None)
+    known = {"licence": licence, "pretrained_on": pretrained_on(name)}
+    weights = {key: value for key, value in known.items() if value and value != "unknown"}
+    return {"weights": weights} if weights else {}
 
 
 @register_model

@@ -248,7 +248,7 @@ def test_what_is_no_embedding_file_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("meta", "message"),
     [
-        ({"format_version": "1.1"}, "format version 1.1, and this embedbench reads 1.0"),
+        ({"format_version": "1.2"}, "format version 1.2, and this embedbench reads 1.0 and 1.1"),
         ({"format_version": "2.0"}, "format version 2.0"),
         ({"kind": "sounds"}, "kind 'sounds', and only embedding and pixels can be read"),
         ({"format": "something"}, "not an embedding file"),

@@ -42,6 +42,7 @@ class Arrays:
     groups: list[str] | None
     provenance: dict[str, Any]
     layers: dict[str, Table] = field(default_factory=dict)
+    columns: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
 def read_source(
@@ -136,13 +137,21 @@ def _from_arrays(arrays: Mapping[str, Any], src: Path, group: str | None) -> Arr
         groups=None if groups is None else groups.astype(np.str_).tolist(),
         provenance=_provenance(arrays, features, src),
         layers={k.removeprefix("layer/"): v for k, v in arrays.items() if k.startswith("layer/")},
+        columns={name: arrays[name] for name in layout.COLUMNS if name in arrays},
     )
 
 
 def _check_columns(arrays: Mapping[str, Table], group: str | None, src: Path) -> None:
     """What is read has one value a row, but for features and layers."""
     tables = {*_KEYS["features"], *(key for key in arrays if key.startswith("layer/"))}
-    read = {group, "split", "parents", *tables, *(k for keys in _KEYS.values() for k in keys)}
+    read = {
+        group,
+        "split",
+        "parents",
+        *layout.COLUMNS,
+        *tables,
+        *(k for keys in _KEYS.values() for k in keys),
+    }
     for key, values in arrays.items():
         axes, kinds = ((2, 4), "fiu") if key in tables else ((1,), "fiuUb")
         if key in read and (values.ndim not in axes or values.dtype.kind not in kinds):

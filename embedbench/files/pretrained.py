@@ -1,0 +1,73 @@
+"""Which classes of a file its backbone has seen, by the data sets that it was pretrained on.
+
+Classes are compared by name alone, with the lists of ImageNet's classes that timm ships: WordNet's
+ids (`n01443537`) and names (`goldfish, Carassius auratus`). Nothing is known of other data sets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+_LISTS = {
+    "imagenet": "imagenet_synsets.txt",
+    "ilsvrc2012": "imagenet_synsets.txt",
+    "imagenet1k": "imagenet_synsets.txt",
+    "imagenet12k": "imagenet12k_synsets.txt",
+    "imagenet21k": "imagenet21k_goog_synsets.txt",
+    "imagenet22k": "imagenet22k_synsets.txt",
+}  # files of timm, by the letters and digits of a data set's name
+_NAMES = "imagenet_synset_to_lemma.txt"
+
+
+def classes_seen(
+    classes: Sequence[str], data_set: str, pretrained_on: Iterable[str]
+) -> dict[str, list[str]]:
+    """Return, for each data set of `pretrained_on`, which classes it has; none: it is left out.
+
+    Parameters
+    ----------
+    classes : sequence of str
+        Names of the leaf classes of a file.
+    data_set : str
+        Name of the file's data set. A backbone that was pretrained on it has seen all classes.
+    pretrained_on : iterable of str
+        Names of data sets.
+    """
+    seen = {}
+    for name in pretrained_on:
+        if _letters(name) == _letters(data_set.rpartition("/")[2]):
+            seen[name] = list(classes)
+        elif known := _known(_letters(name)):
+            seen[name] = [c for c in classes if _plain(c) in known]
+    return {name: names for name, names in seen.items() if names}
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _plain(name: str) -> str:
+    """A class name in small letters, without the folders above it and a number before it.
+
+    >>> _plain("birds/007.Parakeet_Auklet")
+    'parakeet auklet'
+    """
+    name = re.sub(r"^\d+\.", "", name.rpartition("/")[2].lower())
+    return re.sub(r"[^\w]+|_", " ", name).strip()
+
+
+@cache
+def _known(data_set: str) -> frozenset[str]:
+    """WordNet's ids and all names of a data set's classes; empty if they are not known."""
+    timm = find_spec("timm")  # does not import it
+    if data_set not in _LISTS or timm is None or timm.origin is None:
+        return frozenset()
+    folder = Path(timm.origin).parent / "data" / "_info"
+    ids = set((folder / _LISTS[data_set]).read_text("utf-8").split())
+    lines = (line.split("\t") for line in (folder / _NAMES).read_text("utf-8").splitlines())
+    names = {name for id_, text in lines if id_ in ids for name in text.split(", ")}
+    return frozenset(ids | {_plain(name) for name in names})
