@@ -55,8 +55,19 @@ OUTSIDE = {
 # Slow to import: done inside functions, but for these rooms and files, which are imported when work
 # begins.
 SLOW = {
-    *{"jinja2", "matplotlib", "numba", "ray", "scipy", "sklearn", "submitit", "timm", "torch"},
-    "torchvision",
+    *{
+        "jinja2",
+        "matplotlib",
+        "numba",
+        "pandas",
+        "ray",
+        "scipy",
+        "sklearn",
+        "submitit",
+        "timm",
+        "torch",
+    },
+    *{"tensorboard", "torch", "torchvision", "wandb"},
 }
 MAY_BE_SLOW = {
     *{"models", "learning", "extract", "checks", "networks/resnet", "networks/timm_models"},

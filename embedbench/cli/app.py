@@ -69,14 +69,15 @@ app.add_typer(runs.runs)
 @app.command("list")
 def list_command(
     kind: Annotated[
-        str | None, typer.Argument(help="learners, protocols, metrics or backbones.")
+        str | None,
+        typer.Argument(
+            help="learners, protocols, metrics, presets, sources, engines, trackers or backbones."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """List the names that the command line knows."""
-    from embedbench.terminal import aligned
-
-    from .listing import KINDS, entries
+    from .listing import KINDS, entries, listed_text
 
     kinds = [kind] if kind else [k for k in KINDS if k != "backbones"]
     listed = {k: entries(k) for k in kinds}
@@ -85,7 +86,7 @@ def list_command(
         lines = []
         for k, rows in listed.items():
             lines += [f"{k}:"] if len(listed) > 1 else []
-            lines.append(aligned([(r["name"], r["summary"]) for r in rows]))
+            lines.append(listed_text(rows))
         return "\n".join(lines)
 
     show(listed[kind] if kind else listed, text, as_json)
@@ -94,16 +95,19 @@ def list_command(
 @app.command()
 def check(
     name: Annotated[
-        str, typer.Argument(help="Learner, protocol, 'metrics', or package.mod:Class.")
+        str, typer.Argument(help="Any name that list prints, 'metrics', or package.module:Name.")
     ],
     device: Annotated[str, typer.Option(help="Device of a learner: cpu, cuda, …")] = "cpu",
+    kind: Annotated[
+        str | None, typer.Option(help="learners, protocols, metrics, … if several have the name.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Check a learner, a protocol or the metrics against the contract. Exit 1 if a check fails."""
+    """Check anything that can come from outside against its contract. Exit 1 if a check fails."""
     from embedbench.checks.suite import check as run_checks
     from embedbench.checks.suite import check_text
 
-    results = run_checks(name, chosen_device(device))
+    results = run_checks(name, chosen_device(device), kind)
     show([r.to_json() for r in results], lambda _: check_text(results), as_json)
     if not all(r.passed for r in results):
         raise typer.Exit(1)

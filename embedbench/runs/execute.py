@@ -18,6 +18,7 @@ from embedbench.disk import temporary_name
 from embedbench.files.file import EmbeddingFile
 from embedbench.leases import Lease
 from embedbench.machine import threads_of
+from embedbench.plugins import package_of
 from embedbench.scores import record
 from embedbench.scores.checked import remember
 from embedbench.scores.label_sets import AnyPredictions
@@ -27,6 +28,7 @@ from embedbench.scores.run_record import (
     Costs,
     Digests,
     FileInfo,
+    Package,
     SessionCosts,
     Unscored,
 )
@@ -204,10 +206,12 @@ def _recorded(
         n_candidates=tuple(
             None if e.candidates is None else int(e.candidates.sum()) for e in stream.eval_sets
         ),
+        n_train_by_class=stream.class_sizes,
         classes=tuple(map(tuple, classes)),
         reference=work.reference,
         environment=_environment(cell.device, checkpoint.threads),
         command=cell.command,
+        packages=_packages(learner=cell.learner.settings, protocol=protocol),
         tuning=cell.tuning or None,
         sessions=tuple(SessionCosts(**vars(s)) for s in sessions),
         seconds=_total((s.learn_seconds, s.evaluate_seconds) for s in sessions),
@@ -215,6 +219,12 @@ def _recorded(
         resumed=checkpoint.resumed,
         footprint={**held, "total": sum(held.values())},
     )
+
+
+def _packages(**code: object) -> dict[str, Package] | None:
+    """The packages of what is not ours; None where all is."""
+    made = {kind: package_of(thing) for kind, thing in code.items()}
+    return {kind: Package(*package) for kind, package in made.items() if package} or None
 
 
 def _leaves(file: EmbeddingFile) -> Sequence[str]:
