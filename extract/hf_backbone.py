@@ -89,9 +89,7 @@ class HfBackbone(Network):
         )
         output = self._example()
         pooled = holds != "texts" and output.get("pooler_output") is not None
-        self.rule = (
-            JOINT if self.joint else TOKEN if self.token else POOLED if pooled else MEAN
-        )
+        self.rule = JOINT if self.joint else TOKEN if self.token else POOLED if pooled else MEAN
         _check_missing(missing, name, self.rule)
         states = output.get("hidden_states") or ()
         self.numbers = numbers_of(layers, "block", max(0, len(states) - 1)) if layers else []

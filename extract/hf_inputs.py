@@ -110,7 +110,9 @@ class TextInputs(Inputs):
             )
         most = min(self.tokenizer.model_max_length, longest or TOKENS)
         if size is not None and size > most:
-            raise UserError(f"this model takes at most {most:,} tokens; give --size {most} or less.")
+            raise UserError(
+                f"this model takes at most {most:,} tokens; give --size {most} or less."
+            )
         self.tokens = size or min(most, TOKENS)
         self.pad, self.whole = self.tokenizer.pad_token_id or 0, whole
         self.masked = "attention_mask" in self.tokenizer.model_input_names
