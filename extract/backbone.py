@@ -73,7 +73,7 @@ class Backbone(ABC):
 
 
 class Network(Backbone):
-    """A backbone that is a network of torch: half precision by autocast, in memory and on a card."""
+    """A backbone that is a network of torch; half precision is by autocast."""
 
     @abstractmethod
     def tables(self, batch: NDArray[Any], dtype: str) -> dict[str, torch.Tensor]:

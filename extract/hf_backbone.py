@@ -233,7 +233,7 @@ def _loaded(folder: Path, name: str) -> tuple[Any, list[str]]:
 
 
 def _joint(model: Any, holds: str) -> Any:
-    """The function into a space shared by texts and another kind; None if there is no such space."""
+    """The function into a space that texts share with another kind; None if there is none."""
     texts = getattr(model, "get_text_features", None)
     others = {
         "images": getattr(model, "get_image_features", None),

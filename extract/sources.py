@@ -38,9 +38,10 @@ def open_source(source: str, *, skip_bad: bool = False) -> Source:
     ----------
     source : str
         `demo`; a folder or zip of class folders, of images, sounds or texts; a table of texts,
-        see `texts`; a CUB-200-2011 folder; a folder of MNIST IDX files; or a name that timm's `create_dataset` reads, such
-        as `torch/cifar100`, followed by `@ROOT` if the data are in a folder ROOT; or a source of
-        other people, an entry point or `package.module:function`, followed by `@TEXT` for it.
+        see `texts`; a CUB-200-2011 folder; a folder of MNIST IDX files; or a name that timm's
+        `create_dataset` reads, such as `torch/cifar100`, followed by `@ROOT` if the data are in a
+        folder ROOT; or a source of other people, an entry point or `package.module:function`,
+        followed by `@TEXT` for it.
     skip_bad : bool
         Leave out files that cannot be samples; they are in `refused`.
 
@@ -136,7 +137,8 @@ def _demo() -> Source:
 def _folder(root: Path) -> Source:
     folder = Folder(str(root))
     if not folder.paths and not folder.refused:
-        folder = Folder(str(root), TEXT_SUFFIXES)
+        texts = Folder(str(root), TEXT_SUFFIXES)
+        folder = texts if any("/" in path for path in texts.paths) else folder
     ids, holds = _of_one_kind(folder.paths, folder.refused, str(root))
     labels, classes, parents, split = hierarchy(ids, str(root))
     links = sorted(escaped(link) for link in folder.not_followed)
@@ -194,7 +196,7 @@ def _of_one_kind(
         )
     if not paths and not refused:
         raise UserError(
-            f"no image in {where}, no sound and no .txt file; expected class folders of one of them."
+            f"no image in {where}, no sound, no .txt file; expected class folders of one kind."
         )
     if sounds:
         from .sounds import check_readable

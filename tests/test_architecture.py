@@ -44,8 +44,8 @@ GROUND = set().union(*FLOORS[:4])
 # What a room may import from outside the project and the standard library.
 OUTSIDE = {
     "extract": {
-        *{"PIL", "huggingface_hub", "numpy", "safetensors", "scipy"},
-        *{"timm", "torch", "torchvision"},
+        *{"PIL", "huggingface_hub", "numpy", "safetensors", "scipy", "soundfile"},
+        *{"timm", "torch", "torchvision", "transformers"},
     },
     "engines": {"ray", "submitit", "torch"},
     "models": {"numba", "numpy", "scipy", "sklearn", "torch"},
@@ -60,6 +60,7 @@ SLOW = {
         "matplotlib",
         "numba",
         "pandas",
+        "pyarrow",
         "ray",
         "scipy",
         "sklearn",
@@ -67,7 +68,7 @@ SLOW = {
         "timm",
         "torch",
     },
-    *{"tensorboard", "torch", "torchvision", "wandb"},
+    *{"soundfile", "tensorboard", "torch", "torchvision", "transformers", "wandb"},
 }
 MAY_BE_SLOW = {
     *{"models", "learning", "extract", "checks", "networks/resnet", "networks/timm_models"},

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.callbacks import Progress
-from embedbench.errors import UserError, short, unknown
+from embedbench.errors import LONG, UserError, unknown
 from embedbench.files import layout
 from embedbench.files.provenance import read_provenance
 from embedbench.files.samples import SPLITS, TEST, Samples
@@ -104,17 +104,21 @@ def read_source(src: Path, wanted: Wanted, progress: Progress) -> Arrays:
             )
         wanted = replace(wanted, labels=None)
         return _from_arrays({"features": load_npy(src), "labels": load_npy(labels)}, src, wanted)
+    if wanted.labels is not None and wanted.labels.endswith(".npy"):
+        raise UserError(
+            f"--labels goes with a features file NAME.npy; of {src}, name the key or column."
+        )
     return _from_arrays(_arrays_of(src), src, wanted)
 
 
 def _arrays_of(src: Path) -> Mapping[str, Any]:
     """The arrays of a source by name, by the reader for its suffix or for what it holds."""
     if src.is_dir():
-        for is_folder, read in _FOLDERS:
-            if is_folder(src):
-                return without_parts(read(src), str(src))
-    elif (read := _FILES.get(src.suffix.lower())) is not None:
-        return without_parts(read(src), str(src))
+        readers = [read for is_folder, read in _FOLDERS if is_folder(src)]
+    else:
+        readers = [_FILES[suffix] for suffix in [src.suffix.lower()] if suffix in _FILES]
+    if readers:
+        return without_parts(readers[0](src), str(src))
     raise UserError(
         f"{src} is nothing that import reads; give an npz, Parquet, safetensors or .pt file, a "
         "features file NAME.npy with --labels, a directory of npy files (features.npy, labels.npy) "
@@ -153,31 +157,32 @@ def _from_arrays(arrays: Mapping[str, Any], src: Path, wanted: Wanted) -> Arrays
     asked = {"features": wanted.features, "labels": wanted.labels, "groups": wanted.group}
     names |= {what: name for what, name in asked.items() if name is not None}
     if names["features"] is None or names["labels"] is None:
+        listed = ", ".join(list(arrays)[:LONG]) or "nothing"
         raise UserError(
-            f"{src} must hold 'features' and 'labels', and it holds {short(', '.join(arrays))}; "
+            f"{src} must hold 'features' and 'labels', and it holds {listed}; "
             "name them with --features and --labels."
         )
     rest = [key for key in arrays if key in (*_PLAIN, *layout.COLUMNS) or key.startswith(_LAYER)]
     taken = {key: _taken(arrays, key, src) for key in {*rest, *filter(None, names.values())}}
-    given = taken[names["labels"]]
-    classes = None if names["classes"] is None else taken[names["classes"]]
+    given: Any = taken[names["labels"]]
+    classes: Any = None if names["classes"] is None else taken[names["classes"]]
     if isinstance(given, Named):
         given, classes = given.values, given.names if classes is None else classes
     taken = {key: _values(value) for key, value in taken.items()}
     _check_columns(taken, {names["features"]}, src)
-    features, ids, groups = (
-        None if names[what] is None else taken[names[what]]
-        for what in ("features", "ids", "groups")
+    ids, groups = (
+        None if names[what] is None else taken[str(names[what])] for what in ("ids", "groups")
     )
+    features: Any = taken[names["features"]]
     if features.dtype == np.float64:
         features = features.astype(np.float32)
-    labels, classes = _label_classes(given, classes)
+    labels, leaves = _label_classes(given, classes)
     split = None if "split" not in taken else _split_numbers(taken["split"])
     return Arrays(
         features=features,
         labels=labels,
-        classes=classes,
-        parents=np.asarray(taken.get("parents", np.full(len(classes), -1))),
+        classes=leaves,
+        parents=np.asarray(taken.get("parents", np.full(len(leaves), -1))),
         ids=_default_ids(len(labels), split) if ids is None else np.asarray(ids, dtype=np.str_),
         split=split,
         groups=None if groups is None else groups.astype(np.str_).tolist(),

@@ -201,7 +201,8 @@ def _opened(
     """Shape, type and reader of features, which goes on where it was, or begins anew."""
     first = next(_blocks(part, names), np.zeros((0, 0), np.float32))
     width = first.shape[1]
-    blocks, start, block = iter(()), part.rows, first[:0]  # so that the first call opens the file
+    blocks: Iterator[NDArray[Any]] = iter(())
+    start, block = part.rows, first[:0]  # so that the first call opens the file
 
     def take(begin: int, end: int) -> NDArray[Any]:
         nonlocal blocks, start, block

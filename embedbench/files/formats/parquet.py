@@ -45,7 +45,7 @@ def _part(path: Path, *, named: bool) -> Part:
         for i in range(meta.num_row_groups):
             group = meta.row_group(i)
             columns = [group.column(j) for j in range(group.num_columns)]
-            declared += sum(max(c.total_uncompressed_size, c.num_values) for c in columns)
+            declared += sum(max(c.total_uncompressed_size, 8 * c.num_values) for c in columns)
     except Exception as error:  # pyarrow and the disk raise errors of many kinds
         raise broken(path, error) from error
     if too_large(declared, size):
