@@ -7,19 +7,21 @@ from pathlib import Path, PurePosixPath
 
 from embedbench.archives import member_problem, open_archive
 
-from .folders import hidden, suffix_of
+from .folders import MEDIA, hidden, suffix_of
 from .source import escaped, id_problem, size_problem
 
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of others, zipfile cannot bound the output
 
 
 class Archive:
-    """The images and sounds in a zip archive.
+    """The samples in a zip archive.
 
     Parameters
     ----------
     path : Path
         The archive.
+    known : frozenset of str
+        The suffixes of samples.
 
     Attributes
     ----------
@@ -34,11 +36,11 @@ class Archive:
         It is no zip archive that can be read, or its members share their bytes.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, known: frozenset[str] = MEDIA) -> None:
         self._archive = open_archive(path)
         by_path: dict[str, list[zipfile.ZipInfo]] = {}
         for member in self._archive.infolist():
-            if _is_sample(member):
+            if _is_sample(member, known):
                 by_path.setdefault(_path(member), []).append(member)
         self.members: dict[str, zipfile.ZipInfo] = {}
         self.refused: list[tuple[str, str]] = []
@@ -60,10 +62,10 @@ def _path(member: zipfile.ZipInfo) -> str:
     return PurePosixPath(member.filename).as_posix()
 
 
-def _is_sample(member: zipfile.ZipInfo) -> bool:
-    """Whether a member's name is that of an image or a sound, and nothing in it is hidden."""
+def _is_sample(member: zipfile.ZipInfo, known: frozenset[str]) -> bool:
+    """Whether a member's name is that of a sample, and nothing in it is hidden."""
     parts = PurePosixPath(member.filename).parts
-    return bool(suffix_of(member.filename)) and not any(
+    return bool(suffix_of(member.filename, known)) and not any(
         hidden(part) for part in parts if part != ".."
     )
 

@@ -45,8 +45,8 @@ GROUND = set().union(*FLOORS[:4])
 # What a room may import from outside the project and the standard library.
 OUTSIDE = {
     "extract": {
-        *{"PIL", "huggingface_hub", "numpy", "safetensors", "scipy"},
-        *{"timm", "torch", "torchvision"},
+        *{"PIL", "huggingface_hub", "numpy", "safetensors", "scipy", "soundfile"},
+        *{"timm", "torch", "torchvision", "transformers"},
     },
     "engines": {"ray", "submitit", "torch"},
     "fetching": {"fsspec", "huggingface_hub"},
@@ -62,6 +62,7 @@ SLOW = {
         "matplotlib",
         "numba",
         "pandas",
+        "pyarrow",
         "ray",
         "scipy",
         "sklearn",
@@ -69,7 +70,7 @@ SLOW = {
         "timm",
         "torch",
     },
-    *{"tensorboard", "torch", "torchvision", "wandb"},
+    *{"soundfile", "tensorboard", "torch", "torchvision", "transformers", "wandb"},
 }
 MAY_BE_SLOW = {
     *{"models", "learning", "extract", "checks", "networks/resnet", "networks/timm_models"},

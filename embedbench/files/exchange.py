@@ -1,7 +1,6 @@
 """Importing features from other formats, and exporting them.
 
-`import` reads npz, npy pairs, MNIST's IDX files and AudioSet's TFRecords; `export` writes npz
-that `import` reads back without loss.
+docs/files.md lists what `import` reads; `export` writes npz that `import` reads back without loss.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import os
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from embedbench.errors import UserError
 
 from .columns import read_list
 from .file import EmbeddingFile
-from .formats.arrays import NO_KEYS, Arrays, read_source
+from .formats.arrays import Arrays, Wanted, read_source
 from .samples import Samples
 from .split import make_split, split_rule
 from .stated import NOTHING, Stated
@@ -35,13 +35,14 @@ def import_file(
     src: str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
+    features: str | None = None,
     labels: str | os.PathLike[str] | None = None,
     group: str | None = None,
     split: str | None = None,
     classes: int | None = None,
     stratify: bool = False,
     columns: str | os.PathLike[str] | None = None,
-    column_keys: Mapping[str, str] = NO_KEYS,
+    column_keys: Mapping[str, str] = MappingProxyType({}),
     stated: Stated = NOTHING,
     overwrite: bool = False,
     progress: Progress = lambda *_: None,
@@ -52,15 +53,20 @@ def import_file(
     Parameters
     ----------
     src : str or PathLike
-        An npz file; a features file NAME.npy; or a directory with features.npy and labels.npy, with
-        MNIST's four IDX files (which gives pixels / 255), or with AudioSet's frame embeddings (see
+        An npz, Parquet, safetensors or torch file (.pt); a features file NAME.npy; or a directory
+        of npy or Parquet files, of a data set that Hugging Face's `datasets` saved, of MNIST's four
+        IDX files (which gives pixels / 255), or of AudioSet's frame embeddings (see
         `formats.audioset`).
     out : str or PathLike
         Path of the embedding file to write.
+    features : str or None
+        Key or column of the features, or a pattern of numeric columns such as `f*`; None:
+        `features`, `embeddings` or `X`.
     labels : str or PathLike or None
-        The npy file of the labels, if `src` is a features file.
+        Key or column of the labels; None: `labels`, `label` or `y`. If `src` is a features file
+        NAME.npy, the npy file of the labels.
     group : str or None
-        Key of the source that groups the samples; no group is in both train and test.
+        Key or column of the source that groups the samples; no group is in both train and test.
     split : str or None
         A test fraction or a list file; None: the source's own split, or 0.3 if it has none.
     classes : int or None
@@ -88,8 +94,9 @@ def import_file(
     """
     src, out = Path(src), Path(out)
     check_target(out, overwrite=overwrite)
-    given = None if labels is None else Path(labels)
-    source = read_source(src, given, group, classes, progress, column_keys)
+    named = None if labels is None else os.fspath(labels)
+    wanted = Wanted(features, named, group, classes, column_keys)
+    source = read_source(src, wanted, progress)
     if len(source.features) != len(source.labels):
         raise UserError(
             f"{src} has {len(source.features)} rows of features and {len(source.labels)} labels; "

@@ -17,8 +17,9 @@ from PIL import Image
 from scipy.io import wavfile
 
 from embedbench.errors import UserError
-from embedbench.extract.audio import LogMel, read_wav
+from embedbench.extract.audio import LogMel
 from embedbench.extract.pipeline import extract
+from embedbench.extract.sounds import read_sound, read_wav
 from embedbench.extract.sources import open_source
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.partial import Partial
@@ -347,3 +348,55 @@ def test_sounds_and_images_are_not_mixed(tmp_path: Path) -> None:
 def _cut(path: Path) -> Path:
     path.write_bytes(path.read_bytes()[:-2])
     return path.parents[2]
+
+
+# --- FLAC, Ogg and MP3
+
+
+def by_soundfile(values: NDArray[Any], rate: int, form: str) -> bytes:
+    soundfile = pytest.importorskip("soundfile")
+    target = io.BytesIO()
+    soundfile.write(target, values, rate, format=form)
+    return target.getvalue()
+
+
+def test_flac_gives_the_samples_of_wav() -> None:
+    for seed in range(3):
+        both = np.random.default_rng(seed).integers(-(2**15), 2**15, (9000, 2)).astype(np.int16)
+        rate, values = read_sound(by_soundfile(both, 8000, "FLAC"), 1)
+        assert rate == 8000
+        assert np.array_equal(values, read_wav(wav(8000, both), 1)[1])
+        assert len(values) == 8000
+
+
+@pytest.mark.parametrize("form", ["OGG", "MP3"])
+def test_a_tone_survives(form: str) -> None:
+    """A tone of 440 Hz has its peak there, and nearly its loudness."""
+    tone = 0.5 * np.sin(2 * np.pi * 440 * np.arange(16_000) / 16_000)
+    rate, values = read_sound(by_soundfile(tone, 16_000, form), 1)
+    assert rate == 16_000
+    spectrum = np.abs(np.fft.rfft(values[2000:14_000]))
+    assert abs(spectrum.argmax() * rate / 12_000 - 440) < 2
+    assert abs(np.sqrt((values[2000:14_000] ** 2).mean()) - 0.5 / np.sqrt(2)) < 0.02
+
+
+def test_damaged_flac() -> None:
+    sound = np.random.default_rng(0).integers(-(2**15), 2**15, 20_000).astype(np.int16)
+    content = by_soundfile(sound, 8000, "FLAC")
+    for damaged in (content[:200], content[: len(content) // 2], b"fLaC" + bytes(100)):
+        with pytest.raises(ValueError, match="cut short|not a file of sound"):
+            read_sound(damaged, 10)
+
+
+def test_flac_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are those of the WAV file, and without soundfile there is a sentence."""
+    sound = np.random.default_rng(0).integers(-(2**15), 2**15, 9000).astype(np.int16)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "1.flac").write_bytes(by_soundfile(sound, 8000, "FLAC"))
+    source = open_source(str(tmp_path))
+    assert (source.holds, source.ids) == ("sounds", ("a/1.flac",))
+    rows = LogMel(2).prepare(source.read(0))
+    assert np.array_equal(rows, LogMel(2).prepare(wav(8000, sound)))
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(UserError, match=r"a/1.flac needs soundfile; .*embedbench-cl\[audio\]"):
+        open_source(str(tmp_path))

@@ -1,0 +1,298 @@
+"""Models of transformers, tiny and of random weights, saved by the test; and sources of texts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from scipy.io import wavfile
+
+from embedbench.errors import UserError
+from embedbench.extract.hf_inputs import TEXT_BYTES
+from embedbench.extract.pipeline import extract
+from embedbench.extract.sources import open_source
+
+SMALL = {
+    "hidden_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+}
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *["the", "cat", "dog", "sat", "on", "a", "mat"]]
+TEXTS = ["the cat sat", "a dog", "the dog sat on the mat", "cat"]
+
+
+@pytest.fixture(scope="module")
+def transformers() -> Any:
+    return pytest.importorskip("transformers")
+
+
+def save(folder: Path, model: Any, *processors: Any) -> str:
+    torch.manual_seed(0)
+    for part in (model, *processors):
+        part.save_pretrained(folder)
+    return f"hf:{folder}"
+
+
+def tokenizer(transformers: Any, **options: Any) -> Any:
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    core = Tokenizer(models.WordLevel({w: i for i, w in enumerate(WORDS)}, unk_token="[UNK]"))
+    core.pre_tokenizer = pre_tokenizers.Whitespace()
+    ends = [("[CLS]", 2), ("[SEP]", 3)]
+    core.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", special_tokens=ends)
+    marks = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]"}
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=core, **marks, **options)
+
+
+def bert(transformers: Any, kind: str = "BertModel", **settings: Any) -> Any:
+    values = {"vocab_size": len(WORDS), "max_position_embeddings": 16, **SMALL, **settings}
+    return getattr(transformers, kind)(transformers.BertConfig(**values)).eval()
+
+
+def texts(folder: Path) -> str:
+    """A table of texts: two classes, four training and four test samples."""
+    rows = [
+        {"text": t, "label": f"l{i % 2}", "split": split}
+        for split in ("train", "test")
+        for i, t in enumerate(TEXTS)
+    ]
+    path = folder / "texts.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return str(path)
+
+
+def test_texts_are_the_mean_over_tokens(tmp_path: Path, transformers: Any) -> None:
+    """Features and layers, against the model run by hand, one text at a time."""
+    model, words = bert(transformers), tokenizer(transformers)
+    name = save(tmp_path / "bert", model, words)
+    file = extract(texts(tmp_path), tmp_path / "a.h5", backbone=name, layers=["all"])
+    for i, text in enumerate(TEXTS):
+        with torch.inference_mode():
+            out = model(**words(text, return_tensors="pt"), output_hidden_states=True)
+        expected = {"features": out.last_hidden_state, "block-0": out.hidden_states[1]}
+        for table, states in expected.items():
+            rows = file.read(embedding="final" if table == "features" else table)
+            np.testing.assert_allclose(rows[i], states[0].mean(0), atol=1e-5)
+    backbone = file.provenance["backbone"]
+    assert (backbone["name"], backbone["pooling"]) == ("bert", "mean over tokens")
+    assert len(backbone["weights_sha256"]) == 64
+    assert file.provenance["preprocessing"]["tokens"] == 16
+    assert set(file.provenance["preprocessing"]["sha256"]) >= {"tokenizer.json"}
+
+
+def test_weights_that_are_missing(tmp_path: Path, transformers: Any) -> None:
+    """A pooler that is not used may be missing; anything else may not."""
+    from safetensors.torch import load_file, save_file
+
+    words = tokenizer(transformers)
+    name = save(tmp_path / "mlm", bert(transformers, "BertForMaskedLM"), words)
+    extract(texts(tmp_path), tmp_path / "a.h5", backbone=name)
+    weights = tmp_path / "mlm" / "model.safetensors"
+    kept = {k: v for k, v in load_file(weights).items() if "layer.1.output.dense" not in k}
+    save_file(kept, weights, metadata={"format": "pt"})
+    with pytest.raises(UserError, match="lacks 2 weights of the model"):
+        extract(texts(tmp_path), tmp_path / "b.h5", backbone=name)
+
+
+def test_no_pickle_and_no_code(tmp_path: Path, transformers: Any) -> None:
+    words = tokenizer(transformers)
+    name = save(tmp_path / "bert", bert(transformers), words)
+    weights = tmp_path / "bert" / "model.safetensors"
+    torch.save({"x": torch.zeros(1)}, tmp_path / "bert" / "pytorch_model.bin")
+    held = weights.read_bytes()
+    weights.unlink()
+    with pytest.raises(UserError, match=r"has no model\.safetensors; models in other formats"):
+        extract(texts(tmp_path), tmp_path / "a.h5", backbone=name)
+    weights.write_bytes(held)
+    config = json.loads((tmp_path / "bert" / "config.json").read_text())
+    evil = {**config, "model_type": "evil", "auto_map": {"AutoConfig": "e.C", "AutoModel": "e.M"}}
+    (tmp_path / "bert" / "config.json").write_text(json.dumps(evil))
+    (tmp_path / "bert" / "e.py").write_text("raise SystemExit('code of a model has run')")
+    with pytest.raises(UserError, match="cannot be loaded"):
+        extract(texts(tmp_path), tmp_path / "a.h5", backbone=name)
+    (tmp_path / "bert" / "adapter_config.json").write_text("{}")
+    with pytest.raises(UserError, match="is an adapter"):
+        extract(texts(tmp_path), tmp_path / "a.h5", backbone=name)
+
+
+@pytest.mark.parametrize("kind", ["vit", "convnext", "clip"])
+def test_images(tmp_path: Path, transformers: Any, kind: str) -> None:
+    """Class token, pooled output, joint space: each against the model run by hand."""
+    t = transformers
+    size = {"height": 32, "width": 32}
+    vision = {"image_size": 32, "patch_size": 16, **SMALL}
+    if kind == "vit":
+        model = t.ViTModel(t.ViTConfig(**vision)).eval()
+        processor = t.ViTImageProcessorPil(size=size)
+    elif kind == "convnext":
+        depths = {"hidden_sizes": [4, 4, 4, 8], "depths": [1, 1, 1, 1]}
+        model = t.ConvNextModel(t.ConvNextConfig(**depths)).eval()
+        processor = t.ConvNextImageProcessorPil(size={"shortest_edge": 32})
+    else:
+        text = {"vocab_size": len(WORDS), "max_position_embeddings": 16, "eos_token_id": 3, **SMALL}
+        config = t.CLIPConfig(text_config=text, vision_config=vision, projection_dim=6)
+        model = t.CLIPModel(config).eval()
+        processor = t.CLIPImageProcessorPil(size={"shortest_edge": 32}, crop_size=size)
+    name = save(tmp_path / kind, model, processor, *([tokenizer(t)] if kind == "clip" else []))
+    images = {}
+    for i in range(4):
+        path = tmp_path / "images" / f"c{i % 2}" / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pixels = np.random.default_rng(i).integers(0, 256, (40, 50, 3)).astype(np.uint8)
+        Image.fromarray(pixels).save(path)
+        images[f"c{i % 2}/{i}.png"] = Image.fromarray(pixels)
+    source = str(tmp_path / "images")
+    file = extract(source, tmp_path / "a.h5", backbone=name, layers=["last1"], split="0.5")
+    for row, sample in zip(file.read(), file.sample_ids.tolist(), strict=True):
+        given = processor(images[sample], return_tensors="pt")
+        with torch.inference_mode():
+            if kind == "clip":
+                out: Any = model.visual_projection(model.vision_model(**given).pooler_output)
+            else:
+                out = model(**given)
+                out = out.last_hidden_state[:, 0] if kind == "vit" else out.pooler_output
+        np.testing.assert_allclose(row, out[0], atol=1e-5)
+    assert list(file.layers) == ["block-3" if kind == "convnext" else "block-1"]
+    if kind == "clip":  # the same model for texts
+        rows = extract(texts(tmp_path), tmp_path / "t.h5", backbone=name).read()
+        given = tokenizer(t)(TEXTS[2], return_tensors="pt")
+        with torch.inference_mode():
+            out = model.text_projection(model.text_model(**given).pooler_output)
+        np.testing.assert_allclose(rows[2], out[0], atol=1e-5)
+    else:
+        with pytest.raises(UserError, match="takes no texts: it has no tokenizer"):
+            extract(texts(tmp_path), tmp_path / "t.h5", backbone=name)
+    with pytest.raises(UserError, match="drop --size"):
+        extract(source, tmp_path / "b.h5", backbone=name, size=64)
+
+
+def test_sounds_one_by_one(tmp_path: Path, transformers: Any) -> None:
+    """Sounds of different lengths: each is the mean over its frames, as if it were alone."""
+    t = transformers
+    conv = {"conv_dim": [4] * 7, "num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2}
+    model = t.Wav2Vec2Model(t.Wav2Vec2Config(**conv, **SMALL)).eval()
+    extractor = t.Wav2Vec2FeatureExtractor()
+    name = save(tmp_path / "w", model, extractor)
+    sounds = {}
+    for i, n in enumerate((9000, 20_000, 16_000, 12_000)):
+        path = tmp_path / "sounds" / f"c{i % 2}" / f"{i}.wav"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        sound = (np.random.default_rng(i).normal(size=n) * 3000).astype(np.int16)
+        wavfile.write(path, 16_000, sound)
+        sounds[f"c{i % 2}/{i}.wav"] = sound[:16_000] / np.float32(32768)
+    source = str(tmp_path / "sounds")
+    file = extract(source, tmp_path / "a.h5", backbone=name, size=1, split="0.5")
+    for row, sample in zip(file.read(), file.sample_ids.tolist(), strict=True):
+        given = extractor(sounds[sample], sampling_rate=16_000, return_tensors="pt")
+        with torch.inference_mode():
+            expected = model(given.input_values).last_hidden_state[0].mean(0)
+        np.testing.assert_allclose(row, expected, atol=1e-5)
+
+
+def test_half_of_the_frames_of_a_mask() -> None:
+    """Four frames of eight inputs, of which five are of the sample: the first three frames."""
+    from embedbench.extract.hf_backbone import mean_of
+
+    states = torch.tensor([[[1.0], [2.0], [6.0], [99.0]]])
+    mask = torch.tensor([[1, 1, 1, 1, 1, 0, 0, 0]])
+    assert mean_of(states, mask).tolist() == [[3.0]]
+    assert mean_of(states, None).tolist() == [[27.0]]
+
+
+def test_names_that_lead_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    def absent(*_: object, **__: object) -> str:
+        raise OSError("no network")
+
+    pytest.importorskip("transformers")
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", absent)
+    with pytest.raises(UserError, match=r"there is no folder 'org/x', and .* \(OSError\)"):
+        extract(texts(tmp_path), tmp_path / "a.h5", backbone="hf:org/x")
+    with pytest.raises(UserError, match=r"drop --weights"):
+        extract(texts(tmp_path), tmp_path / "a.h5", backbone="hf:org/x", weights=tmp_path / "w")
+
+
+def test_a_commit_is_part_of_the_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    from embedbench.networks.hub import model_folder
+
+    asked: list[Any] = []
+
+    def fetched(name: str, **options: Any) -> str:
+        asked.append((name, options["revision"], options["ignore_patterns"]))
+        return str(tmp_path / "snapshots" / "abc123")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fetched)
+    assert model_folder("org/model@v1")[1] == "org/model@abc123"
+    assert asked == [("org/model", "v1", "*/*")]
+
+
+# --- sources of texts
+
+
+def test_class_folders_of_texts(tmp_path: Path) -> None:
+    for part, name in (("train", "a"), ("train", "b"), ("test", "a")):
+        path = tmp_path / "x" / part / name / "1.txt"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"{part} {name}")
+    source = open_source(str(tmp_path / "x"))
+    assert (source.holds, source.classes) == ("texts", ("a", "b"))
+    assert source.ids == ("test/a/1.txt", "train/a/1.txt", "train/b/1.txt")
+    assert [source.read(i) for i in range(3)] == [b"test a", b"train a", b"train b"]
+    assert source.split is not None
+    assert source.split.tolist() == [2, 0, 0]
+    with pytest.raises(UserError, match="x holds texts, and resnet18 takes images"):
+        extract(str(tmp_path / "x"), tmp_path / "a.h5", backbone="resnet18")
+
+
+def test_notes_beside_images_are_no_samples(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    Image.new("L", (4, 4)).save(tmp_path / "a" / "1.png")
+    (tmp_path / "a" / "about.txt").write_text("notes")
+    source = open_source(str(tmp_path))
+    assert (source.holds, source.ids) == ("images", ("a/1.png",))
+
+
+def test_a_table_of_texts(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('id,text,label\nx,"one, two",10\ny,"three\nfour",9\n')
+    source = open_source(str(tmp_path / "a.csv"))
+    assert (source.ids, source.classes, source.split) == (("x", "y"), ("9", "10"), None)
+    assert source.labels.tolist() == [1, 0]
+    assert [source.read(0), source.read(1)] == [b"one, two", b"three\nfour"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("a.csv", "text,class\na,b\n", "row 1 has no 'label'; its columns are 'text, class'"),
+        ("a.csv", "text,label\n", "has no rows"),
+        ("a.csv", "text,label\na\n", "row 1 has no 'label'"),
+        ("a.csv", 'text,label\n"a,b\n', "cannot be read"),
+        ("a.jsonl", "[1]\n", "row 1 is no object"),
+        ("a.jsonl", '{"text": "a", "label": {}}\n', "row 1 has no 'label'"),
+        ("a.jsonl", "{\n", "cannot be read"),
+        ("a.jsonl", '{"text": "a", "label": 1, "split": "tst"}\n', "unknown split 'tst'"),
+        ("a.jsonl", '{"text": "a", "label": 1, "id": "%s"}\n' % ("x" * 600), "600 bytes"),
+    ],
+)
+def test_bad_tables(tmp_path: Path, name: str, content: str, sentence: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(UserError, match=sentence):
+        open_source(str(tmp_path / name))
+
+
+def test_texts_that_are_none(tmp_path: Path) -> None:
+    from embedbench.extract.hf_inputs import read_text
+
+    assert read_text("\ufeffü".encode()) == "ü"
+    for content, reason in ((b"\xff", "not UTF-8"), (b"x" * (TEXT_BYTES + 1), "bytes of text")):
+        with pytest.raises(ValueError, match=reason):
+            read_text(content)
