@@ -27,7 +27,7 @@ FLOORS = (
     {"streams", "reports", "extract"},
     {"learning", "protocols"},
     {"models", "runs"},
-    {"checks", "papers", "api"},
+    {"checks", "papers", "sharing", "api"},
     {"cli"},
     {"__init__", "__main__"},
 )
@@ -39,6 +39,7 @@ ONLY = {
     "protocols": {"streams", "files"},
     "extract": {"files", "networks", "engines"},
     "reports": {"scores", "files"},
+    "sharing": {"runs", "reports", "streams", "scores", "fetching", "files"},
 }
 GROUND = set().union(*FLOORS[:4])
 # What a room may import from outside the project and the standard library.
@@ -56,7 +57,7 @@ OUTSIDE = {
 # begins.
 SLOW = {
     *{"jinja2", "matplotlib", "numba", "ray", "scipy", "sklearn", "submitit", "timm", "torch"},
-    "torchvision",
+    *{"torchvision", "huggingface_hub", "fsspec", "pyarrow"},
 }
 MAY_BE_SLOW = {
     *{"models", "learning", "extract", "checks", "networks/resnet", "networks/timm_models"},

@@ -87,6 +87,9 @@ def inspect(
             "--alignment", help="Measure how well layers fit the final embedding's means."
         ),
     ] = False,
+    page: Annotated[
+        bool, typer.Option("--card", help="Print the page that push writes, Markdown.")
+    ] = False,
     overwrite: Overwrite = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -97,6 +100,11 @@ def inspect(
 
     opened = EmbeddingFile.open(file)
     result = card(opened)
+    if page:
+        from embedbench.sharing.card import card_page
+
+        show(result.to_json(), lambda _: card_page(result).rstrip("\n"), as_json)
+        return
     if redundancy or discretise or heatmap:
         from embedbench.files.redundancy import redundancy as analyse
         from embedbench.files.redundancy import su_matrix
