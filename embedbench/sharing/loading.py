@@ -11,9 +11,9 @@ from embedbench.files import layout
 from embedbench.files.inspect import Card
 
 from .markdown import block, code
+from .place import HUB
 
 quoted = json.dumps
-HUB = "hf://datasets/"
 
 
 def loading_lines(card: Card, place: str, parquet: Mapping[str, str]) -> Iterator[str]:
