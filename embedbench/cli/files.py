@@ -59,10 +59,10 @@ def import_command(
 
 def export(
     file: File,
-    out: Annotated[Path, typer.Option(help="The npz to write.")],
+    out: Annotated[Path, typer.Option(help="The .npz, .safetensors or .parquet to write.")],
     overwrite: Overwrite = False,
 ) -> None:
-    """Write an embedding file as npz."""
+    """Write an embedding file as npz, safetensors or Parquet."""
     from embedbench.files.exchange import export_file
 
     export_file(file, out, overwrite=overwrite)

@@ -49,7 +49,7 @@ def baseline_lines(rows: Sequence[Row]) -> Iterator[str]:
         settings = ", ".join(
             f"{name} {value}"
             for name, value in group.first.protocol_params.items()
-            if value not in (None, "")
+            if value not in (None, "", 0, False)
         )
         yield f"**{escaped(group.first.protocol)}** ({escaped(settings)}): " + escaped(
             "; ".join(group.describe()) + "."

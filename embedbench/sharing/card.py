@@ -23,10 +23,11 @@ from .baselines import baseline_lines
 from .licences import hub_licence, is_stated
 from .loading import loading_lines
 from .markdown import block, code, escaped, link, table
+from .picture import CLASSES
 
 HUB_SPLITS = {"train": "train", "val": "validation", "test": "test"}
 _SIZES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M", "100M<n<1B")
-_CLASSES = 20  # names that a card lists
+_LISTED = 20  # names that a card lists
 _NOT_STATED = "not stated"
 
 
@@ -131,13 +132,15 @@ def _summary(card: Card) -> str:
 
 
 def _caption(card: Card) -> str:
+    n = card.classes.leaves
+    which = f"the {CLASSES} largest classes" if n > CLASSES else f"all {n} classes"
     if card.kind == layout.PIXELS:
-        return "Some samples of the largest classes"
-    return "First two principal components of the largest classes"
+        return f"Some samples of {which}"
+    return f"First two principal components of samples of {which}"
 
 
 def _facts(lines: Iterator[tuple[str, str]]) -> str:
-    return table(["", ""], [(f"**{name}**", text) for name, text in lines if text])
+    return "\n".join(f"- **{name}:** {text}" for name, text in lines if text)
 
 
 def _contents(card: Card) -> Iterator[tuple[str, str]]:
@@ -147,8 +150,8 @@ def _contents(card: Card) -> Iterator[tuple[str, str]]:
     yield "features", f"{size} {card.dtype}"
     yield "layers", ", ".join(f"{code(name)} ({width:,})" for name, width in card.layers.items())
     yield "samples", ", ".join(f"{n:,} {name}" for name, n in card.samples.items() if n)
-    names = list(card.class_counts)[:_CLASSES]
-    more = ", …" if card.classes.leaves > _CLASSES else ""
+    names = list(card.class_counts)[:_LISTED]
+    more = ", …" if card.classes.leaves > _LISTED else ""
     yield "classes", f"{card.classes.leaves:,}: {escaped(', '.join(names))}{more}"
     if card.classes.inner:
         yield "hierarchy", f"{card.classes.inner:,} nodes above the classes"

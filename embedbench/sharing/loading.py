@@ -35,9 +35,10 @@ def loading_lines(card: Card, place: str, parquet: Mapping[str, str]) -> Iterato
         yield "`COMMIT` is a commit of this repository, so that everybody gets the same bytes."
     lines = [f"embedbench inspect {shlex.quote(url)}"]
     if card.kind == layout.EMBEDDING:
-        lines.append(
-            f"embedbench run {shlex.quote(url)} --protocol incremental-class --learner ncm,slda --out runs"
-        )
+        lines += [
+            f"embedbench run {shlex.quote(url)} \\",
+            "    --protocol incremental-class --learner ncm,slda,joint --out runs",
+        ]
     yield block("sh", lines)
     python = ["import embedbench", ""]
     opened = quoted(name)
