@@ -101,9 +101,10 @@ def inspect(
     opened = EmbeddingFile.open(file)
     result = card(opened)
     if page:
-        from embedbench.sharing.card import card_page
+        from embedbench.sharing.card import card_page, file_sha256
 
-        show(result.to_json(), lambda _: card_page(result).rstrip("\n"), as_json)
+        text = card_page(result, sha256=file_sha256(opened.path))
+        show(result.to_json(), lambda _: text.rstrip("\n"), as_json)
         return
     if redundancy or discretise or heatmap:
         from embedbench.files.redundancy import redundancy as analyse

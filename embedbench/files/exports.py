@@ -94,7 +94,7 @@ def write_safetensors(file: EmbeddingFile, out: Path) -> Path:
             f"the names of the samples take {len(head) / 1e6:,.0f} MB, and a safetensors file "
             "holds at most 100 MB of text; write .parquet or .npz."
         )
-    with writing(out) as temporary, temporary.open("wb") as target:
+    with writing(out) as temporary, open(temporary, "wb") as target:
         target.write(len(head).to_bytes(8, "little") + head)
         for name in order:
             parts = [(0, numbers[name])] if name in numbers else file.blocks(name)
@@ -152,6 +152,25 @@ def write_parquet(file: EmbeddingFile, out: Path, split: int | None = None) -> P
         raise UserError(
             f"{file.path} holds images, which Parquet has no type for; write .npz or .safetensors."
         )
+    schema = _schema(file)
+    with writing(out) as temporary, parquet.ParquetWriter(temporary, schema) as writer:
+        for first, blocks in _aligned(file):
+            rows = np.arange(first, first + len(blocks[0]))
+            kept = np.ones(len(rows), bool) if split is None else file.split[rows] == split
+            if kept.any():
+                lists = [
+                    pa.FixedSizeListArray.from_arrays(pa.array(b[kept].reshape(-1)), b.shape[1])
+                    for b in blocks
+                ]
+                arrays = [*lists, *map(pa.array, _cells(file, rows[kept]))]
+                writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+    return out
+
+
+def _schema(file: EmbeddingFile) -> Any:
+    """The columns of a Parquet file, and what goes with all of them."""
+    import pyarrow as pa
+
     tables = [(table, *file.form(table)) for table in _tables(file)]
     fields = [(_name(t), pa.list_(pa.from_numpy_dtype(d), shape[1])) for t, d, shape in tables]
     fields += [("labels", pa.int32()), ("classes", pa.string())]
@@ -166,19 +185,7 @@ def write_parquet(file: EmbeddingFile, out: Path, split: int | None = None) -> P
         "provenance": file.provenance,
         "digests": file.digests,
     }
-    schema = pa.schema(fields, metadata={"embedbench": _json(about)})
-    with writing(out) as temporary, parquet.ParquetWriter(temporary, schema) as writer:
-        for first, blocks in _aligned(file, [name for name, _, _ in tables]):
-            rows = np.arange(first, first + len(blocks[0]))
-            kept = np.ones(len(rows), bool) if split is None else file.split[rows] == split
-            if kept.any():
-                lists = [
-                    pa.FixedSizeListArray.from_arrays(pa.array(b[kept].reshape(-1)), b.shape[1])
-                    for b in blocks
-                ]
-                arrays = [*lists, *map(pa.array, _cells(file, rows[kept]))]
-                writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
-    return out
+    return pa.schema(fields, metadata={"embedbench": _json(about)})
 
 
 def _cells(file: EmbeddingFile, rows: NDArray[Any]) -> Iterator[Any]:
@@ -192,9 +199,9 @@ def _cells(file: EmbeddingFile, rows: NDArray[Any]) -> Iterator[Any]:
         yield values[rows].tolist()
 
 
-def _aligned(file: EmbeddingFile, tables: list[str]) -> Iterator[tuple[int, list[NDArray[Any]]]]:
-    """Yield the first row and the blocks of all tables, side by side."""
-    for parts in zip(*(file.blocks(table) for table in tables), strict=True):
+def _aligned(file: EmbeddingFile) -> Iterator[tuple[int, list[NDArray[Any]]]]:
+    """Yield the first row and the blocks of all feature tables, side by side."""
+    for parts in zip(*(file.blocks(table) for table in _tables(file)), strict=True):
         yield parts[0][0], [rows for _, rows in parts]
 
 

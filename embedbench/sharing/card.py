@@ -9,10 +9,12 @@ huggingface_hub's datasetcard_template.md.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from embedbench.disk import open_regular
 from embedbench.files import layout
 from embedbench.files.inspect import Card
 from embedbench.files.pretrained import LISTED
@@ -39,6 +41,7 @@ def card_page(
     place: str = "hf://datasets/ORG/NAME",
     picture: str = "",
     parquet: Mapping[str, str] | None = None,
+    sha256: str = "",
 ) -> str:
     """Return the page of a file as Markdown, with the hub's metadata before it.
 
@@ -56,6 +59,8 @@ def card_page(
         Name of a picture beside the page; "" for none.
     parquet : mapping or None
         Split → path of its Parquet file beside the page.
+    sha256 : str
+        SHA-256 of the file's bytes.
     """
     licence = data_licence(card.provenance) or licence
     parts = [
@@ -65,15 +70,24 @@ def card_page(
     ]
     if picture:
         parts.append(f"![{_caption(card)}]({picture})\n\n*{_caption(card)}*")
-    parts += ["## Load it", *loading_lines(card, place, parquet or {})]
+    parts += ["## Load it", *loading_lines(card, place, parquet or {}, sha256)]
     parts += ["## What is in it", _facts(_contents(card))]
     parts += ["## What made it", _facts(_making(card))]
     parts += ["## Licences", _facts(_licences(card, licence))]
     parts += _citation(card)
     if rows:
         parts += ["## Baselines", *baseline_lines(rows)]
-    parts += ["## Limits", "\n".join(_limits(card)), "## Digests", *_digests(card)]
+    parts += ["## Limits", "\n".join(_limits(card)), "## Digests", *_digests(card, sha256)]
     return "\n\n".join(parts) + "\n"
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes."""
+    whole = hashlib.sha256()
+    with open_regular(path) as opened:
+        while part := opened.read(2**20):
+            whole.update(part)
+    return whole.hexdigest()
 
 
 def data_licence(provenance: Mapping[str, Any]) -> str:
@@ -125,9 +139,12 @@ def _summary(card: Card) -> str:
         f"{card.shape[1]:,} numbers each"
     )
     return (
-        f"{what}, with labels of {card.classes.leaves:,} classes and a train and test split. It is "
-        "an embedding file: one HDF5 file that says what made it and checks itself. It is meant for "
-        "continual learning on frozen features, and serves any classifier on them."
+        f"{what}, with labels of {card.classes.leaves:,} classes. It is an embedding file: one "
+        "HDF5 file that says what made it and checks itself. It is meant for continual learning on "
+        "frozen features, and serves any classifier on them."
+        if card.kind != layout.PIXELS
+        else f"{what}, with labels of {card.classes.leaves:,} classes. It is a pixel file: one "
+        "HDF5 file that says what made it and checks itself, for networks that train on images."
     )
 
 
@@ -215,8 +232,9 @@ def _limits(card: Card) -> Iterator[str]:
     for data_set, names in seen.classes_seen.items():
         first = ", ".join(names[:LISTED]) + (", …" if len(names) > LISTED else "")
         yield (
-            f"- The backbone was pretrained on {escaped(data_set)}, which has {len(names):,} of the "
-            f"{card.classes.leaves:,} classes by name ({escaped(first)}): these are not new to it."
+            f"- The backbone was pretrained on {escaped(data_set)}, which has {len(names):,} of "
+            f"the {card.classes.leaves:,} classes by name ({escaped(first)}): these are not new "
+            "to it."
         )
     if card.kind != layout.PIXELS and not seen.pretrained_on:
         yield (
@@ -235,10 +253,11 @@ def _limits(card: Card) -> Iterator[str]:
     )
 
 
-def _digests(card: Card) -> Iterator[str]:
-    yield table(["", "SHA-256"], [(k, code(v)) for k, v in sorted(card.digests.items())])
+def _digests(card: Card, sha256: str) -> Iterator[str]:
+    digests = {**dict(sorted(card.digests.items())), **({"whole file": sha256} if sha256 else {})}
+    yield table(["", "SHA-256"], [(name, code(value)) for name, value in digests.items()])
     yield (
-        "`embedbench verify` checks every block of rows. Two files with the same `samples` have the "
-        "same samples, labels and split; with the same `recipe`, the same backbone and "
-        "preprocessing; with the same `content`, the same bits."
+        "`embedbench verify` checks every block of rows. Two files with the same `samples` have "
+        "the same samples, labels and split; with the same `recipe`, the same backbone and "
+        "preprocessing; with the same `content`, the same bits of the features."
     )

@@ -74,7 +74,8 @@ def send(
         No network, no permission, or a file of the same name has other content.
     """
     from huggingface_hub import CommitOperationAdd, HfApi
-    from huggingface_hub.utils import disable_progress_bars
+    from huggingface_hub.hf_api import RepoFile
+    from huggingface_hub.utils.tqdm import disable_progress_bars
 
     if quiet or not sys.stderr.isatty():
         disable_progress_bars()
@@ -82,7 +83,8 @@ def send(
         api = HfApi()
         head = _head(api, repository, private=private)
         there = api.get_paths_info(repository, list(files), repo_type="dataset", revision=head)
-        digests = {f.path: f.lfs.sha256 if f.lfs else f.blob_id for f in there}
+        files_there = [item for item in there if isinstance(item, RepoFile)]
+        digests = {f.path: f.lfs.sha256 if f.lfs else f.blob_id for f in files_there}
         new = [name for name in files if digests.get(name) not in _digests(files[name])]
         check_replaced([n for n in new if n in digests], f"hf://datasets/{repository}", overwrite)
         if not new:

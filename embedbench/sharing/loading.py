@@ -16,7 +16,9 @@ from .place import HUB
 quoted = json.dumps
 
 
-def loading_lines(card: Card, place: str, parquet: Mapping[str, str]) -> Iterator[str]:
+def loading_lines(
+    card: Card, place: str, parquet: Mapping[str, str], sha256: str = ""
+) -> Iterator[str]:
     """Yield the commands and the lines of Python that load a file.
 
     Parameters
@@ -27,38 +29,44 @@ def loading_lines(card: Card, place: str, parquet: Mapping[str, str]) -> Iterato
         URL of the folder or repository.
     parquet : mapping
         Split → path of its Parquet file.
+    sha256 : str
+        SHA-256 of the file's bytes; "" leaves it out of the name.
     """
     name = Path(card.path).name
-    on_hub = place.startswith(HUB)
-    url = f"{place}@COMMIT/{name}" if on_hub else f"{place}/{name}"
-    if on_hub:
-        yield "`COMMIT` is a commit of this repository, so that everybody gets the same bytes."
+    url = f"{place}/{name}"
+    fixed = f"{url}#sha256={sha256}" if sha256 else url
     lines = [f"embedbench inspect {shlex.quote(url)}"]
     if card.kind == layout.EMBEDDING:
         lines += [
-            f"embedbench run {shlex.quote(url)} \\",
+            f"embedbench run {shlex.quote(fixed)} \\",
             "    --protocol incremental-class --learner ncm,slda,joint --out runs",
         ]
     yield block("sh", lines)
-    python = ["import embedbench", ""]
-    opened = quoted(name)
-    if on_hub:
-        repository = place.removeprefix(HUB)
-        python = ["from huggingface_hub import hf_hub_download", *python]
-        python.append(
-            f'path = hf_hub_download("{repository}", {quoted(name)}, repo_type="dataset", '
-            'revision="COMMIT")'
+    if place.startswith(HUB):
+        yield (
+            f"{code('#sha256=')} fixes the bytes; {code(f'{place}@COMMIT/{name}')} fixes them by a "
+            "commit of this repository. In Python:"
         )
-        opened = "path"
-    read = "images" if card.kind == layout.PIXELS else "read"
-    python += [
-        f"file = embedbench.EmbeddingFile.open({opened})",
-        f"x, y = file.{read}(), file.labels  # {tuple(card.shape)}, ({card.shape[0]},)",
-        "test = file.split == 2",
-    ]
-    yield block("python", python)
+    yield block("python", _python(card, place, name))
     without = "Without embedbench it is plain HDF5: `h5py.File(path)['features']`, `['labels']`"
     if parquet:
         paths = ", ".join(code(path) for path in parquet.values())
         without += f"; the same rows as Parquet are in {paths}"
     yield without + "."
+
+
+def _python(card: Card, place: str, name: str) -> Iterator[str]:
+    opened = quoted(name)
+    if place.startswith(HUB):
+        opened = "path"
+        yield "from huggingface_hub import hf_hub_download"
+    yield "from embedbench import EmbeddingFile"
+    yield ""
+    if place.startswith(HUB):
+        repository = quoted(place.removeprefix(HUB))
+        yield f'path = hf_hub_download({repository}, {quoted(name)}, repo_type="dataset")'
+    yield f"file = EmbeddingFile.open({opened})"
+    yield f'assert file.digests["content"] == {quoted(card.digests["content"])}'
+    read = "images" if card.kind == layout.PIXELS else "read"
+    yield f"x, y = file.{read}(), file.labels  # {tuple(card.shape)}, ({card.shape[0]},)"
+    yield "test = file.split == 2"

@@ -18,7 +18,7 @@ from embedbench.typed import Typed
 
 from . import hub, stores
 from .baselines import rows_of
-from .card import HUB_SPLITS, card_page, data_licence
+from .card import HUB_SPLITS, card_page, data_licence, file_sha256
 from .licences import is_stated
 from .picture import picture
 from .place import Place
@@ -77,7 +77,7 @@ class How:
 def push(
     path: str | os.PathLike[str],
     url: str,
-    how: How = How(),  # noqa: B008  # frozen
+    how: How = How(),  # frozen
     *,
     notify: Callable[[str], None] = lambda _: None,
 ) -> Pushed:
@@ -169,5 +169,6 @@ def _parcel(
         place=place.public,
         picture=name,
         parquet=tables,
+        sha256=file_sha256(file.path),
     )
     return {**files, PAGE: page.encode()}

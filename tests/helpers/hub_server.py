@@ -103,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._json(404, {"error": f"no {path}"})
 
-    do_GET = do_HEAD = do_POST = do_PUT = _serve
+    do_GET = do_HEAD = do_POST = do_PUT = _serve  # noqa: N815
 
     def _json(self, status: int, data: Any, **headers: str) -> None:
         self._send(status, json.dumps(data).encode(), **{"Content-Type": "application/json"})
