@@ -1,8 +1,9 @@
 """`mlp` and `ewc` against Avalanche's Naive and EWC: same network, optimiser, batches, epochs.
 
-    python benchmarks/run_vs_avalanche.py [mnist.h5] [--parts permuted classes]
+    python benchmarks/run_vs_avalanche.py [mnist.h5] [--parts permuted classes] [--alone]
 
-It needs an environment that holds both (see benchmarks/README.md). Avalanche runs under its best
+It needs an environment that holds both (see benchmarks/README.md); with `--alone` only our side
+runs, beside the floor of its matrix products. Avalanche runs under its best
 conditions: tensors in memory, split (and permuted) before the clock starts, no worker processes, no
 loggers, one metric (accuracy per experience), and its fastest evaluation batch.
 """
@@ -22,11 +23,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from avalanche.benchmarks import benchmark_from_datasets
-from avalanche.benchmarks.utils import AvalancheDataset, DataAttribute
-from avalanche.evaluation.metrics import accuracy_metrics
-from avalanche.training.plugins import EvaluationPlugin
-from avalanche.training.supervised import EWC, Naive
 from synthetic import clusters, mnist_like
 from timing import gemm_rate, in_turn, mlp_flops, note
 from torch.utils.data import TensorDataset
@@ -104,6 +100,8 @@ def ours(stream: Stream, settings: Settings, epochs: int) -> Any:
 
 def scenario(stream: Stream) -> Any:
     """The stream as an Avalanche benchmark: one data set of tensors per experience."""
+    from avalanche.benchmarks import benchmark_from_datasets
+    from avalanche.benchmarks.utils import AvalancheDataset, DataAttribute
 
     def dataset(x: View, y: np.ndarray[Any, Any]) -> Any:
         tensors = TensorDataset(x.tensor(), torch.from_numpy(y))
@@ -123,6 +121,10 @@ def sets_after(stream: Stream, i: int) -> int:
 
 def theirs(stream: Stream, data: Any, settings: Settings, epochs: int, eval_batch: int) -> float:
     """Run Avalanche's side; returns the mean accuracy over the experiences at the end."""
+    from avalanche.evaluation.metrics import accuracy_metrics
+    from avalanche.training.plugins import EvaluationPlugin
+    from avalanche.training.supervised import EWC, Naive
+
     spec = stream.spec
     net = mlp_net(spec.input_shape[0], 400, 2, spec.n_classes, Seeds.of(SEED).init)
     fresh = partial(OPTIMISERS[settings.optimiser], lr=settings.lr)
@@ -196,6 +198,22 @@ def measure(title: str, stream: Stream, epochs: int, eval_batch: int, repeats: i
             )
 
 
+def measure_alone(title: str, stream: Stream, epochs: int, repeats: int) -> None:
+    """Print a table of our side and its floor, each the best of `repeats`."""
+    print(f"\n**{title}**: {len(stream.sessions)} sessions, {epochs} epochs each\n")
+    print("| learner | here s | best s | floor s | best / floor | disturbed |")
+    print("|---|---|---|---|---|---|")
+    for variant in (v for variants in SETTINGS.values() for v in variants):
+        ours(stream, variant, epochs)
+        rounds = in_turn([partial(ours, stream, variant, epochs)], repeats)
+        least = min(floors(stream, variant, epochs)[0] for _ in range(repeats))
+        print(
+            f"| {variant.title} | {rounds.median(0):.2f} | {rounds.best(0):.2f} | {least:.2f} "
+            f"| {rounds.best(0) / least:.2f} | {rounds.disturbed} of {repeats} |",
+            flush=True,
+        )
+
+
 def main() -> None:
     """Measure and print Markdown tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -210,24 +228,28 @@ def main() -> None:
     )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--alone", action="store_true", help="our side and its floor only")
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
     torch.set_num_threads(args.threads)
-    version = importlib.metadata.version("avalanche-lib")
+    other = "" if args.alone else f"avalanche-lib {importlib.metadata.version('avalanche-lib')}, "
     print(
-        f"avalanche-lib {version}, torch {torch.__version__}, {args.threads} threads, "
+        f"{other}torch {torch.__version__}, {args.threads} threads, "
         f"{platform.machine()}; {args.repeats} rounds"
     )
+    alone = partial(measure_alone, repeats=args.repeats)
+    both = partial(measure, eval_batch=args.eval_batch, repeats=args.repeats)
+    compare = alone if args.alone else both
     with tempfile.TemporaryDirectory() as scratch:
         if "permuted" in args.parts:
             path = Path(args.file) if args.file else mnist_like(Path(scratch) / "mnist.h5")
             stream = build_stream(path, "permutation", seed=SEED, sessions=args.sessions)
-            measure("Permuted MNIST", stream, args.epochs[0], args.eval_batch, args.repeats)
+            compare("Permuted MNIST", stream, args.epochs[0])
         if "classes" in args.parts:
             path = clusters(Path(scratch) / "classes.h5")
             stream = build_stream(path, "incremental-class", seed=SEED, base=100)
             title = "100 base classes + 50 of one class"
-            measure(title, stream, args.epochs[1], args.eval_batch, args.repeats)
+            compare(title, stream, args.epochs[1])
 
 
 if __name__ == "__main__":

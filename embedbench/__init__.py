@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from embedbench.files.file import EmbeddingFile as EmbeddingFile
     from embedbench.learning.learner import Learner as Learner
     from embedbench.learning.learner import Tags as Tags
+    from embedbench.reports.loading import load_runs as load_runs
     from embedbench.seeds import Seeds as Seeds
     from embedbench.streams.protocol import Protocol as Protocol
     from embedbench.streams.stream import Session as Session
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "build_stream": "api",
+    "load_runs": "reports.loading",
     "make_learner": "api",
     "run": "api",
     "score": "api",

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from embedbench.arrays import Floats
+from embedbench.errors import UserError
+from embedbench.fetching.local import local
 from embedbench.fields import make
 from embedbench.files.file import EmbeddingFile
 from embedbench.learning.learner import Learner
@@ -24,18 +26,31 @@ from embedbench.streams.stream import Stream
 
 def build_stream(
     files: str | Path | EmbeddingFile | Sequence[str | Path | EmbeddingFile],
-    protocol: str,
+    protocol: str | Protocol,
     *,
     seed: int = 0,
     **params: Any,
 ) -> Stream:
     """Build a stream: `build_stream("mnist.h5", "incremental-class", base=5)`.
 
-    `seed` is the one that `embedbench run --seed` takes; the order seed is drawn from it.
+    A file may also be a name: `hf://datasets/ORG/NAME@REVISION/mnist.h5`, `https://…`, `s3://…` or
+    `known:NAME`; it is fetched, unless it is in the cache.
+
+    `protocol` is a name, `package.module:Class`, or a `Protocol` with its parameters, such as
+    `IncrementalClass(base=5)`. `seed` is the one that `embedbench run --seed` takes; the order seed
+    is drawn from it.
     """
+    if isinstance(protocol, Protocol):
+        if params:
+            raise UserError(
+                f"{type(protocol).__name__} is made already; give it {', '.join(params)} when you "
+                "make it"
+            )
+        made = protocol
+    else:
+        made = make(protocol_class(protocol), params, name="protocol")
     given = [files] if isinstance(files, str | Path | EmbeddingFile) else list(files)
-    opened = [f if isinstance(f, EmbeddingFile) else EmbeddingFile.open(Path(f)) for f in given]
-    made: Protocol = make(protocol_class(protocol), params, name="protocol")
+    opened = [f if isinstance(f, EmbeddingFile) else EmbeddingFile.open(local(f)) for f in given]
     with threads_of(1):
         return made.build(opened, seed=Seeds.of(seed).order)
 
@@ -72,6 +87,7 @@ def score(
     offline: AnyPredictions | Sequence[AnyPredictions] | None = None,
     score: str | None = None,
     normalise_new: bool = False,
+    class_sizes: Sequence[int] | None = None,
 ) -> dict[str, float]:
     """All metrics of one run by name, as fractions.
 
@@ -85,9 +101,11 @@ def score(
         None: the main score, "class_accuracy" or "pw_js".
     normalise_new : bool
         Whether Ω_new is divided by α_ideal; give `stream.normalise_new`.
+    class_sizes : sequence of int or None
+        (C,) training samples of each class; give `stream.class_sizes`.
     """
     ideal: float | Floats = float("nan")
-    matrices = score_matrices(predictions)
+    matrices = score_matrices(predictions, class_sizes)
     score = score or next(iter(matrices))
     if offline is not None and not score.startswith("within_"):  # Ω is over all classes
         if isinstance(offline, Sequence):

@@ -12,6 +12,7 @@ import io
 import os
 import platform
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -89,6 +90,52 @@ def writing(path: Path, *, within: Path | None = None, sync: bool = True) -> Ite
     finally:
         with suppress(OSError):  # the directory may be a file
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def continuing(path: Path, name: object) -> Iterator[BinaryIO]:
+    """Open a file to be continued; what is written is kept after an error. It is private.
+
+    It is for large files that are made again otherwise; they get their name when they are complete,
+    by `rename`.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    name : object
+        What it will be, for messages.
+
+    Raises
+    ------
+    UserError
+        The file cannot be written.
+    """
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(handle, "r+b") as file:
+            yield file
+            file.flush()
+            os.fsync(handle)
+    except OSError as error:
+        hint = _HINTS.get(error.errno or 0, "is the disk in order?")
+        raise UserError(f"cannot write {name} ({error.strerror or error}); {hint}") from error
+
+
+def name_complete(path: Path, new: Path) -> None:
+    """Give a complete file its name, on the same file system; an existing one is replaced."""
+    sync_path(path)
+    path.replace(new)
+    sync_path(new.parent)
+
+
+def second_name(path: Path, new: Path) -> None:
+    """Give a file a second name, or a copy of that name where files have one name only."""
+    with writing(new) as temporary:
+        try:
+            os.link(path, temporary)
+        except OSError:
+            shutil.copyfile(path, temporary)
 
 
 def read_text(path: Path, most: int = 2**26) -> str:

@@ -1,17 +1,104 @@
-"""Code of other people, named by the user as `package.module:name`."""
+"""Code of other people, by `package.module:Name` or by an entry point of an installed package.
+
+docs/plugins.md describes the kinds. Nothing is imported before it is loaded by its name.
+"""
 
 from __future__ import annotations
 
+import ast
 import importlib
+import importlib.metadata
+import importlib.util
+import inspect
+import itertools
+import json
 import os
 import sys
+from collections.abc import Iterable, Iterator
+from importlib.metadata import Distribution, EntryPoint, EntryPoints
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from .errors import UserError
+from .errors import UserError, short, unknown
+
+KINDS = ("learners", "protocols", "metrics", "backbones", "sources", "engines", "trackers")
+BY_PATH = "package.module:Name"  # how code is named that no package offers
+
+
+def offered(kind: str) -> dict[str, EntryPoint]:
+    """What installed packages offer of a kind, by name: the entry points `embedbench.<kind>`.
+
+    Of several with one name it is the first; `load` refuses to choose.
+
+    Parameters
+    ----------
+    kind : str
+        One of `KINDS`.
+    """
+    return {entry.name: entry for entry in reversed(tuple(_entries(kind)))}
+
+
+def load(kind: str, name: str, known: Iterable[str] = ()) -> Any:
+    """Import what `name` means: the entry point of a package, or `package.module:Name`.
+
+    Parameters
+    ----------
+    kind : str
+        One of `KINDS`.
+    name : str
+        As written on the command line. The code is run: the user trusts it.
+    known : iterable of str
+        Further names of this kind, for the error message.
+
+    Raises
+    ------
+    UserError
+        Nothing has this name, packages disagree about it, or the import fails.
+    """
+    if ":" in name:
+        return outside(name)
+    named = {entry.value: entry for entry in _entries(kind) if entry.name == name}
+    if not named:
+        raise absent(kind, name, known)
+    if len(named) > 1:
+        raise UserError(
+            f"several installed packages offer the {kind[:-1]} {short(name)}; name the one that is "
+            f"meant: {' or '.join(sorted(named))}"
+        )
+    (entry,) = named.values()
+    try:
+        return entry.load()
+    except Exception as e:  # the module may fail in any way
+        raise UserError(
+            f"cannot import the {kind[:-1]} {name!r} of {origin(entry)} ({entry.value}): {e}"
+        ) from e
+
+
+def subclass(kind: str, name: str, base: type, known: Iterable[str] = ()) -> Any:
+    """Load a class by name, as `load` does.
+
+    Raises
+    ------
+    UserError
+        As `load`; or it is no subclass of `base`.
+    """
+    cls = load(kind, name, known)
+    if not (inspect.isclass(cls) and issubclass(cls, base)):
+        raise UserError(f"{name!r} is not a subclass of embedbench's {base.__name__}")
+    return cls
+
+
+def absent(kind: str, name: str, known: Iterable[str] = ()) -> UserError:
+    """Return the error for a name that nothing has; it names all that can be had."""
+    error = unknown(kind[:-1], name, {*known, *offered(kind)})
+    return UserError(f"{error} Code of yours is named {BY_PATH}.")
 
 
 def outside(name: str) -> Any:
-    """Import `package.module:name`; the working directory is searched too.
+    """Import `package.module:Name`; the working directory is searched too.
+
+    It is not added to the path for a module that is imported already.
 
     Parameters
     ----------
@@ -24,7 +111,7 @@ def outside(name: str) -> Any:
         The module cannot be imported, or lacks the name.
     """
     module_name, _, attribute = name.partition(":")
-    if os.getcwd() not in sys.path:
+    if module_name not in sys.modules and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
         module = importlib.import_module(module_name)
@@ -34,3 +121,76 @@ def outside(name: str) -> Any:
     if value is None:
         raise UserError(f"module {module_name!r} has no {attribute!r}")
     return value
+
+
+def package_of(thing: object) -> tuple[str, str] | None:
+    """Name and version of the distribution that code came from; None for ours and for loose files.
+
+    Parameters
+    ----------
+    thing : object
+        A class, a function, or an instance of a class.
+    """
+    name = getattr(thing, "__module__", None) or type(thing).__module__
+    top, file = name.partition(".")[0], getattr(sys.modules.get(name), "__file__", None)
+    if top == "embedbench" or file is None:
+        return None
+    for made in _distributions(top):
+        if any(Path(file).resolve().is_relative_to(root) for root in _roots(made)):
+            return made.name, made.version
+    return None
+
+
+def origin(entry: EntryPoint) -> str:
+    """Where an entry point comes from, for a listing: "package 1.0"."""
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an installed package"
+
+
+def summary(entry: EntryPoint) -> str:
+    """The first line of what an entry point says of itself, read from its source, not imported.
+
+    Empty where the source, or the line, is not there.
+    """
+    spec = importlib.util.find_spec(entry.module.partition(".")[0])
+    if spec is None or spec.origin is None:
+        return ""
+    inside = Path(spec.origin).parent.joinpath(*entry.module.split(".")[1:])
+    for path in (Path(spec.origin), inside.with_suffix(".py"), inside / "__init__.py"):
+        try:
+            body = ast.parse(path.read_text(encoding="utf-8")).body
+        except (OSError, SyntaxError, ValueError):
+            continue
+        for node in body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == entry.attr:
+                return (ast.get_docstring(node) or "").partition("\n")[0]
+    return ""
+
+
+def _entries(kind: str) -> EntryPoints:
+    return importlib.metadata.entry_points(group=f"embedbench.{kind}")
+
+
+def _distributions(top: str) -> Iterator[Distribution]:
+    """Yield the distributions that may hold the top package `top`.
+
+    One installed for development lists no files of it, but may have entry points of ours.
+    """
+    for entry in itertools.chain.from_iterable(map(_entries, KINDS)):
+        if entry.module.partition(".")[0] == top and entry.dist is not None:
+            yield entry.dist
+    for name in dict.fromkeys(importlib.metadata.packages_distributions().get(top, ())):
+        yield importlib.metadata.distribution(name)
+
+
+def _roots(made: Distribution) -> list[Path]:
+    """The folders that a distribution's code lies in; also where it is developed."""
+    from urllib.request import url2pathname  # slow
+
+    roots = [Path(str(made.locate_file(""))).resolve()]
+    try:
+        url = urlsplit(json.loads(made.read_text("direct_url.json") or "{}").get("url", ""))
+    except ValueError:
+        return roots
+    if url.scheme == "file":
+        roots.append(Path(url2pathname(url.path)).resolve())
+    return roots

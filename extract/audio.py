@@ -48,6 +48,7 @@ class LogMel(Backbone):
     """
 
     SECONDS = 10
+    takes = "sounds"
 
     def __init__(self, seconds: int) -> None:
         self.seconds = seconds

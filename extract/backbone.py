@@ -22,13 +22,31 @@ OURS = {
 class Backbone(ABC):
     """A function from images or sounds to rows of tables.
 
-    `prepare` runs in many threads, one sample per call; `forward` in one, one batch per call.
-    `backbone` and `preprocessing` are parts of the provenance. `decoder` is one of
-    `decoders.DECODERS`.
+    `prepare` takes one sample a call, `forward` one batch. Both may run in several threads at once,
+    so they change nothing of the backbone. A row depends on its sample alone. docs/plugins.md shows
+    one from outside.
+
+    Attributes
+    ----------
+    backbone : dict
+        What computes, for the provenance; part of the recipe. `name`, `weights_id`,
+        `weights_sha256`, `layer`, `pooling`, and `library` and `library_version`, which are filled
+        in for one from outside.
+    preprocessing : dict
+        What `prepare` does to a sample, for the provenance; part of the recipe.
+    takes : str
+        `images`, which `prepare` gets opened, or `sounds`, of which it gets the bytes of a file.
+    device : device
+        Where `forward` computes.
+    dtype : str
+        Of the arithmetic: `float32`, `bfloat16` or `float16`; `uint8` for images themselves.
+    decoder : str
+        One of `decoders.DECODERS`; set from outside.
     """
 
     backbone: dict[str, Any]
     preprocessing: dict[str, Any]
+    takes: str = "images"
     device = torch.device("cpu")
     dtype = "float32"
     decoder = PILLOW

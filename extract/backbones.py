@@ -12,6 +12,7 @@ from embedbench.errors import UserError
 
 from .backbone import OURS, Backbone
 from .decoders import PILLOW, recipe_of
+from .outside import backbone_class, outside_backbone
 from .source import Source
 from .timm_backbone import TimmBackbone
 
@@ -20,7 +21,8 @@ LARGEST = 10_000  # pixels or seconds
 
 def check_kind(name: str, source: Source) -> None:
     """Raise UserError if a backbone of images is given sounds, or the other way round."""
-    takes = "sounds" if name == "log-mel" else "images"
+    cls = backbone_class(name)
+    takes = cls.takes if cls else "sounds" if name == "log-mel" else "images"
     if source.holds != takes:
         instead = "log-mel" if source.holds == "sounds" else "pixels, or a model of timm"
         raise UserError(
@@ -40,7 +42,10 @@ def open_backbone(
     device: torch.device,
     decoder: str = PILLOW,
 ) -> Backbone:
-    """Return a backbone by its name: `pixels`, `none`, `log-mel`, or any model of timm."""
+    """Return a backbone by its name: `pixels`, `none`, `log-mel`, any model of timm.
+
+    Or one from outside: the entry point of a package, or `package.module:Class`.
+    """
     if name == "log-mel" and decoder != PILLOW:
         raise UserError(f"--decoder {decoder} is for images; leave it out for sounds.")
     model = _open(name, first, weights, layers, dtype, size, device)
@@ -60,6 +65,11 @@ def _open(
 ) -> Backbone:
     if size is not None and not 1 <= size <= LARGEST:
         raise UserError(f"--size must be 1 to {LARGEST:,} pixels or seconds, not {size}.")
+    if (cls := backbone_class(name)) is not None:
+        half = dtype if dtype != "float32" else ""
+        return outside_backbone(
+            name, cls, device, weights=weights, layers=tuple(layers), dtype=half, size=size
+        )
     if name not in OURS:
         return TimmBackbone(
             name, weights=weights, layers=layers, dtype=dtype, size=size, device=device

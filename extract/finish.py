@@ -59,11 +59,7 @@ def finish(
         "arithmetic": facts.arithmetic
         | _devices(notes)
         | _compared(source, facts, precision, kept, notify),
-        "source": {
-            "name": source.name,
-            "revision": source.revision,
-            "licence": source.licence,
-        },
+        "source": _origin(source),
         "split": beside.rule,
         "same_content_in_two_splits": {"count": len(pairs), "first": pairs[:100]},
         **known_weights(facts.backbone),
@@ -75,6 +71,17 @@ def finish(
         columns={name: values[kept] for name, values in beside.columns.items()},
         notify=notify,
     )
+
+
+def _origin(source: Source) -> dict[str, Any]:
+    """Return where the samples are from, and whose code opened them if it is not ours."""
+    package = {"package": " ".join(source.package)} if source.package else {}
+    return {
+        "name": source.name,
+        "revision": source.revision,
+        "licence": source.licence,
+        **package,
+    }
 
 
 def _devices(notes: Sequence[Any]) -> dict[str, Any]:

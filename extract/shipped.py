@@ -26,7 +26,7 @@ def choose_backbone(
     if backbone is None:
         raise UserError(
             "--backbone is missing: a model of timm such as resnet50, 'pixels' for flat values, "
-            "'none' for a pixel file, or for sounds 'log-mel'."
+            "'none' for a pixel file, for sounds 'log-mel', or package.module:Class."
         )
     if str(weights) == IN_PACKAGE:
         return backbone, shipped_weights(backbone)

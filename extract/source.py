@@ -60,6 +60,8 @@ class Source:
         Names of files that are not among the samples because they cannot be read, and why.
     remark : str
         What the user should know about the source, as a sentence; empty: nothing.
+    package : (str, str) or None
+        Name and version of the package whose code opened it; None: ours, or a file of yours.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Source:
     holds: str = "images"
     refused: tuple[tuple[str, str], ...] = ()
     remark: str = ""
+    package: tuple[str, str] | None = None
 
 
 def unusable(name: str, source: str, problem: str) -> UserError:

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from embedbench import plugins
 from embedbench.disk import check_regular, unreadable
 from embedbench.errors import UserError
 from embedbench.files.formats.idx import is_idx
@@ -21,6 +22,7 @@ from embedbench.files.samples import TEST, TRAIN, VAL
 
 from .cub import cub_source, is_cub
 from .folders import IMAGE_SUFFIXES, SOUND_SUFFIXES, Folder, suffix_of
+from .outside import absolute_outside, is_outside, outside_source
 from .source import Source, escaped, read_sample, unusable
 from .zips import Archive
 
@@ -36,7 +38,8 @@ def open_source(source: str, *, skip_bad: bool = False) -> Source:
     source : str
         `demo`; a folder or zip of class folders, of images or of WAV files; a CUB-200-2011
         folder; a folder of MNIST IDX files; or a name that timm's `create_dataset` reads, such
-        as `torch/cifar100`, followed by `@ROOT` if the data are in a folder ROOT.
+        as `torch/cifar100`, followed by `@ROOT` if the data are in a folder ROOT; or a source of
+        other people, an entry point or `package.module:function`, followed by `@TEXT` for it.
     skip_bad : bool
         Leave out files that cannot be samples; they are in `refused`.
 
@@ -66,6 +69,8 @@ def absolute(source: str) -> str:
     name, at, root = source.partition("@")
     if source.startswith(TIMM_PREFIXES):
         return name + at + (os.path.abspath(root) if root else "")
+    if is_outside(source):
+        return absolute_outside(source)
     return os.path.abspath(Path(source).expanduser())
 
 
@@ -74,6 +79,8 @@ def _open(source: str) -> Source:
         from .datasets import timm_source
 
         return timm_source(source)
+    if is_outside(source):
+        return outside_source(source)
     try:
         path = Path(source).expanduser()
         os.lstat(path)
@@ -81,7 +88,8 @@ def _open(source: str) -> Source:
         # also ~ of an unknown user, and a zero byte
         raise UserError(
             f"there is no source {source!r}: expected 'demo', a folder or zip of images, or a data "
-            f"set that timm reads (names beginning with {', '.join(TIMM_PREFIXES)})."
+            f"set that timm reads (names beginning with {', '.join(TIMM_PREFIXES)}), or a source "
+            f"of a package{_offered()}."
         ) from error
     try:
         mode = path.stat().st_mode
@@ -94,6 +102,12 @@ def _open(source: str) -> Source:
     if is_zip:
         return _zip(path)
     raise UserError(f"{source} is neither a folder nor a zip archive of images; give one.")
+
+
+def _offered() -> str:
+    """The names of sources of installed packages, for an error message."""
+    names = ", ".join(sorted(plugins.offered("sources")))
+    return f" ({names}, or package.module:function)" if names else " (package.module:function)"
 
 
 def _directory(path: Path) -> Source:

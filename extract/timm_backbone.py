@@ -15,6 +15,7 @@ from timm.data.config import resolve_data_config
 from timm.data.transforms_factory import create_transform
 from torch import nn
 
+from embedbench import plugins
 from embedbench.errors import UserError
 from embedbench.networks.hub import hub_weights
 from embedbench.networks.metadata import metadata_of
@@ -138,10 +139,12 @@ def create_model(name: str, size: int | None, channels: int = 3) -> Any:
     """Return a timm model without classifier, in eval mode, before its weights are loaded."""
     known = timm.list_models() + timm.list_pretrained()
     if name not in known and not name.startswith(("hf-hub:", "hf_hub:", "local-dir:")):
-        near = difflib.get_close_matches(name, [*OURS, *known], n=1, cutoff=0.5)
+        others = [*OURS, *plugins.offered("backbones")]
+        near = difflib.get_close_matches(name, [*others, *known], n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise UserError(
-            f"unknown backbone {name!r}.{hint} 'embedbench list backbones' names all of them."
+            f"unknown backbone {name!r}.{hint} 'embedbench list backbones' names all of them; one "
+            f"of yours is named {plugins.BY_PATH}."
         )
     build: Callable[..., Any] = timm.create_model
     options: dict[str, Any] = {"num_classes": 0, "pretrained": False}

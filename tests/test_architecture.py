@@ -24,7 +24,7 @@ FLOORS = (
     {"cache", "gate", "holder"},
     {"hdf5", "leases"},
     {"files", "networks", "scores", "engines"},
-    {"streams", "reports", "extract"},
+    {"streams", "reports", "extract", "fetching"},
     {"learning", "protocols"},
     {"models", "runs"},
     {"checks", "papers", "sharing", "api"},
@@ -40,6 +40,7 @@ ONLY = {
     "extract": {"files", "networks", "engines"},
     "reports": {"scores", "files"},
     "sharing": {"runs", "reports", "streams", "scores", "fetching", "files"},
+    "fetching": {"files"},
 }
 GROUND = set().union(*FLOORS[:4])
 # What a room may import from outside the project and the standard library.
@@ -49,6 +50,7 @@ OUTSIDE = {
         *{"timm", "torch", "torchvision"},
     },
     "engines": {"ray", "submitit", "torch"},
+    "fetching": {"fsspec", "h5py", "huggingface_hub"},
     "models": {"numba", "numpy", "scipy", "sklearn", "torch"},
     "protocols": {"numpy"},
     "scores": {"h5py", "numpy", "scipy"},
@@ -56,8 +58,19 @@ OUTSIDE = {
 # Slow to import: done inside functions, but for these rooms and files, which are imported when work
 # begins.
 SLOW = {
-    *{"jinja2", "matplotlib", "numba", "ray", "scipy", "sklearn", "submitit", "timm", "torch"},
-    *{"torchvision", "huggingface_hub", "fsspec", "pyarrow"},
+    *{
+        "jinja2",
+        "matplotlib",
+        "numba",
+        "pandas",
+        "ray",
+        "scipy",
+        "sklearn",
+        "submitit",
+        "timm",
+        "torch",
+    },
+    *{"tensorboard", "torchvision", "wandb", "huggingface_hub", "fsspec", "pyarrow"},
 }
 MAY_BE_SLOW = {
     *{"models", "learning", "extract", "checks", "networks/resnet", "networks/timm_models"},

@@ -17,9 +17,10 @@ from embedbench.learning.nadam import NAdam
 from embedbench.machine import cores
 from embedbench.papers.data import shipped_layers
 from embedbench.repeatable import repeatable
+from embedbench.runs.command import split_key
 from embedbench.runs.grid import run_grid
 from embedbench.runs.meter import Meter
-from embedbench.runs.presets import PRESETS
+from embedbench.runs.presets import preset
 from embedbench.runs.registry import ALIASES
 from embedbench.runs.settings import parse_settings, plan
 from embedbench.scores import record
@@ -95,7 +96,7 @@ def league(bench: Bench) -> list[Figure]:
         path = bench.scratch / "emoji.h5"
         if not path.exists():
             extract("demo", path, device=bench.device, notify=lambda sentence: None)
-        every = PRESETS["league"]["learners"]
+        every = list(dict.fromkeys(split_key(key)[0] for key in preset("league")))
         learners = [name for name in every if name not in ("offline", *ALIASES)]
         learners += [name for name in ("ncm", "fecam", "ranpac", "slda") if name not in every]
         settings += [f"{name}.memory.total=1760" for name in STORED if name in learners]

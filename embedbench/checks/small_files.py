@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from embedbench.arrays import Ints
 from embedbench.files.file import EmbeddingFile
@@ -48,7 +49,21 @@ def _write(
         parents=np.array([n_classes, n_classes, *[-1] * (n_classes - 1)]),
     )
     features = draw.normal(size=(len(labels), width)).astype(np.float32)
-    return write_file(folder / f"{name}.h5", samples, features, {"backbone": {"name": "made up"}})
+    made = {"backbone": {"name": "made up"}}
+    return write_file(folder / f"{name}.h5", samples, features, made, columns=_columns(samples))
+
+
+def _columns(samples: Samples) -> dict[str, NDArray[Any]]:
+    """Two domains, each in training and in test; groups of two, some of two classes; times."""
+    number = np.zeros(len(samples.ids), dtype=np.int64)
+    for role in (TRAIN, VAL, TEST):
+        rows = np.flatnonzero(samples.split == role)
+        number[rows] = np.arange(len(rows))
+    return {
+        "domain": np.array(["odd" if n % 2 else "even" for n in number]),
+        "group": np.array([f"group {n // 2}" for n in number]),
+        "time": -number.astype(np.float64),
+    }
 
 
 KINDS: dict[str, Callable[..., EmbeddingFile]] = {
@@ -126,11 +141,13 @@ def build(cls: type[Protocol], kind: str, seed: int, **settings: Any) -> Case:
     widths = (WIDTH, WIDTH - 2) if cls.several_files else (WIDTH,)
     files = [small_file(kind, width) for width in widths]
     stream = cls(**settings).build(files, seed=seed)
-    return Case(f"file {kind!r}, seed {seed}", files, stream)
+    given = "".join(f", {name}={value}" for name, value in settings.items() if name != "order")
+    return Case(f"file {kind!r}, seed {seed}{given}", files, stream)
 
 
 def each_case(cls: type[Protocol]) -> Iterator[Case]:
-    """Streams of every kind of small file and seed."""
+    """Streams of every kind of small file and seed, with each of the settings to check."""
     for kind in KINDS:
         for seed in SEEDS:
-            yield build(cls, kind, seed)
+            for settings in cls.checked:
+                yield build(cls, kind, seed, **settings)

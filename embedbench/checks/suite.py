@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from embedbench.errors import UserError, unknown
+from embedbench.errors import UserError
 from embedbench.learning.learner import Learner
 from embedbench.runs import registry
 from embedbench.streams.protocol import Protocol
 
 from .demand import CheckFailed, NotApplicable
+from .kinds import contract, kind_of
 
 T = TypeVar("T")
 
@@ -73,27 +74,30 @@ def check_text(results: Sequence[Result]) -> str:
     return "\n".join([*lines, total + (f", {rest} do not apply" if rest else "")])
 
 
-def check(name: str, device: str = "cpu") -> list[Result]:
-    """Check the learner or protocol `name`, a learner `package.module:Class`, or "metrics".
+def check(name: str, device: str = "cpu", kind: str | None = None) -> list[Result]:
+    """Check anything by its name, or all our metrics by the name "metrics".
 
     Parameters
     ----------
+    name : str
+        As on the command line: a learner, protocol, metric, backbone, source, engine or tracker;
+        what is from outside by its entry point or as `package.module:Name`.
     device : str
-        Device of a learner; protocols and metrics use none.
+        Device of a learner; nothing else is given one.
+    kind : str or None
+        One of `plugins.KINDS`; None: the one that has the name.
     """
-    protocol = name.replace("_", "-") in registry.protocol_names()
-    if device != "cpu" and (protocol or name == "metrics"):
-        raise UserError(f"{name} computes nothing on a device; leave out --device {device}")
+    kind = "metrics" if name == "metrics" else kind_of(name, kind)
+    if device != "cpu" and kind != "learners":
+        raise UserError(f"{name} is checked on no device; leave out --device {device}")
     if name == "metrics":
         return check_metrics()
-    if protocol:
+    if kind == "learners":
+        return check_learner(name, device)
+    if kind == "protocols":
         return check_protocol(name)
-    learners = registry.learner_names()
-    if ":" not in name and name.replace("_", "-") not in learners and name not in learners:
-        raise unknown(
-            "learner or protocol", name, [*learners, *registry.protocol_names(), "metrics"]
-        )
-    return check_learner(name, device)
+    checks, subject = contract(kind, name)
+    return run_checks(checks, subject)
 
 
 def check_learner(learner: str | type[Learner], device: str = "cpu") -> list[Result]:
@@ -138,9 +142,9 @@ def check_protocol(protocol: str | type[Protocol]) -> list[Result]:
 
 def protocol_checks() -> list[Callable[[type[Protocol]], None]]:
     """Every check for protocols."""
-    from . import protocol_contract, protocol_label_sets
+    from . import protocol_contract, protocol_label_sets, protocol_sessions
 
-    suites = (protocol_contract, protocol_label_sets)
+    suites = (protocol_contract, protocol_sessions, protocol_label_sets)
     checks = protocol_contract.PROTOCOL_CHECKS
     return [c for suite in suites for c in checks if c.__module__ == suite.__name__]
 

@@ -70,23 +70,31 @@ app.add_typer(runs.runs)
 @app.command("list")
 def list_command(
     kind: Annotated[
-        str | None, typer.Argument(help="learners, protocols, metrics or backbones.")
+        str | None,
+        typer.Argument(
+            help="learners, protocols, metrics, presets, sources, engines, trackers, backbones or "
+            "files."
+        ),
     ] = None,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="With files: remove what was fetched.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """List the names that the command line knows."""
-    from embedbench.terminal import aligned
+    from .listing import KINDS, LONG, entries, listed_text
+    from .named import prune_files
 
-    from .listing import KINDS, entries
-
-    kinds = [kind] if kind else [k for k in KINDS if k != "backbones"]
+    if prune:
+        prune_files(kind)
+    kinds = [kind] if kind else [k for k in KINDS if k not in LONG]
     listed = {k: entries(k) for k in kinds}
 
     def text(_: Any) -> str:
         lines = []
         for k, rows in listed.items():
             lines += [f"{k}:"] if len(listed) > 1 else []
-            lines.append(aligned([(r["name"], r["summary"]) for r in rows]))
+            lines.append(listed_text(rows))
         return "\n".join(lines)
 
     show(listed[kind] if kind else listed, text, as_json)
@@ -95,16 +103,19 @@ def list_command(
 @app.command()
 def check(
     name: Annotated[
-        str, typer.Argument(help="Learner, protocol, 'metrics', or package.mod:Class.")
+        str, typer.Argument(help="Any name that list prints, 'metrics', or package.module:Name.")
     ],
     device: Annotated[str, typer.Option(help="Device of a learner: cpu, cuda, …")] = "cpu",
+    kind: Annotated[
+        str | None, typer.Option(help="learners, protocols, metrics, … if several have the name.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Check a learner, a protocol or the metrics against the contract. Exit 1 if a check fails."""
+    """Check anything that can come from outside against its contract. Exit 1 if a check fails."""
     from embedbench.checks.suite import check as run_checks
     from embedbench.checks.suite import check_text
 
-    results = run_checks(name, chosen_device(device))
+    results = run_checks(name, chosen_device(device), kind)
     show([r.to_json() for r in results], lambda _: check_text(results), as_json)
     if not all(r.passed for r in results):
         raise typer.Exit(1)

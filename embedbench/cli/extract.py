@@ -34,7 +34,8 @@ Backbone = Annotated[
     str | None,
     typer.Option(
         help="A timm model; 'none': a pixel file of images, for learners with a --trunk; "
-        "'pixels': the images as rows of values; 'log-mel' for sounds."
+        "'pixels': the images as rows of values; 'log-mel' for sounds; or "
+        "package.module:Class."
     ),
 ]
 Weights = Annotated[Path | None, typer.Option(help=".safetensors or .pth file, or 'shipped'.")]

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from embedbench.fetching.names import is_name
 from embedbench.files.stated import Stated
 
 from .extract import written
 from .file_options import ColumnList, Out, Split, Stratify, stated, taking
+from .named import File, here, transfer_text
 from .options import Json, Overwrite, Quiet, check_free, note, show
 
-File = Annotated[Path, typer.Argument(help="An embedding file.")]
+if TYPE_CHECKING:
+    from embedbench.files.file import EmbeddingFile
+    from embedbench.files.inspect import Redundancy
 
 
 @taking(stated=stated)
@@ -70,7 +74,7 @@ def export(
 
 
 def inspect(
-    file: File,
+    file: Annotated[str, typer.Argument(help="An embedding file, or its name.")],
     redundancy: Annotated[
         bool, typer.Option("--redundancy", help="Count the features that are not redundant.")
     ] = False,
@@ -96,9 +100,18 @@ def inspect(
 ) -> None:
     """Show the contents of an embedding file, and how it was made."""
     from embedbench.files.file import EmbeddingFile
-    from embedbench.files.inspect import Redundancy, card, card_text
+    from embedbench.files.inspect import card, card_text
 
-    opened = EmbeddingFile.open(file)
+    analysed = bool(redundancy or discretise or heatmap)
+    if is_name(file) and not (analysed or alignment or page):
+        from embedbench.fetching.peek import peek
+
+        result = peek(file)
+        if result.transfer:
+            note(transfer_text(result))
+        show(result.to_json(), lambda _: card_text(result), as_json)
+        return
+    opened = EmbeddingFile.open(here(file))
     result = card(opened)
     if page:
         from embedbench.sharing.card import card_page, file_sha256
@@ -106,27 +119,35 @@ def inspect(
         text = card_page(result, sha256=file_sha256(opened.path))
         show(result.to_json(), lambda _: text.rstrip("\n"), as_json)
         return
-    if redundancy or discretise or heatmap:
-        from embedbench.files.redundancy import redundancy as analyse
-        from embedbench.files.redundancy import su_matrix
-
-        from .progress import bar
-
+    if analysed:
         if heatmap is not None:
             check_free(heatmap, overwrite)
-        with bar("features", quiet) as advance:
-            figures, codes = analyse(opened, discretise or "mdlp", progress=advance)
-            result = replace(result, redundancy=Redundancy.from_json(figures))
-            if heatmap is not None:
-                from embedbench.reports.plots import save_map
-
-                matrix = su_matrix(codes, lambda *n: advance(*n, "heat map"))
-                save_map(matrix, heatmap, "feature", "symmetric uncertainty")
+        result = replace(result, redundancy=_redundancy(opened, discretise, heatmap, quiet))
     if alignment:
         from embedbench.streams.alignment import file_alignment
 
         result = replace(result, alignment=file_alignment(opened))
     show(result.to_json(), lambda _: card_text(result), as_json)
+
+
+def _redundancy(
+    file: EmbeddingFile, discretise: str | None, heatmap: Path | None, quiet: bool
+) -> Redundancy:
+    """How many features are not redundant; draws all pairs of features where asked."""
+    from embedbench.files.inspect import Redundancy
+    from embedbench.files.redundancy import redundancy as analyse
+    from embedbench.files.redundancy import su_matrix
+
+    from .progress import bar
+
+    with bar("features", quiet) as advance:
+        figures, codes = analyse(file, discretise or "mdlp", progress=advance)
+        if heatmap is not None:
+            from embedbench.reports.plots import save_map
+
+            matrix = su_matrix(codes, lambda *n: advance(*n, "heat map"))
+            save_map(matrix, heatmap, "feature", "symmetric uncertainty")
+    return Redundancy.from_json(figures)
 
 
 def order(
@@ -180,8 +201,8 @@ def verify(file: File, as_json: Json = False) -> None:
 
 
 def diff(
-    a: Annotated[Path, typer.Argument(metavar="A")],
-    b: Annotated[Path, typer.Argument(metavar="B")],
+    a: Annotated[Path, typer.Argument(metavar="A", parser=here)],
+    b: Annotated[Path, typer.Argument(metavar="B", parser=here)],
     as_json: Json = False,
 ) -> None:
     """Compare two embedding files: samples, bits, directions, neighbours, scores."""

@@ -7,19 +7,61 @@ import importlib.util
 import re
 from pathlib import Path
 
+from embedbench import plugins
 from embedbench.errors import UserError, unknown
-from embedbench.runs import registry
+from embedbench.reports.tracking import TRACKERS
+from embedbench.runs import presets, registry
+from embedbench.terminal import aligned
 
-KINDS = ("learners", "protocols", "metrics", "backbones")
+from .named import file_rows
+
+KINDS = (
+    *("learners", "protocols", "metrics", "presets", "sources", "engines", "trackers"),
+    *("backbones", "files"),
+)
+LONG = ("backbones", "files")  # listed alone, when they are asked for
+SOURCES = {
+    "demo": "the images that are shipped: emoji",
+    "FOLDER": "class folders of images or of WAV files, or a zip of them; CUB-200-2011; MNIST",
+    "torch/NAME[@ROOT]": "a data set of torchvision; likewise hfds/, hfids/, tfds/ and wds/",
+}
+ENGINES = {
+    "local": "processes on this machine, as many as the cores allow; local:N has N",
+    "ray": "Ray, here or at ray://HOST:PORT",
+    "slurm": "jobs of SLURM",
+}
 
 
 def entries(kind: str) -> list[dict[str, str]]:
-    """Name and one-line summary of everything of a kind."""
+    """Everything of a kind: name, summary, and the package of what is not ours."""
+    if kind not in KINDS:
+        raise unknown("listing", kind, KINDS)
+    rows = _ours(kind)
+    names = {row["name"] for row in rows}
+    for name, entry in sorted(plugins.offered(kind).items()):
+        if name not in names:
+            rows.append(
+                {"name": name, "summary": plugins.summary(entry), "package": plugins.origin(entry)}
+            )
+    return rows
+
+
+def listed_text(rows: list[dict[str, str]]) -> str:
+    """Entries as text, one a line."""
+    pairs = [
+        (r["name"], " ".join([r["summary"], *([f"[{r['package']}]"] if "package" in r else [])]))
+        for r in rows
+    ]
+    return aligned(pairs) if pairs else "none"
+
+
+def _ours(kind: str) -> list[dict[str, str]]:
+    """What this package has of a kind."""
     here = Path(__file__).parents[1]
     if kind == "learners":
-        return _room(here / "models", registry.learner_names())
+        return _room(here / "models", registry.our_learners())
     if kind == "protocols":
-        return _room(here / "protocols", registry.protocol_names())
+        return _room(here / "protocols", registry.our_protocols())
     if kind == "metrics":
         functions = [
             *_functions(here / "scores" / "metrics.py", ["scores", "reference"]),
@@ -27,9 +69,14 @@ def entries(kind: str) -> list[dict[str, str]]:
             *_functions(here / "scores" / "few_shot.py", ["accuracies"]),
         ]
         return [{"name": f.name, "summary": _first_line(f)} for f in functions]
+    if kind == "presets":
+        return [{"name": n, "summary": presets.summary(n)} for n in presets.preset_names()]
     if kind == "backbones":
         return _backbones()
-    raise unknown("listing", kind, KINDS)
+    if kind == "files":
+        return file_rows()
+    said = {"sources": SOURCES, "engines": ENGINES, "trackers": TRACKERS}.get(kind, {})
+    return [{"name": name, "summary": summary} for name, summary in said.items()]
 
 
 def _functions(path: Path, takes: list[str]) -> list[ast.FunctionDef]:
@@ -49,7 +96,7 @@ def _room(folder: Path, names: list[str]) -> list[dict[str, str]]:
     rows = []
     for name in names:
         path = folder / f"{name.replace('-', '_')}.py"
-        summary = "from an installed package"
+        summary = ""
         if name in registry.ALIASES:
             same, given = registry.ALIASES[name], registry.alias_settings(name)
             settings = ", ".join(f"{k}={v}" for k, v in given.items())

@@ -9,9 +9,10 @@ import typer
 
 from embedbench.errors import UserError, unknown
 
+from .named import here
 from .options import Device, Json, Overwrite, Quiet, check_free, chosen_device, show
 
-File = Annotated[Path, typer.Argument(help="A pixel file.")]
+File = Annotated[Path, typer.Argument(help="A pixel file.", parser=here)]
 Protocol = Annotated[str, typer.Option(help="See: embedbench list protocols.")]
 Trunk = Annotated[str, typer.Option(help="vit_fscil_patch3_36, resnet32, a timm model, …")]
 Out = Annotated[Path, typer.Option(help="The .safetensors file to write.")]

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from embedbench.reports.rows import Row
 
 Runs = Annotated[Path, typer.Argument(metavar="RUNS")]
+Metrics = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A further column, or the metric of --compare and --by (final_accuracy); also "
+        "package.module:function. Repeatable."
+    ),
+]
 BY = ("order", "seeds")
 
 
@@ -26,6 +33,10 @@ def score(
     audit: Annotated[
         bool, typer.Option("--audit", help="For one run: what other libraries would print.")
     ] = False,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PKG.MOD:FUNCTION", help="Also a metric of yours; repeatable."),
+    ] = None,
     update: Annotated[
         bool,
         typer.Option(
@@ -38,6 +49,7 @@ def score(
     from embedbench.reports.scores_text import scores_text
     from embedbench.scores import record
     from embedbench.scores.checked import rescore
+    from embedbench.scores.outside import outside_metrics
 
     if audit:
         if update:
@@ -47,7 +59,8 @@ def score(
     places = record.find(runs, references=True)
     if not places:
         raise UserError(f"expected finished runs (record.json) under {runs}, found none")
-    results = [rescore(place, runs, update=update) for place in places]
+    outside = outside_metrics(metric or (), note)
+    results = [rescore(place, runs, update=update, metrics=outside, tell=note) for place in places]
     data = [{**r.to_json(), "agrees": r.agrees} for r in results]
     show(data, lambda _: scores_text(results), as_json)
     if not all(r.agrees for r in results):
@@ -93,7 +106,7 @@ def report(
         bool,
         typer.Option("--bridge", help="Compare learners on embeddings with the same on images."),
     ] = False,
-    metric: Annotated[str, typer.Option(help="Metric of --compare and --by.")] = "final_accuracy",
+    metric: Metrics = None,
     plot: Annotated[
         Path | None,
         typer.Option(metavar="SVG", help="With --compare: draw average ranks and ties."),
@@ -105,12 +118,12 @@ def report(
     from embedbench.reports.collect import collect
 
     _check_options(runs, (html, plot), compare, by, bridge, overwrite)
-    rows = [row for root in runs for row in collect(root)]
+    rows = [row for root in runs for row in collect(root, metrics=metric or ())]
     pairs = None
     if bridge:
         pairs, output = _bridge(rows, as_json)
     elif compare or by:
-        output = _studies(rows, metric, None if compare else by, plot=plot, as_json=as_json)
+        output = _studies(rows, _one(metric), None if compare else by, plot=plot, as_json=as_json)
     else:
         from embedbench.reports.text import print_report
 
@@ -121,6 +134,13 @@ def report(
         write_html(rows, html, ", ".join(r.resolve().name for r in runs), bridge=pairs)
         note(f"wrote {html}")
     output()  # last: who reads it may stop reading
+
+
+def _one(metrics: list[str] | None) -> str:
+    """The one metric that learners are compared by."""
+    if metrics and len(metrics) > 1:
+        raise UserError(f"--compare and --by take one --metric, got {', '.join(metrics)}")
+    return metrics[0] if metrics else "final_accuracy"
 
 
 def _check_options(

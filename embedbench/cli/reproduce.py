@@ -11,6 +11,7 @@ from embedbench.errors import UserError
 from embedbench.papers import catalogue
 from embedbench.seeds import parse_seeds
 
+from .named import data_here
 from .options import (
     Device,
     EngineName,
@@ -97,7 +98,7 @@ def reproduce(
             out=place,
             seeds=parse_seeds(seeds),
             names=tables or [],
-            data=data or [],
+            data=data_here(data or []),
             learners=learner.split(",") if learner else [],
             items=settings or [],
             engine=who,
@@ -107,7 +108,7 @@ def reproduce(
             notify=lambda sentence: None if quiet else note(sentence),
         )
         made, failed = chosen.reproduce(asked)
-    _present(made, failed, chosen, asked, _words(paper, asked, seeds), as_json)
+    _present(made, failed, chosen, asked, _words(paper, asked, seeds, data or []), as_json)
 
 
 def _check_no_runs(*options: object) -> None:
@@ -116,11 +117,11 @@ def _check_no_runs(*options: object) -> None:
         raise UserError("--results takes no runs: leave out --table, --data, --learner, --set")
 
 
-def _words(paper: str, asked: Asked, seeds: str) -> list[str]:
+def _words(paper: str, asked: Asked, seeds: str, data: list[str]) -> list[str]:
     """What was typed after `embedbench reproduce`, as far as it decides the numbers."""
     given = {
         "--table": asked.names,
-        "--data": asked.data,
+        "--data": data,
         "--set": asked.items,
         "--learner": [",".join(asked.learners)] if asked.learners else [],
         "--seeds": [seeds] if asked.used else [],

@@ -13,6 +13,7 @@ import typer
 
 from embedbench.errors import UserError
 
+from .named import Expect, fixed_study
 from .options import (
     Checkpoint,
     Device,
@@ -35,12 +36,16 @@ if TYPE_CHECKING:
     from embedbench.engines.engine import Engine
     from embedbench.runs.cell import Cell
     from embedbench.runs.outcome import Outcome
+    from embedbench.runs.study import Study
+    from embedbench.runs.study_parts import Part
     from embedbench.runs.work import Workshop
 
-Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Embedding files, in order.")]
-Protocol = Annotated[str, typer.Option(help="See: embedbench list protocols.")]
-Learner = Annotated[str, typer.Option(help="One or more, with commas.")]
-Out = Annotated[Path, typer.Option(metavar="RUNS", help="Directory of the run records.")]
+Files = Annotated[
+    list[str] | None, typer.Argument(metavar="FILE...", help="Embedding files or names, in order.")
+]
+Protocol = Annotated[str | None, typer.Option(help="See: embedbench list protocols.")]
+Learner = Annotated[str | None, typer.Option(help="One or more, with commas.")]
+Out = Annotated[Path | None, typer.Option(metavar="RUNS", help="Directory of the run records.")]
 Seed = Annotated[int | None, typer.Option(help="One seed (default 0).", min=0)]
 Seeds = Annotated[str | None, typer.Option(help="Several: 0-4 or 0,2,5.")]
 Vary = Annotated[
@@ -54,7 +59,20 @@ Order = Annotated[str | None, typer.Option(help="natural, random, size or a file
 Trunk = Annotated[str | None, typer.Option(help="mlp, linear; for images resnet32, …")]
 Weights = Annotated[str | None, typer.Option(help="Weights of the trunk: FILE, hub or shipped.")]
 Augment = Annotated[str | None, typer.Option(help="Augmentation of images: crop-flip or timm.")]
-Preset = Annotated[str | None, typer.Option(help="Settings by name: kemker, league.")]
+Preset = Annotated[
+    str | None, typer.Option(help="Settings by name, see embedbench list presets; or a file .toml.")
+]
+Config = Annotated[
+    Path | None,
+    typer.Option(metavar="STUDY", help="A study file; options go over what it says."),
+]
+AllowCode = Annotated[
+    bool, typer.Option("--allow-code", help="The study file may name installed code.")
+]
+SaveConfig = Annotated[
+    Path | None,
+    typer.Option(metavar="STUDY", help="Write this command as a study file, and run nothing."),
+]
 Tune = Annotated[list[str] | None, typer.Option(help="Values to choose from: mlp.lr=0.1,0.01.")]
 TuneSessions = Annotated[int, typer.Option(help="Sessions whose validation data decide.", min=1)]
 Shard = Annotated[
@@ -69,10 +87,12 @@ BudgetMb = Annotated[
 
 
 def run(
-    files: Files,
-    protocol: Protocol,
-    learner: Learner,
-    out: Out,
+    ctx: typer.Context,
+    files: Files = None,
+    protocol: Protocol = None,
+    learner: Learner = None,
+    out: Out = None,
+    expect: Expect = None,
     seed: Seed = None,
     seeds: Seeds = None,
     vary: Vary = None,
@@ -85,6 +105,9 @@ def run(
     tune: Tune = None,
     tune_sessions: TuneSessions = 3,
     budget_mb: BudgetMb = None,
+    config: Config = None,
+    allow_code: AllowCode = False,
+    save_config: SaveConfig = None,
     shard: Shard = None,
     jobs: Jobs = None,
     engine: EngineName = None,
@@ -98,81 +121,40 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Run learners through a stream and store their answers. Run it again to resume."""
-    from embedbench.runs.command import start_of_command
-    from embedbench.runs.settings import share_of, trunk_items
+    from .study import asked, save
+
+    study = asked(ctx)
+    if save_config is not None:
+        save(study, save_config, overwrite)
+        return
+    if out is None:
+        raise UserError("name a directory for the runs: --out RUNS")
+    study = fixed_study(study, expect or (), quiet)
+    work = _work(study, out, jobs, checkpoint, quiet)
+    cells = _mine(work.all_cells(study, shard), shard)
+    _report(work.carry_out(cells, overwrite), out, study.budget_mb, as_json)
+
+
+def _work(study: Study, out: Path, jobs: int | None, checkpoint: float, quiet: bool) -> _Work:
+    """Where and how the cells of a study are run."""
     from embedbench.runs.work import Workshop
 
-    learners = _names(learner)
-    items = [*(settings or []), *([f"protocol.order={order}"] if order else [])]
-    items += trunk_items(learners, trunk=trunk, weights=weights, augment=augment)
-    who = chosen_engine(engine, resources, engine_set, jobs=jobs, threads=threads)
-    where = chosen_device(device, who)
-    drawn = _drawn(seed, seeds)
-    line = start_of_command(files, protocol, out, preset, threads)
-    asked = _Asked(
-        files, protocol, learners, drawn, _names(vary or ""), items, preset, where, line, checkpoint
-    )
-    work = _Work(out, who, threads, quiet, Workshop())
-    share_of([], shard)  # refused before anything is tuned
-    every = work.choose(asked, tune or [], tune_sessions, budget_mb)
-    cells = _mine(every, shard)
-    _report(work.carry_out(cells, overwrite), out, budget_mb, as_json)
-
-
-def _drawn(seed: int | None, seeds: str | None) -> str:
-    """The seeds that `--seed` or `--seeds` names."""
-    if seed is not None and seeds is not None:
-        raise UserError("give --seed or --seeds, not both")
-    return str(seed or 0) if seeds is None else seeds
+    pairs = [f"{name}={value}" for name, value in study.engine_set.items()]
+    threads = study.threads or 1
+    engine = chosen_engine(study.engine, study.resources, pairs, jobs=jobs, threads=threads)
+    device = chosen_device(study.device or "auto", engine)
+    return _Work(out, engine, threads, device, checkpoint, quiet, Workshop())
 
 
 def _mine(every: list[Cell], shard: str | None) -> list[Cell]:
     """The cells of this shard; ends the command if there are none."""
-    from embedbench.runs.settings import share_of
+    from embedbench.runs.study import share_of
 
     cells = share_of(every, shard)
     if not cells:
         note(f"shard {shard} has none of the {len(every)} cells")
         raise typer.Exit
     return cells
-
-
-def _names(text: str) -> list[str]:
-    """The names in a list with commas."""
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """What the command line asks for, before anything is tuned."""
-
-    files: list[Path]
-    protocol: str
-    learners: list[str]
-    seeds: str
-    vary: list[str]
-    items: list[str]
-    preset: str | None
-    device: str
-    command: str
-    checkpoint: float
-
-    def cells(self, more: list[str]) -> list[Cell]:
-        """All cells, with `more` settings."""
-        from embedbench.runs.settings import parse_settings, plan
-        from embedbench.seeds import parse_seeds
-
-        return plan(
-            [str(f) for f in self.files],
-            self.protocol,
-            self.learners,
-            parse_seeds(self.seeds),
-            settings=parse_settings([*self.items, *more], self.learners, self.preset),
-            device=self.device,
-            command=self.command,
-            vary=self.vary,
-            checkpoint=self.checkpoint,
-        )
 
 
 @dataclass(frozen=True)
@@ -182,22 +164,37 @@ class _Work:
     out: Path
     engine: Engine
     threads: int
+    device: str
+    checkpoint: float
     quiet: bool
     workshop: Workshop
 
-    def choose(
-        self, asked: _Asked, tune: list[str], sessions: int, budget_mb: float | None
-    ) -> list[Cell]:
-        """The cells, with the settings that tuning and the budget choose."""
+    def all_cells(self, study: Study, shard: str | None) -> list[Cell]:
+        """The cells of a study; what tuning chooses is in their settings."""
+        from embedbench.runs.study import share_of
+        from embedbench.runs.study_parts import parts
+
+        every = parts(study)
+        for part in every:
+            self._cells(part, [])  # what is wrong is refused before anything is tuned
+        share_of([], shard)
+        return [cell for part in every for cell in self._choose(part)]
+
+    def _cells(self, part: Part, more: list[str]) -> list[Cell]:
+        return part.cells(more, out=self.out, device=self.device, checkpoint=self.checkpoint)
+
+    def _choose(self, part: Part) -> list[Cell]:
+        """The cells of a stream, with the settings that tuning and the budget choose."""
         from embedbench.runs.budget import budget_items
         from embedbench.runs.tune import chosen_items, search, with_log
 
+        tune = part.tune
         with bar("trials", self.quiet or not tune) as advance:
             logs = search(
-                asked.cells([]),
+                self._cells(part, []),
                 tune,
                 self.out,
-                sessions=sessions,
+                sessions=part.study.tune_sessions or 3,
                 engine=self.engine,
                 threads=self.threads,
                 progress=advance,
@@ -205,8 +202,9 @@ class _Work:
                 workshop=self.workshop,
             )
         chosen = [item for log in logs for item in chosen_items(log)]
-        chosen += budget_items(asked.cells(chosen), budget_mb, self.workshop)
-        return [with_log(cell, logs) for cell in asked.cells(chosen)]
+        budget = part.study.budget_mb
+        chosen += budget_items(self._cells(part, chosen), budget, self.workshop)
+        return [with_log(cell, logs) for cell in self._cells(part, chosen)]
 
     def carry_out(self, cells: list[Cell], overwrite: bool) -> Outcome:
         """Run the cells that are not finished."""

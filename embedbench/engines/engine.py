@@ -14,10 +14,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from embedbench import plugins
 from embedbench.callbacks import Notify
 from embedbench.errors import UserError, short, unknown
 from embedbench.machine import cores
-from embedbench.plugins import outside
 
 from .task import Resources, pairs
 
@@ -82,20 +82,20 @@ class Engine:
                 from .slurm import options
             options(made.resources, made.settings)
         else:
-            outside(kind)
+            plugins.load("engines", kind)
         return made
 
     @property
     def kind(self) -> str:
-        """`local`, `ray`, `slurm`, or the whole name of a function of other people."""
+        """`local`, `ray`, `slurm`, or the whole name of an engine of other people."""
         head = self.name.partition(":")[0]
         if head in ("local", "ray", "slurm"):
             wrong = (head == "slurm" and self.name != head) or self.name == f"{head}:"
             if wrong or (head == "ray" and not re.fullmatch(r"ray(://.+:\d+)?", self.name)):
                 raise unknown("engine", self.name, NAMES)
             return head
-        if not head or ":" not in self.name:
-            raise unknown("engine", self.name, NAMES)
+        if self.name not in plugins.offered("engines") and not (head and ":" in self.name):
+            raise unknown("engine", self.name, [*NAMES, *plugins.offered("engines")])
         return self.name
 
     @property
@@ -184,7 +184,7 @@ def _outside_executor(
 ) -> Iterator[Executor]:
     """The executor that a function of other people makes; it is shut down at the end."""
     try:
-        executor = outside(name)(tasks, resources, settings)
+        executor = plugins.load("engines", name)(tasks, resources, settings)
     except Exception as e:
         raise UserError(f"--engine {name} made no executor: {type(e).__name__}: {e}") from e
     if not isinstance(executor, Executor):

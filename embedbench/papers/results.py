@@ -244,13 +244,16 @@ def _files(place: Path) -> list[Path]:
 
 
 def without_paths(words: Sequence[str]) -> list[str]:
-    """Words of a command with file names in place of paths.
+    """Words of a command with file names in place of paths; names of files elsewhere stay.
 
     >>> without_paths(["--data", "mnist=/home/me/mnist.h5", "--set", "er.lr=0.1"])
     ['--data', 'mnist=mnist.h5', '--set', 'er.lr=0.1']
     """
     shown = []
     for word in words:
+        if "://" in word:
+            shown.append(word)
+            continue
         name, equals, value = word.rpartition("=")
         shown.append(name + equals + (Path(value).name if "/" in value or "\\" in value else value))
     return shown

@@ -12,7 +12,6 @@ named on stderr and left out.
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,11 +19,13 @@ from typing import Any
 
 from embedbench.errors import UserError, printable
 from embedbench.scores.checked import Checker
+from embedbench.scores.outside import Outside, outside_metrics, with_outside
 from embedbench.scores.record import find
 from embedbench.scores.run_record import RunRecord
 from embedbench.seeds import Seeds
 from embedbench.typed import plain
 
+from .alike import check_average, check_comparable
 from .rows import LEFT_OUT, Group, Row, groups
 
 SCHEMA = "embedbench-report/1.0"
@@ -36,7 +37,10 @@ def say(sentence: str) -> None:
 
 
 def collect(
-    root: Path, places: Sequence[Path] | None = None, tell: Callable[[str], None] = say
+    root: Path,
+    places: Sequence[Path] | None = None,
+    tell: Callable[[str], None] = say,
+    metrics: Sequence[str] = (),
 ) -> list[Row]:
     """Rows of all finished runs under `root`, table by table; the chance learner comes last.
 
@@ -48,6 +52,8 @@ def collect(
         Directories of the cells to report; None reports all under `root`.
     tell : callable
         `tell(sentence)` gets one for each run that is left out.
+    metrics : sequence of str
+        Metrics that get columns beside the usual ones; those of other people too.
 
     Raises
     ------
@@ -60,11 +66,12 @@ def collect(
             f"expected finished runs (record.json) under {root}, found none; "
             f"make some with embedbench run … --out {root}"
         )
-    checker = Checker(root, tell)
+    tell = _once(tell)
+    checker, outside = Checker(root, tell), outside_metrics(metrics, tell)
     tables: dict[Path, dict[Path, list[RunRecord]]] = {}
     for cell in cells:
         try:
-            run = checker.record(cell)
+            run = with_outside(checker.record(cell), cell, outside, tell)
         except UserError as e:
             tell(f"left out: {e}")
             continue
@@ -79,7 +86,7 @@ def collect(
     rows, refused = [], []
     for place, learners in tables.items():
         try:
-            rows += _table(_name(place, root.resolve()), list(learners.values()))
+            rows += _table(_name(place, root.resolve()), list(learners.values()), metrics, outside)
         except UserError as e:
             refused.append(e)
     if refused and not rows:
@@ -93,14 +100,29 @@ def _name(place: Path, root: Path) -> str:
     return str(place.relative_to(root)) if place.is_relative_to(root) else place.name
 
 
-def _table(place: str, learners: list[list[RunRecord]]) -> list[Row]:
+def _once(tell: Callable[[str], None]) -> Callable[[str], None]:
+    """A `tell` that says each sentence once."""
+    said: set[str] = set()
+
+    def once(sentence: str) -> None:
+        if sentence not in said:
+            said.add(sentence)
+            tell(sentence)
+
+    return once
+
+
+def _table(
+    place: str, learners: list[list[RunRecord]], metrics: Sequence[str], outside: Outside
+) -> list[Row]:
     """The rows of one stream's directory: best final accuracy first, chance last."""
     for runs in learners:
         check_average(runs, place)
     check_comparable([r for runs in learners for r in runs], place)
     split = [variations(runs) for runs in learners]
     alone = tuple(r for runs, _ in split for r in runs)
-    group = Group(place, alone, sum(len(varied) for _, varied in split))
+    repeats = sum(len(varied) for _, varied in split)
+    group = Group(place, alone, repeats, tuple(dict.fromkeys([*metrics, *outside])), outside)
     rows = []
     for (runs, varied), label in zip(split, labels(learners), strict=True):
         parts: tuple[list[RunRecord], list[RunRecord]] = ([], [])
@@ -162,76 +184,6 @@ def _flat(params: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[prefix + key] = value
     return flat
-
-
-def check_average(records: Sequence[RunRecord], place: str = "") -> None:
-    """Refuse to average runs of different streams, learners or scores, or the same run twice.
-
-    Seeds may differ, and with them `train` and `eval`; `recipe` and `features` must agree.
-    """
-    doing = f"cannot average the runs of {records[0].learner!r}{_at(place)}"
-    remedy = "keep the runs of each in a directory of its own (another --out)"
-    for key in ("learner", "learner_params", "protocol"):
-        _check_same(
-            records, key, [json.dumps(getattr(r, key), sort_keys=True) for r in records], doing
-        )
-    for key in ("recipe", "features"):
-        _check_same(records, f"{key} digest", [getattr(r.digests, key) for r in records], doing)
-    shapes = [f"{len(r.R)} x {len(r.R[0]) if r.R else 0}" for r in records]
-    _check_same(records, "shape of R", shapes, doing)
-    presets = [r.reference.preset for r in records]
-    _check_same(records, "preset of Ω", presets, doing)
-    seen: dict[Seeds, RunRecord] = {}
-    for r in records:
-        if r.seeds in seen:
-            raise UserError(
-                f"{doing}: expected every run once, got {_who(seen[r.seeds])} and {_who(r)} with "
-                f"the same four seeds; {remedy}"
-            )
-        seen[r.seeds] = r
-
-
-def check_comparable(records: Sequence[RunRecord], place: str = "") -> None:
-    """Refuse to compare learners that did not have the same data.
-
-    Runs with the same order seed must agree in `train`, `eval` and `features`. Runs with different
-    order seeds are compared by their means, so they must agree in `recipe` and `features`.
-    """
-    doing = f"cannot set these runs side by side{_at(place)}"
-    by_order: dict[int, list[RunRecord]] = {}
-    for r in records:
-        by_order.setdefault(r.seeds.order, []).append(r)
-    for same in by_order.values():
-        for key in ("train", "eval", "features"):
-            _check_same(same, f"{key} digest", [getattr(r.digests, key) for r in same], doing)
-    firsts = [same[0] for same in by_order.values()]
-    for key in ("recipe", "features"):
-        _check_same(firsts, f"{key} digest", [getattr(r.digests, key) for r in firsts], doing)
-
-
-def _check_same(records: Sequence[RunRecord], what: str, values: list[str], doing: str) -> None:
-    for r, value in zip(records, values, strict=True):
-        if value != values[0]:
-            raise UserError(
-                f"{doing}: expected one {what}, got {_short(values[0])} ({_who(records[0])}) and "
-                f"{_short(value)} ({_who(r)}); keep the runs of each in a directory of its own "
-                "(another --out)"
-            )
-
-
-def _who(record: RunRecord) -> str:
-    return f"{record.learner} seed {record.run or record.seed}"
-
-
-def _at(place: str) -> str:
-    return f" in {place}" if place else ""
-
-
-def _short(value: str) -> str:
-    """A digest as its first twelve digits; any other text cut to 80 characters."""
-    if len(value) == 64 and value.isalnum():
-        return value[:12]
-    return value if len(value) <= 80 else value[:79] + "…"
 
 
 def to_json(rows: Sequence[Row]) -> dict[str, Any]:

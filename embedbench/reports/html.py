@@ -22,9 +22,8 @@ from .bridge import Bridge
 from .moments import by_samples
 from .page import page
 from .rows import FLAGS, Group, Row, groups
-from .text import COLUMNS, amount, megabytes
+from .text import amount, columns_of, megabytes
 
-HEADINGS = {name: heading.removesuffix(" %") for name, heading, _, _ in COLUMNS}
 RESCALED = (("raa", "RAA: against guessing"), ("raf", "RAF: forgetting against guessing"))
 
 
@@ -58,8 +57,14 @@ def render(rows: Sequence[Row], name: str, bridge: Bridge | None = None) -> str:
         runs=sum(len(r.records) for r in rows),
         left_out=sum(len(r.left_out) for r in rows),
         n_learners=len({r.learner for r in rows if r.learns}),
-        metrics=[_formula(n, f) for n, f in all_metrics().items()],
+        metrics=[_formula(n, f) for n, f in all_metrics().items()] + _outside(rows),
     )
+
+
+def _outside(rows: Sequence[Row]) -> list[dict[str, object]]:
+    """The formulas of metrics of other people."""
+    every = {n: m.function for group in groups(rows) for n, m in group.outside.items()}
+    return [_formula(name, function) for name, function in every.items()]
 
 
 def _bridge(bridge: Bridge) -> dict[str, object]:
@@ -85,7 +90,7 @@ def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> d
         "facts": group.describe(),
         "notes": group.notes,
         "rows": entries,
-        "columns": [(n, HEADINGS[n], f == 100) for n, _, _, f in COLUMNS],
+        "columns": [(n, h.removesuffix(" %"), f == 100) for n, h, _, f in columns_of(group)],
         "several": any(len(r.used) > 1 for r in rows),
         "legend": _legend(rows),
         "figures": [*_figures(group, rows, styles), *by_samples(rows, styles)],
@@ -115,7 +120,7 @@ def _entry(row: Row, styles: dict[str, int]) -> dict[str, object]:
         "hue": None if style is None else hue(style),
         "glyph": "" if style is None else glyph(style),
         "n": row.n,
-        "cells": {n: _metric(row, n, d, f) for n, _, d, f in COLUMNS},
+        "cells": {n: _metric(row, n, d, f) for n, _, d, f in columns_of(row.group)},
         "memory": megabytes(row.footprint.get("total")),
         "kinds": [(k.replace("_", " "), megabytes(v)) for k, v in footprint.items()],
         "learn": amount(row.seconds["learn"].mean),

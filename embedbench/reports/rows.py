@@ -5,21 +5,19 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import mode
 from typing import Any
 
 import numpy as np
 
+from embedbench.scores.outside import Outside
 from embedbench.scores.run_record import RunRecord
-from embedbench.scores.stats import Stat
+from embedbench.scores.stats import Stat, outliers
 
 LEFT_OUT = ("nan", "diverged")  # runs with these flags are left out of all means
 OUTLIER_METRIC = "final_accuracy"
-OUTLIER_MADS = 5.0
-OUTLIER_RUNS = 4
-OUTLIER_LEAST = 0.02  # seeds that almost agree have a MAD near 0
 
 # flag → mark in a table, meaning
 FLAGS = {
@@ -69,11 +67,17 @@ class Group:
         All runs of the table, without variations.
     varied : int
         Number of variations: runs that repeat another run with single seeds set differently.
+    further : tuple of str
+        Metrics that get a column beside those that every table has.
+    outside : dict
+        The metrics of other people among them, by name.
     """
 
     place: str
     records: tuple[RunRecord, ...]
     varied: int = 0
+    further: tuple[str, ...] = ()
+    outside: Outside = field(default_factory=dict)
 
     @property
     def first(self) -> RunRecord:
@@ -118,6 +122,8 @@ class Group:
             notes["Ω of these rows are shares of different offline references; not comparable"] = (
                 None
             )
+        for name, metric in self.outside.items():
+            notes[f"{name} is a metric of {metric.origin}; records do not hold it"] = None
         return list(notes)
 
     @cached_property
@@ -276,22 +282,6 @@ def _seed_option(seeds: list[int]) -> str:
     if unique[-1] - unique[0] == len(unique) - 1:
         return f"--seeds {unique[0]}-{unique[-1]}"
     return "--seeds " + ",".join(map(str, unique))
-
-
-def outliers(values: Sequence[float]) -> list[int]:
-    """Positions of values more than 5 scaled MADs and two points from the median.
-
-    There are none among fewer than four values.
-
-    MAD is the median of the distances from the median, times 1.4826 (the standard deviation of a
-    normal distribution).
-    """
-    if len(values) < OUTLIER_RUNS:
-        return []
-    distance = np.abs(np.array(values) - np.median(values))
-    scaled = 1.4826 * np.median(distance)
-    bound = max(OUTLIER_MADS * scaled, OUTLIER_LEAST)
-    return [int(i) for i in np.flatnonzero(distance > bound)]
 
 
 def groups(rows: Sequence[Row]) -> list[Group]:

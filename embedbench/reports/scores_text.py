@@ -29,6 +29,8 @@ def scores_text(results: Sequence[Rescored]) -> str:
             ("not checked", r.unchecked, ""),
         )
         lines += [f"{word}: {r.run}: {before}{_few(n)}" for word, n, before in parts if n]
+    for r in results:
+        lines += [f"{n}: {r.run}: {_short(value)}" for n, value in (r.outside or {}).items()]
     lines += [f"not pinned: {r.run}" for r in results if r.fault is None and not r.pinned]
     return "\n".join([*lines, *(f"updated: {r.run}" for r in results if r.updated)])
 

@@ -18,7 +18,7 @@ import itertools
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from embedbench.scores.run_record import ClassOrder, RunRecord
 from .collect import labels
 from .rows import Row, stream_title
 
-LOWER = ("average_forgetting",)  # metrics where less is better
+LOWER = ("average_forgetting", "per_class_forgetting")  # metrics where less is better
 Block = tuple[str, str]  # order, seeds
 
 
@@ -46,11 +46,14 @@ class Study:
         Protocol and files, and the name of the metric.
     scores : dict
         Learner's label → block → score, a fraction; larger is better except for metrics in `LOWER`.
+    lower : bool
+        Whether less is better, of a metric of other people.
     """
 
     title: str
     metric: str
     scores: dict[str, dict[Block, float]]
+    lower: bool = False
 
     @property
     def learners(self) -> list[str]:
@@ -63,7 +66,7 @@ class Study:
 
     @property
     def sign(self) -> int:
-        return -1 if self.metric in LOWER else 1
+        return -1 if self.lower or self.metric in LOWER else 1
 
     def by_order(self, label: str) -> dict[str, list[float]]:
         """Order → the learner's scores on it, one per set of seeds."""
@@ -139,7 +142,9 @@ def studies(rows: Sequence[Row], metric: str = "final_accuracy") -> list[Study]:
     for row in rows:
         for run in row.used:
             together.setdefault(_key(run), []).append(run)
-    return [_study(runs, metric) for runs in together.values()]
+    outside = rows[0].group.outside.get(metric)
+    lower = outside is not None and outside.lower_is_better
+    return [_study(runs, metric, lower) for runs in together.values()]
 
 
 def _key(run: RunRecord) -> str:
@@ -161,7 +166,7 @@ def order_name(run: RunRecord) -> str:
     return name if kind in ("file", name) else f"{kind} ({name})"
 
 
-def _study(runs: Sequence[RunRecord], metric: str) -> Study:
+def _study(runs: Sequence[RunRecord], metric: str, lower: bool) -> Study:
     by_learner: dict[str, list[RunRecord]] = {}
     for run in runs:
         key = json.dumps([run.learner, run.learner_params], sort_keys=True)
@@ -177,6 +182,6 @@ def _study(runs: Sequence[RunRecord], metric: str) -> Study:
         raise UserError(
             f"{metric} is undefined in every run of {runs[0].protocol}; name another --metric"
         )
-    study = Study(stream_title(runs[0]), metric, scores)
+    study = Study(stream_title(runs[0]), metric, scores, lower)
     best_first = sorted(scores, key=lambda label: -study.sign * study.mean(label))
-    return Study(study.title, metric, {label: scores[label] for label in best_first})
+    return replace(study, scores={label: scores[label] for label in best_first})

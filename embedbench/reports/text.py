@@ -30,6 +30,11 @@ COLUMNS = (
 )
 
 
+def columns_of(group: Group) -> list[tuple[str, str, int, float]]:
+    """The columns of a table: those of every table, and the metrics that were asked for."""
+    return [*COLUMNS, *((name, name, 3, 1.0) for name in group.further)]
+
+
 def print_tables(rows: Sequence[Row]) -> None:
     """Print the tables to stdout: as wide as the terminal, or one line per row without one."""
     print(table_text(rows, width=terminal_width(), colour=sys.stdout.isatty()))
@@ -72,14 +77,14 @@ def _group_parts(group: Group, rows: Sequence[Row], width: int) -> list[Text | T
 
 def _table(rows: Sequence[Row], *, stacked: bool) -> Table:
     """One table; `stacked` puts intervals under the means, which halves the width."""
-    gap = 1 if stacked else 2
-    table = new_table(["learner", "n", *(c[1] for c in COLUMNS), "MB", "learn s"], gap=gap)
+    gap, columns = 1 if stacked else 2, columns_of(rows[0].group)
+    table = new_table(["learner", "n", *(c[1] for c in columns), "MB", "learn s"], gap=gap)
     table.add_column("flags", no_wrap=True)
     for row in rows:
         cells = [row.n]
         cells += [
             cell_text(row, name, decimals, factor, "\n" if stacked else " ")
-            for name, _, decimals, factor in COLUMNS
+            for name, _, decimals, factor in columns
         ]
         cells += [megabytes(row.footprint.get("total")), amount(row.seconds["learn"].mean)]
         flags = line(" ".join(mark(f) for f in row.flags))

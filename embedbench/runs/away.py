@@ -17,6 +17,7 @@ from embedbench import leases
 from embedbench.callbacks import Notify
 from embedbench.disk import create, read_text, temporary_name, write_safely
 from embedbench.errors import UserError
+from embedbench.fetching.names import is_name
 
 from .publish import publish, remove, run_at, set_aside
 from .share import Result, Task, run_held, run_task
@@ -140,7 +141,7 @@ def _mark_of(root: Path) -> str | None:
 def _check_files(task: Task, workshop: Workshop) -> None:
     here = f"on {platform.node() or 'a worker'}"
     for file in task.cell.files:
-        if not os.access(file, os.R_OK):
+        if not (is_name(file) or os.access(file, os.R_OK)):
             raise UserError(
                 f"{file} cannot be read {here}, where the run was to be made; put it where all "
                 "machines see it under this name"

@@ -15,11 +15,14 @@ import torch
 from embedbench import cache
 from embedbench.arrays import digest
 from embedbench.disk import temporary_name
+from embedbench.fetching.local import origin
+from embedbench.fetching.names import is_name
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.pretrained import seen_note
 from embedbench.files.provenance import weights_of
 from embedbench.leases import Lease
 from embedbench.machine import threads_of
+from embedbench.plugins import package_of
 from embedbench.scores import record
 from embedbench.scores.checked import remember
 from embedbench.scores.label_sets import AnyPredictions
@@ -29,6 +32,7 @@ from embedbench.scores.run_record import (
     Costs,
     Digests,
     FileInfo,
+    Package,
     SessionCosts,
     Unscored,
 )
@@ -196,7 +200,7 @@ def _recorded(
         session_id_at_test=tags.needs_session_id or stream.spec.reveals_session_id,
         seed=cell.seed,
         seeds=cell.seeds,
-        files=tuple(FileInfo(name=f.path.name, kind=f.kind, digests=f.digests) for f in work.files),
+        files=tuple(map(_file_info, work.files, work.names)),
         order=None if order is None else ClassOrder(**order),
         digests=Digests(**stream.digests),
         validation=stream.validation,
@@ -206,10 +210,12 @@ def _recorded(
         n_candidates=tuple(
             None if e.candidates is None else int(e.candidates.sum()) for e in stream.eval_sets
         ),
+        n_train_by_class=stream.class_sizes,
         classes=tuple(map(tuple, classes)),
         reference=work.reference,
         environment=_environment(cell.device, checkpoint.threads),
         command=cell.command,
+        packages=_packages(learner=cell.learner.settings, protocol=protocol),
         tuning=cell.tuning or None,
         sessions=tuple(SessionCosts(**vars(s)) for s in sessions),
         seconds=_total((s.learn_seconds, s.evaluate_seconds) for s in sessions),
@@ -228,6 +234,22 @@ def _seen(work: Work, classes: Sequence[Sequence[str]]) -> list[str]:
         for file in work.files
         for note in seen_note(file.path.name, weights_of(file.provenance).classes_seen, introduced)
     ]
+
+
+def _file_info(file: EmbeddingFile, name: str) -> FileInfo:
+    made = FileInfo(name=file.path.name, kind=file.kind, digests=file.digests)
+    if not is_name(name):
+        return made
+    source = origin(name)
+    if source is None:  # of the package
+        return dataclasses.replace(made, url=name)
+    return dataclasses.replace(made, url=source.url, commit=source.commit, sha256=source.sha256)
+
+
+def _packages(**code: object) -> dict[str, Package] | None:
+    """The packages of what is not ours; None where all is."""
+    made = {kind: package_of(thing) for kind, thing in code.items()}
+    return {kind: Package(*package) for kind, package in made.items() if package} or None
 
 
 def _leaves(file: EmbeddingFile) -> Sequence[str]:

@@ -12,7 +12,8 @@ from typing import Any
 from embedbench import leases
 from embedbench.errors import UserError
 from embedbench.scores import record
-from embedbench.scores.run_record import References, RunRecord
+from embedbench.scores.references import References
+from embedbench.scores.run_record import RunRecord
 
 from .cell import Cell
 from .execute import named

@@ -1,22 +1,21 @@
-"""Names to classes: learners, protocols, and classes given as package.module:Class.
+"""Names to classes: learners and protocols, ours and those of other people.
 
-Names are the file names in `models` and `protocols`; a module is imported only when it is needed.
+Our names are the file names in `models` and `protocols`; `embedbench.plugins` has the others. A
+module is imported only when it is needed.
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import inspect
 from pathlib import Path
 from typing import Any, cast
 
-from embedbench.errors import UserError, unknown
+from embedbench import plugins
+from embedbench.errors import UserError
 from embedbench.learning.learner import Learner
-from embedbench.plugins import outside
 from embedbench.streams.protocol import Protocol
 
-ENTRY_POINTS = "embedbench.learners"
 # Other names in the literature for learners that we have: the same class, with these settings. They
 # override a preset; the command line overrides them.
 ALIASES = {
@@ -48,29 +47,38 @@ def _module(room: str, name: str) -> str | None:
     return f"embedbench.{room}.{name.replace('-', '_')}" if known else None
 
 
-def learner_names() -> list[str]:
-    """Names of the learners in `models`, their aliases, and learners of installed packages."""
-    offered = importlib.metadata.entry_points(group=ENTRY_POINTS)
-    return sorted({*_names("models"), *ALIASES, *(e.name for e in offered)})
+def our_learners() -> list[str]:
+    """Names of the learners in `models`, and their aliases."""
+    return sorted({*_names("models"), *ALIASES})
 
 
-def protocol_names() -> list[str]:
-    """Names of the protocols."""
+def our_protocols() -> list[str]:
+    """Names of the protocols in `protocols`."""
     return _names("protocols")
 
 
+def learner_names() -> list[str]:
+    """Our learners, and those of installed packages."""
+    return sorted({*our_learners(), *plugins.offered("learners")})
+
+
+def protocol_names() -> list[str]:
+    """Our protocols, and those of installed packages."""
+    return sorted({*our_protocols(), *plugins.offered("protocols")})
+
+
+def protocol_name(name: str) -> str:
+    """A protocol's name as records have it: ours with `-`, others as they are written."""
+    return name.replace("_", "-") if _module("protocols", name) else name
+
+
 def learner_class(name: str) -> type[Learner]:
-    """The learner called `name`, or an external class given as `package.module:Class`."""
-    if ":" in name:
-        return cast(type[Learner], _outside(name, Learner))
+    """The learner called `name`, or another one given as `package.module:Class`."""
     plain = name.replace("_", "-")
     module = _module("models", ALIASES.get(plain, plain))
     if module is not None:
         return cast(type[Learner], _only_subclass(module, Learner))
-    for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
-        if entry.name == name:
-            return cast(type[Learner], entry.load())
-    raise unknown("learner", name, learner_names())
+    return cast(type[Learner], plugins.subclass("learners", name, Learner, learner_names()))
 
 
 def alias_settings(name: str) -> dict[str, Any]:
@@ -83,11 +91,14 @@ def alias_settings(name: str) -> dict[str, Any]:
 
 
 def protocol_class(name: str) -> type[Protocol]:
-    """The protocol called `name`."""
+    """The protocol called `name`, or another one given as `package.module:Class`."""
     module = _module("protocols", name)
-    if module is None:
-        raise unknown("protocol", name, protocol_names())
-    return cast(type[Protocol], _only_subclass(module, Protocol))
+    if module is not None:
+        return cast(type[Protocol], _only_subclass(module, Protocol))
+    cls = plugins.subclass("protocols", name, Protocol, protocol_names())
+    if not isinstance(getattr(cls, "name", None), str):
+        raise UserError(f'{name!r} has no name; add to the class: name: ClassVar[str] = "…"')
+    return cast(type[Protocol], cls)
 
 
 def _only_subclass(module_name: str, base: type) -> type:
@@ -101,11 +112,3 @@ def _only_subclass(module_name: str, base: type) -> type:
         n = len(classes)
         raise UserError(f"{module_name} must hold one public {base.__name__}, it has {n}")
     return classes[0]
-
-
-def _outside(name: str, base: type) -> type:
-    """The subclass of `base` called `package.module:Class`."""
-    cls = outside(name)
-    if not (inspect.isclass(cls) and issubclass(cls, base)):
-        raise UserError(f"{name!r} is not a subclass of embedbench's {base.__name__}")
-    return cls

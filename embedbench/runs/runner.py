@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from embedbench.arrays import Bools, Labels
+from embedbench.arrays import Bools, Ints, Labels
 from embedbench.engines.cards import enough_memory
 from embedbench.errors import UserError
 from embedbench.learning.learner import (
@@ -158,6 +158,12 @@ def _check(stream: Stream, learner: Learner) -> None:
             f"{name} learns from batches as they come, and this stream gives whole sessions: use "
             "--set protocol.observe_batch=10"
         )
+    if stream.task_free and learner.tags.learns and not learner.tags.online:
+        raise UserError(
+            f"{name} learns whole sessions, and this stream does not say where a session ends: "
+            "take a learner of batches, such as er, agem, gdumb or slda, or use --set "
+            "protocol.task_free=false"
+        )
     for i, session in enumerate(stream.sessions):
         _check_samples(session.x, session.y, stream.spec, f"session {i}")
         _check_samples(session.val_x, session.val_y, stream.spec, f"session {i}'s validation data")
@@ -220,8 +226,10 @@ class _Teacher:
             yield n, lambda: self.learner.learn(session, self._context(session, seen))
             return
         every = self.stream.evaluate_every or math.inf
-        rng = np.random.default_rng([self.seeds.batches, number])
-        batches = _batches(session, rng, size, self.device)
+        order = np.arange(n)
+        if not self.stream.ordered:
+            order = np.random.default_rng([self.seeds.batches, number]).permutation(n)
+        batches = _batches(session, order, size, self.device)
         steps = 0
         for start in range(0, max(n, 1), size):
             end = min(start + size, n)
@@ -246,12 +254,11 @@ class _Teacher:
 
 
 def _batches(
-    session: Session, rng: np.random.Generator, size: int, device: str
+    session: Session, order: Ints, size: int, device: str
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Shuffled batches of `size` samples; many are read at once, which is faster."""
-    order = torch.from_numpy(rng.permutation(len(session.x))).to(device)
+    """Batches of `size` samples in `order`, (n,); many are read at once, which is faster."""
     labels = torch.from_numpy(session.y).to(device)
-    for block in torch.split(order, size * max(1, GATHERED // size)):
+    for block in torch.split(torch.from_numpy(order).to(device), size * max(1, GATHERED // size)):
         x, y = session.x.batch(block, device), labels[block]
         yield from zip(torch.split(x, size), torch.split(y, size), strict=True)
 

@@ -14,11 +14,18 @@ from embedbench.seeds import Seeds, check_seed, is_number, varied
 from .cell import Cell, Spec
 from .command import REFERENCES, command_of, split_key
 from .presets import preset
-from .registry import alias_settings, learner_class, protocol_class
+from .registry import (
+    alias_settings,
+    learner_class,
+    learner_names,
+    protocol_class,
+    protocol_name,
+)
 
 OMEGAS = ("kemker_table", "kemker_eq")
 SEED_NAMES = tuple(f.name for f in dataclasses.fields(Seeds))
 REFERENCE_RUNS = 1000  # the most offline runs behind an α_ideal
+_KNOWN = ("protocol.…", "seeds.…", "omega", "references")
 
 
 @dataclasses.dataclass
@@ -29,10 +36,12 @@ class Settings:
     ----------
     protocol : dict
         Parameters of the protocol.
-    learners : dict of dict
-        Settings of single learners.
+    defaults : dict of dict
+        Settings of single learners that a preset or the learner's name gives.
     common : dict
-        Settings without a prefix, for every learner that has them.
+        Settings without a prefix, for every learner that has them; over the defaults.
+    learners : dict of dict
+        Settings of single learners; over all others.
     seeds : dict of int
         Seeds that are set instead of drawn.
     omega : str
@@ -44,12 +53,39 @@ class Settings:
     """
 
     protocol: dict[str, Any] = dataclasses.field(default_factory=dict)
-    learners: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    defaults: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     common: dict[str, Any] = dataclasses.field(default_factory=dict)
+    learners: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     seeds: dict[str, int] = dataclasses.field(default_factory=dict)
     omega: str = "kemker_table"
     references: int = 1
     items: tuple[str, ...] = ()
+
+    def take(self, key: str, value: str) -> bool:
+        """Take a setting that belongs to no learner; False if it may belong to one."""
+        head, dot, rest = split_key(key)
+        if head == "protocol" and dot:
+            self.protocol[rest] = value
+        elif head == "seeds" and dot:
+            if rest not in SEED_NAMES:
+                raise unknown("seed", rest, SEED_NAMES)
+            self.seeds[rest] = _whole(f"seeds.{rest}", value)
+            check_seed(self.seeds[rest], f"seeds.{rest}")
+        elif key == "omega":
+            if value not in OMEGAS:
+                raise unknown("omega", value, OMEGAS)
+            self.omega = value
+        elif key == "references":
+            self.references = _whole("references", value)
+            if self.references > REFERENCE_RUNS:
+                raise UserError(f"references must be at most {REFERENCE_RUNS}, got {short(value)}")
+        else:
+            return False
+        return True
+
+    def of(self, learner: str) -> dict[str, Any]:
+        """The settings with the learner's name: those given over the defaults."""
+        return {**self.defaults.get(learner, {}), **self.learners.get(learner, {})}
 
 
 def parse_settings(items: Sequence[str], learners: Sequence[str], given: str | None) -> Settings:
@@ -59,81 +95,56 @@ def parse_settings(items: Sequence[str], learners: Sequence[str], given: str | N
     ----------
     items : sequence of str
         Such as "ewc.lam=100", "protocol.base=50", "seeds.order=3", "omega=kemker_eq", "lam=100".
+        One with a learner's name goes over one without.
     learners : sequence of str
         The learners of the run. Settings of others are refused.
     given : str or None
-        The name of a preset.
+        A preset: its name or its file.
     """
-    start, fields = preset(given), _Fields()
-    settings = Settings(
-        protocol=dict(start.get("protocol", {})),
-        learners={name: dict(values) for name, values in start.get("learners", {}).items()},
-        references=start.get("references", 1),
-        items=tuple(items),
-    )
+    settings = Settings(items=tuple(items))
+    _take_preset(settings, learners, given)
     for name in learners:
-        if name not in REFERENCES:
-            shared = {k: v for k, v in start.get("every", {}).items() if k in fields[name]}
-            settings.learners[name] = shared | settings.learners.get(name, {})
         if with_name := alias_settings(name):
-            settings.learners[name] = {**settings.learners.get(name, {}), **with_name}
+            settings.defaults[name] = {**settings.defaults.get(name, {}), **with_name}
     for item in items:
-        key, equals, value = item.partition("=")
-        if not equals or not key:
-            raise UserError(f"--set takes name=value, such as ewc.lam=100; got {item!r}")
-        head, dot, rest = split_key(key)
-        if head == "protocol" and dot:
-            settings.protocol[rest] = value
-        elif head == "seeds" and dot:
-            if rest not in SEED_NAMES:
-                raise unknown("seed", rest, SEED_NAMES)
-            settings.seeds[rest] = _whole(f"seeds.{rest}", value)
-            check_seed(settings.seeds[rest], f"seeds.{rest}")
-        elif key == "omega":
-            if value not in OMEGAS:
-                raise unknown("omega", value, OMEGAS)
-            settings.omega = value
-        elif key == "references":
-            settings.references = _whole("references", value)
-            if settings.references > REFERENCE_RUNS:
-                raise UserError(f"references must be at most {REFERENCE_RUNS}, got {short(value)}")
-        elif head in learners or head in REFERENCES:
+        key, value = key_value(item)
+        head, _, rest = split_key(key)
+        if settings.take(key, value):
+            continue
+        if head in learners or head in REFERENCES:
             settings.learners.setdefault(head, {})[rest] = value
         else:
             settings.common[key] = value
     return settings
 
 
-def trunk_items(learners: Sequence[str], **options: str | None) -> list[str]:
-    """`--set` items that give each learner, and the offline reference, a trunk and its training.
+def key_value(item: str, option: str = "--set") -> tuple[str, str]:
+    """The key and the value of `key=value`."""
+    key, equals, value = item.partition("=")
+    if not equals or not key:
+        raise UserError(f"{option} takes name=value, such as ewc.lam=100; got {item!r}")
+    return key, value
 
-    Parameters
-    ----------
-    learners : sequence of str
-        The learners of the run.
-    **options : str or None
-        `trunk` itself, and of its training `weights` and `augment`. None where not given.
 
-    Raises
-    ------
-    UserError
-        A learner has no trunk to choose.
-    """
-    given = {k: v for k, v in options.items() if v is not None}
-    if not given:
-        return []
-    trained = [name for name in learners if name not in REFERENCES]
-    for name in trained:
-        if "trunk" not in _Fields()[name]:
-            raise UserError(
-                f"{name} has no trunk: it takes embeddings as they are. Run it on a file of them "
-                "(embedbench extract SOURCE --backbone NAME --out FILE), without --trunk"
-            )
-    return [
-        f"{name}.{'trunk' if key == 'trunk' else f'images.{key}'}={value}"
-        for name in (*trained, "offline.mlp")
-        for key, value in given.items()
-    ]
+def _take_preset(settings: Settings, learners: Sequence[str], given: str | None) -> None:
+    """Take the settings of a preset; those of learners that do not run are left out."""
+    every: dict[str, str] = {}
+    fields, known = Fields(), learner_names()
+    for key, value in preset(given).items():
+        head, _, rest = split_key(key)
+        if head in learners or head in REFERENCES:
+            settings.defaults.setdefault(head, {})[rest] = value
+        elif not settings.take(key, value) and head not in known and ":" not in head:
+            every[key] = value
+    run = [name for name in learners if name not in REFERENCES]
+    for name in run if every else ():
+        mine = {k: v for k, v in every.items() if _head(k) in fields[name]}
+        settings.defaults[name] = mine | settings.defaults.get(name, {})
+    for key in every:
+        others = (name for name in known if name not in run)
+        if not any(_head(key) in fields[name] for name in (*run, *others)):
+            meant = [near for n in run for near in nearest(learner_class(n), _head(key))]
+            raise unknown(f"setting in preset {given}", key, _KNOWN, meant)
 
 
 def _whole(name: str, value: str) -> int:
@@ -183,10 +194,11 @@ def plan(
     if not learners:
         raise UserError("--learner names no learner; give one or more, with commas")
     made = make(protocol_class(protocol), settings.protocol, name="protocol")
-    protocol_spec = Spec(protocol.replace("_", "-"), made)
-    fields = _Fields()
-    specs = [_learner_spec(name, settings, [*learners, *among], fields) for name in learners]
-    offline = _spec("offline", settings.learners.get("offline", {}))
+    protocol_spec = Spec(protocol_name(protocol), made)
+    fields = Fields()
+    names = list(dict.fromkeys([*learners, *among]))
+    specs = [_learner_spec(name, settings, names, fields) for name in learners]
+    offline = _spec("offline", settings.of("offline"))
     chance = _spec("chance", {})
     return [
         Cell(
@@ -213,26 +225,7 @@ def plan(
     ]
 
 
-def share_of(cells: Sequence[Cell], shard: str | None) -> list[Cell]:
-    """The cells of one shard: "3/64" has the third cell of every 64; None has all.
-
-    Raises
-    ------
-    UserError
-        The shard is no I/N with 1 ≤ I ≤ N.
-    """
-    if shard is None:
-        return list(cells)
-    index, slash, number = shard.partition("/")
-    if not (slash and is_number(index) and is_number(number) and 1 <= int(index) <= int(number)):
-        raise UserError(
-            f"--shard takes I/N with I from 1 to N, such as 3/64 for the third of 64 commands; got "
-            f"{short(shard)}"
-        )
-    return list(cells)[int(index) - 1 :: int(number)]
-
-
-class _Fields(dict[str, frozenset[str]]):
+class Fields(dict[str, frozenset[str]]):
     """Names of the hyperparameters of learners, each looked up once."""
 
     def __missing__(self, learner: str) -> frozenset[str]:
@@ -246,18 +239,19 @@ def _fields(cls: type[Learner]) -> frozenset[str]:
 
 
 def _learner_spec(
-    name: str, settings: Settings, learners: Sequence[str], fields: _Fields
+    name: str, settings: Settings, learners: Sequence[str], fields: Fields
 ) -> Spec[Learner]:
     """A learner with the settings that are for it."""
     for key in settings.common:
         if not any(_head(key) in fields[n] for n in learners):
-            known = ["protocol.…", "seeds.…", "omega", "references", *(f"{n}.…" for n in learners)]
+            known = [*_KNOWN, *(f"{n}.…" for n in learners)]
             meant = [near for n in learners for near in nearest(learner_class(n), _head(key))]
             raise unknown("setting", key, known, meant)
     cls = learner_class(name)
     fields[name] = _fields(cls)
     common = {k: v for k, v in settings.common.items() if _head(k) in fields[name]}
-    return _spec(name, {**settings.learners.get(name, {}), **common}, cls)
+    values = {**settings.defaults.get(name, {}), **common, **settings.learners.get(name, {})}
+    return _spec(name, values, cls)
 
 
 def _spec(name: str, values: dict[str, Any], cls: type[Learner] | None = None) -> Spec[Learner]:

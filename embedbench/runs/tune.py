@@ -26,6 +26,7 @@ from embedbench.streams.stream import EvalSet, Stream
 from embedbench.typed import Typed, parse_json
 
 from .cell import Cell, Spec
+from .command import split_key
 from .publish import lease_of
 from .registry import learner_class
 from .work import Workshop
@@ -55,9 +56,10 @@ def parse_grid(items: Sequence[str], learners: Sequence[str]) -> dict[str, dict[
         listed = [v.strip() for v in values.split(",") if v.strip()]
         if not equals or not listed:
             raise UserError(f"--tune takes name=value,value, such as mlp.lr=0.1,0.01; got {item!r}")
-        head, _, rest = key.partition(".")
-        named = [name for name in learners if name == head.replace("_", "-") and rest]
-        chosen = named or [n for n in learners if head in learner_class(n).__dataclass_fields__]
+        head, _, rest = split_key(key)
+        named = [name for name in learners if name == head and rest]
+        field = head.replace("-", "_")
+        chosen = named or [n for n in learners if field in learner_class(n).__dataclass_fields__]
         if not chosen:
             raise unknown("setting to tune", key, [f"{n}.…" for n in learners])
         for name in chosen:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from embedbench.arrays import digest
+from embedbench.fetching.local import local
 from embedbench.files.file import EmbeddingFile
 from embedbench.machine import threads_of
-from embedbench.scores.run_record import References
+from embedbench.scores.references import References
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 
@@ -31,6 +33,8 @@ class Work:
         The directory where this cell is saved.
     files : tuple of EmbeddingFile
         The files behind `stream`.
+    names : tuple of str
+        Their paths or names, as the cell has them.
     stream : Stream
         The stream that the learner gets: the cell's stream, or one of its references.
     reference : References
@@ -41,6 +45,7 @@ class Work:
     root: Path
     place: Path
     files: tuple[EmbeddingFile, ...]
+    names: tuple[str, ...]
     stream: Stream
     reference: References
 
@@ -57,6 +62,7 @@ class _Facts:
     references: int
     normalise_new: bool
     fitted: str
+    so_far: bool
 
 
 _Key = tuple[tuple[str, ...], Spec[Protocol], int]  # identifies a stream
@@ -76,9 +82,9 @@ class Workshop:
         self._references: dict[tuple[_Key, int], str] = {}
 
     def file(self, path: str) -> EmbeddingFile:
-        """The file at a path."""
+        """The file at a path, or of a name (`embedbench.fetching`)."""
         if path not in self._files:
-            self._files[path] = EmbeddingFile.open(Path(path))
+            self._files[path] = EmbeddingFile.open(local(path))
         return self._files[path]
 
     def stream(self, cell: Cell) -> Stream:
@@ -90,7 +96,9 @@ class Workshop:
             with threads_of(1):  # a stream is the same for all cells
                 stream = cell.protocol.settings.build(files, seed=cell.seeds.order)
             self._last = (key, stream)
-            facts = _Facts(len(stream.references), stream.normalise_new, stream.fitted)
+            facts = _Facts(
+                len(stream.references), stream.normalise_new, stream.fitted, stream.so_far
+            )
             self._facts[key] = facts
         return self._last[1]
 
@@ -101,7 +109,8 @@ class Workshop:
 
     def depends_on_order(self, cell: Cell) -> bool:
         """Whether the offline reference depends on the order of the sessions."""
-        return bool(self._facts_of(cell).fitted)
+        facts = self._facts_of(cell)
+        return facts.so_far or bool(facts.fitted)
 
     def parts(self, cell: Cell) -> list[Cell]:
         """The cell itself; for an offline learner, one cell per reference of the stream."""
@@ -114,8 +123,7 @@ class Workshop:
 
     def place(self, cell: Cell, root: Path) -> Path:
         """The directory of a cell; equal cells have the same one."""
-        name = cell.learner.name.replace(":", ".").replace("/", ".")
-        learner = f"{name}-{digest(cell.learner.identity)[:8]}"
+        learner = f"{_folder(cell.learner)}-{digest(cell.learner.identity)[:8]}"
         if cell.is_offline:
             key = self._reference_key(cell)
             return root / "references" / f"{learner}-{key[:8]}" / f"seed-{cell.seed}"
@@ -123,7 +131,7 @@ class Workshop:
         digests = [self.file(f).digests for f in cell.files]
         contents = [d["content"] + d["samples"] for d in digests]
         stream = digest(cell.protocol.settings.recipe(), *contents)
-        return root / f"{cell.protocol}-{stream[:8]}" / learner / seed
+        return root / f"{_folder(cell.protocol)}-{stream[:8]}" / learner / seed
 
     def reference(self, cell: Cell, root: Path) -> References:
         """Directories of the runs that the cell's metrics refer to, and how Ω is computed."""
@@ -138,6 +146,7 @@ class Workshop:
             normalise_new=self._facts_of(cell).normalise_new,
             offline_runs=offline if len(offline) > 1 else offline[0],
             chance_run=chance,
+            so_far=self._facts_of(cell).so_far or None,
         )
 
     def prepare(self, cell: Cell, root: Path) -> Work:
@@ -149,6 +158,7 @@ class Workshop:
             root=root,
             place=self.place(cell, root),
             files=tuple(self.file(f) for f in paths),
+            names=paths,
             stream=self.taught(cell),
             reference=self.reference(cell, root),
         )
@@ -167,6 +177,11 @@ class Workshop:
 
     def _relative(self, cell: Cell, root: Path) -> str:
         return str(self.place(cell, root).relative_to(root))
+
+
+def _folder(spec: Spec[Any]) -> str:
+    """The name of a learner or protocol in a path."""
+    return spec.name.replace(":", ".").replace("/", ".")
 
 
 def prepare(cell: Cell, root: Path) -> Work:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from embedbench.arrays import Bools, Floats, Ints
@@ -12,13 +14,25 @@ from .predictions import Predictions
 SCORES = ("class_accuracy", "accuracy", "within_class_accuracy", "within_accuracy")
 
 
-def score_matrix(p: Predictions, name: str = "class_accuracy") -> ScoreMatrix:
+def score_matrix(
+    p: Predictions, name: str = "class_accuracy", class_sizes: Sequence[int] | None = None
+) -> ScoreMatrix:
     """Compute one base score from predictions.
 
     `accuracy` is the share of right answers. `class_accuracy` is the mean of the per-class recalls
     (Kemker et al. 2018, "mean-per-class accuracy"). Both use the answer over the classes seen so
     far; `within_…` use the answer within the sample's own session (task-incremental). An eval set
     is scored as soon as all its classes were seen; for `within_…` it is scored at every moment.
+
+    Parameters
+    ----------
+    class_sizes : sequence of int or None
+        (C,) training samples of each class in the whole stream; None: they are not known.
+
+    Raises
+    ------
+    ValueError
+        There are not as many sizes as classes.
     """
     within = name.startswith("within_")
     right = np.asarray(np.equal(p.within if within else p.answer, p.y), dtype=np.bool_)  # (M, n)
@@ -47,7 +61,34 @@ def score_matrix(p: Predictions, name: str = "class_accuracy") -> ScoreMatrix:
         n_samples=sizes,
         n_classes=p.set_classes.sum(axis=1),
         learned=learned,
+        per_class=_recalls(p, right, bounds),
+        class_sizes=_sizes(class_sizes, p.set_classes.shape[1]),
     )
+
+
+def _recalls(p: Predictions, right: Bools, bounds: Ints) -> Floats:
+    """(M, C) recall of each class seen, over the eval sets of the sessions so far.
+
+    `bounds` (E + 1,) says where each eval set begins.
+    """
+    n_sets, n_classes = p.set_classes.shape
+    recalls = np.full((len(right), n_classes), np.nan)
+    for m, session in enumerate(p.session):
+        known = slice(0, bounds[min(int(session) + 1, n_sets)])
+        counts = np.bincount(p.y[known], minlength=n_classes)
+        hits = np.bincount(p.y[known], right[m, known], minlength=n_classes)
+        there = p.seen[m] & (counts > 0)
+        recalls[m, there] = hits[there] / counts[there]
+    return recalls
+
+
+def _sizes(class_sizes: Sequence[int] | None, n_classes: int) -> Floats:
+    """(C,) sizes of classes; NaN without any."""
+    if class_sizes is None:
+        return np.full(n_classes, np.nan)
+    if len(class_sizes) != n_classes:
+        raise ValueError(f"{len(class_sizes)} sizes of {n_classes} classes")
+    return np.array(class_sizes, dtype=np.float64)
 
 
 def _evaluated(p: Predictions) -> Bools:

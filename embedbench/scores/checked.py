@@ -21,6 +21,7 @@ from embedbench.version import __version__
 
 from . import record
 from .compare import MISSING, Comparison, Difference, compare, merged
+from .outside import Outside, with_outside
 from .run_record import RunRecord
 
 KIND = "metrics"  # of what is kept in the cache
@@ -161,6 +162,8 @@ class Rescored(Typed):
         Reference runs that are still missing.
     updated : bool
         Whether the record was written.
+    outside : dict or None
+        Metrics of other people: name → value of the main score. None: there are none.
     """
 
     run: str
@@ -172,6 +175,7 @@ class Rescored(Typed):
     unchecked: tuple[str, ...] = ()
     waits_for: tuple[str, ...] = ()
     updated: bool = False
+    outside: dict[str, float] | None = field(default=None, metadata=ABSENT)
 
     @property
     def agrees(self) -> bool:
@@ -179,7 +183,14 @@ class Rescored(Typed):
         return self.fault is None and (self.updated or not self.differs)
 
 
-def rescore(place: Path, root: Path, *, update: bool = False) -> Rescored:
+def rescore(
+    place: Path,
+    root: Path,
+    *,
+    update: bool = False,
+    metrics: Outside | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Rescored:
     """Recompute a run's metrics and compare them with its record.
 
     Parameters
@@ -189,16 +200,27 @@ def rescore(place: Path, root: Path, *, update: bool = False) -> Rescored:
     update : bool
         Write what is recomputed, new or open, and the SHA-256 of the predictions. A record without
         one is written only if nothing differs: its predictions may have changed as well.
+    metrics : mapping or None
+        Metrics of other people, by name; they are computed and never written.
+    tell : callable
+        `tell(sentence)` gets one for each of them that fails.
     """
     name = str(place if place == root else place.relative_to(root))
     try:
         kept = record.load(place)
-        return _rescored(name, kept, place, home(kept, place, root), update)
+        result, whole = _rescored(name, kept, place, home(kept, place, root), update)
+        if not metrics:
+            return result
+        values = with_outside(whole, place, metrics, tell).metrics
+        return replace(result, outside={key: values[key] for key in metrics})
     except UserError as e:
         return Rescored(run=name, fault=str(e))
 
 
-def _rescored(name: str, kept: RunRecord, place: Path, root: Path, update: bool) -> Rescored:
+def _rescored(
+    name: str, kept: RunRecord, place: Path, root: Path, update: bool
+) -> tuple[Rescored, RunRecord]:
+    """How a record compares, and the record with what is new or was open."""
     pin = record.pinned(place, kept)
     again, seen = _again(kept, place, root)
     pinned = kept.predictions_sha256 is not None
@@ -206,9 +228,10 @@ def _rescored(name: str, kept: RunRecord, place: Path, root: Path, update: bool)
     runs = kept.reference.runs if waits else []
     more = bool(seen.differs or seen.new or seen.open or not pinned)
     write = update and more and (pinned or not seen.differs)
+    whole = replace(merged(kept, again), predictions_sha256=pin)
     if write:
-        record.save(replace(merged(kept, again), predictions_sha256=pin), place)
-    return Rescored(
+        record.save(whole, place)
+    result = Rescored(
         run=name,
         pinned=pinned or write,
         differs=seen.differs,
@@ -218,3 +241,4 @@ def _rescored(name: str, kept: RunRecord, place: Path, root: Path, update: bool)
         waits_for=tuple(run for run in runs if not record.is_finished(root / run)),
         updated=write,
     )
+    return result, whole

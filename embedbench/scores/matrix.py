@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from embedbench.arrays import Floats, Ints
+from embedbench.arrays import Bools, Floats, Ints
 
 
 @dataclass(frozen=True)
 class ScoreMatrix:
-    """One base score of one run. M moments, E eval sets; fractions; NaN where undefined.
+    """One base score of one run. M moments, E eval sets, C classes; fractions; NaN if undefined.
 
     Parameters
     ----------
@@ -25,6 +25,12 @@ class ScoreMatrix:
         (M,) the same as in `Predictions`.
     n_samples, n_classes, learned : array of int
         (E,) size, number of classes, and the session that introduces the classes of each eval set.
+    per_class : array of float
+        (M, C) recall of each class over the test samples of all sessions learned so far: the share
+        of right answers. NaN where the class was not yet seen or has no test sample, and for label
+        sets.
+    class_sizes : array of float
+        (C,) training samples of each class in the whole stream; NaN where they are not known.
     """
 
     name: str
@@ -36,11 +42,21 @@ class ScoreMatrix:
     n_samples: Ints
     n_classes: Ints
     learned: Ints
+    per_class: Floats
+    class_sizes: Floats
 
     @property
     def ends(self) -> Ints:
         """The last moment of each session, (T,)."""
         return np.flatnonzero(np.append(np.diff(self.session) > 0, True))
+
+    @property
+    def tested(self) -> Bools:
+        """(E,) whether an eval set has samples.
+
+        A session of a blurry stream may introduce no class; there is nothing to test then.
+        """
+        return np.asarray(self.n_samples > 0)
 
     @property
     def R(self) -> Floats:  # noqa: N802  (the field's name)
@@ -63,4 +79,6 @@ class ScoreMatrix:
             n_samples=self.n_samples[e],
             n_classes=self.n_classes[e],
             learned=self.learned[e],
+            per_class=self.per_class[m],
+            class_sizes=self.class_sizes,
         )

@@ -18,6 +18,8 @@ from embedbench.arrays import Floats
 
 from .matrix import ScoreMatrix
 
+FEW = 20  # training samples: a class with fewer is a few-shot class
+
 
 @dataclass(frozen=True)
 class Reference:
@@ -33,6 +35,9 @@ class Reference:
         (E,) b_j, the score of the chance learner on eval set j just before session j; or None.
     normalise_new : bool
         Whether the protocol's Ω_new is divided by α_ideal in the `kemker_table` preset.
+    so_far : array of float or None
+        (T,) the score, after each session, of an offline learner trained on all data so far, on the
+        test data so far; None where it was not measured.
     preset : str
         "kemker_table" (what the tables of the paper imply) or "kemker_eq" (Eq. 2-4 as printed).
     """
@@ -40,6 +45,7 @@ class Reference:
     ideal: float | Floats = float("nan")
     chance: Floats | None = None
     normalise_new: bool = False
+    so_far: Floats | None = None
     preset: str = "kemker_table"
 
 
@@ -68,7 +74,8 @@ def omega_new(scores: ScoreMatrix, reference: Reference) -> float:
     """
     divide = reference.normalise_new and reference.preset == "kemker_table"
     new = np.diagonal(scores.R)[1:]
-    return _mean(new / _ideals(scores, reference)[1 : len(new) + 1] if divide else new)
+    new = new / _ideals(scores, reference)[1 : len(new) + 1] if divide else new
+    return _mean(new[scores.tested[1 : len(new) + 1]])
 
 
 def omega_all(scores: ScoreMatrix, reference: Reference) -> float:
@@ -86,6 +93,23 @@ def omega_all(scores: ScoreMatrix, reference: Reference) -> float:
         return _mean(scores.pooled[scores.ends][1:] / ideals[0])
     shares = scores.R / ideals  # (T, E)
     return _mean(np.array([_mean(shares[i, : i + 1]) for i in range(1, len(shares))]))
+
+
+def omega_streaming(scores: ScoreMatrix, reference: Reference) -> float:
+    """Ω_all of streaming learning: mean of the score as a share of the offline learner's so far.
+
+    1/T Σ_i α_i / α_offline,i over all sessions, the first included. α_offline,i is the score of a
+    learner trained offline on all data that came until then, on the same test data. NaN on streams
+    that do not measure it.
+
+    **Source**: Hayes et al. (2019), ExStream; Hayes and Kanan (2020), Deep SLDA; the code of
+    Stream-51 (Roady et al. 2020). They call it Ω_all. `omega_all` differs: it divides by the last
+    α_offline alone and leaves the first session out.
+    """
+    if reference.so_far is None:
+        return float("nan")
+    ideal = np.where(reference.so_far > 0, reference.so_far, np.nan)
+    return _mean(scores.pooled[scores.ends] / ideal)
 
 
 def final_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
@@ -127,7 +151,7 @@ def average_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
 
     AA_K = 1/K Σ_{j≤K} R[K, j]. **Source**: Michel et al. (2023), Eq. 1.
     """
-    return _mean(scores.R[-1])
+    return _mean(scores.R[-1][scores.tested])
 
 
 def average_forgetting(scores: ScoreMatrix, reference: Reference) -> float:
@@ -139,7 +163,7 @@ def average_forgetting(scores: ScoreMatrix, reference: Reference) -> float:
     """
     R = scores.R
     last = len(R) - 1
-    drops = [np.max(R[j:last, j]) - R[last, j] for j in range(last)]
+    drops = [np.max(R[j:last, j]) - R[last, j] for j in range(last) if scores.tested[j]]
     return _mean(np.array(drops))
 
 
@@ -148,7 +172,7 @@ def learning_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
 
     1/T Σ_i R[i, i], session 0 included. **Source**: Riemer et al. (2019), MER, §5.
     """
-    return _mean(np.diagonal(scores.R))
+    return _mean(np.diagonal(scores.R)[scores.tested])
 
 
 def bwt(scores: ScoreMatrix, reference: Reference) -> float:
@@ -156,7 +180,7 @@ def bwt(scores: ScoreMatrix, reference: Reference) -> float:
 
     1/(T-1) Σ_{j<T-1} (R[T-1, j] - R[j, j]). **Source**: Lopez-Paz and Ranzato (2017), GEM, Eq. 3.
     """
-    return _mean(scores.R[-1, :-1] - np.diagonal(scores.R)[:-1])
+    return _mean((scores.R[-1] - np.diagonal(scores.R))[:-1][scores.tested[:-1]])
 
 
 def fwt(scores: ScoreMatrix, reference: Reference) -> float:
@@ -170,7 +194,48 @@ def fwt(scores: ScoreMatrix, reference: Reference) -> float:
     if reference.chance is None:
         return float("nan")
     before = np.diagonal(scores.R, offset=1)
-    return _mean(before - reference.chance[1 : len(before) + 1])
+    gain = before - reference.chance[1 : len(before) + 1]
+    return _mean(gain[scores.tested[1 : len(gain) + 1]])
+
+
+def worst_class_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
+    """Lowest recall of a class after the last session.
+
+    min_c a_c, a_c the share of right answers to the test samples of class c; classes without test
+    samples are left out. NaN for label sets.
+
+    **Source**: Sagawa et al. (2020), group DRO, "worst-group accuracy", with classes as groups.
+    """
+    last = scores.per_class[-1]
+    return _low(last[~np.isnan(last)])
+
+
+def per_class_forgetting(scores: ScoreMatrix, reference: Reference) -> float:
+    """Mean over old classes of the drop from the best earlier recall to the last one.
+
+    1/|C| Σ_c (max_{l<T-1} a_{l,c} - a_{T-1,c}), a_{l,c} the recall of class c after session l; C
+    are the classes that were seen before the last session. NaN for label sets.
+
+    **Source**: Chaudhry et al. (2018), forgetting, with classes in place of tasks. Equal
+    to `average_forgetting` of `class_accuracy` where each session has one class.
+    """
+    recalls = scores.per_class[scores.ends]  # (T, C)
+    recalls = recalls[:, ~np.isnan(recalls[:-1]).all(axis=0)]
+    return _mean(np.fmax.reduce(recalls[:-1], initial=-np.inf) - recalls[-1])
+
+
+def few_shot_accuracy(scores: ScoreMatrix, reference: Reference) -> float:
+    """Mean recall, after the last session, of the classes with fewer than 20 training samples.
+
+    NaN where no class is so small, and where the sizes are not known: for label sets, and in
+    records that were made before they were kept. On few-shot streams with fewer than 20 shots it is
+    the accuracy of the novel classes, each class weighted equally.
+
+    **Source**: Liu et al. (2019), OLTR, §4, "few-shot classes (classes under 20 training samples)".
+    **Departs**: the recalls are averaged over classes, whose test samples may differ in number.
+    """
+    last = scores.per_class[-1]
+    return _mean(last[(scores.class_sizes < FEW) & ~np.isnan(last)])
 
 
 def all_metrics() -> dict[str, Metric]:
@@ -196,6 +261,11 @@ def _ideals(scores: ScoreMatrix, reference: Reference) -> Floats:
     """(E,) α_ideal of each eval set; NaN where it was not measured or is 0."""
     ideal = np.asarray(reference.ideal, dtype=np.float64)
     return np.broadcast_to(np.where(ideal > 0, ideal, np.nan), scores.n_samples.shape)
+
+
+def _low(values: Floats) -> float:
+    """Smallest value; NaN if there are none."""
+    return float(np.min(values)) if len(values) else float("nan")
 
 
 def _mean(values: Floats) -> float:

@@ -58,6 +58,8 @@ def score_matrix(p: LabelSets, name: str = "pw_js", split: int = 0) -> ScoreMatr
         n_samples=np.array([len(samples) for samples in members]),
         n_classes=p.introduces.sum(axis=1),
         learned=np.arange(len(members)),
+        per_class=np.full(p.seen.shape, np.nan),
+        class_sizes=np.full(p.n_classes, np.nan),
     )
 
 

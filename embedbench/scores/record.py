@@ -24,10 +24,10 @@ from .compare import MISSING, compare, filled
 from .flags import flags_of
 from .label_sets import AnyPredictions, LabelSets, load_any
 from .matrix import ScoreMatrix
-from .references import Matrices, measured, values_of
+from .references import Matrices, References, measured, values_of
 from .rescaled import curves
 from .run_record import SCHEMA as SCHEMA
-from .run_record import Moments, References, RunRecord, Scored, Unscored
+from .run_record import Moments, RunRecord, Scored, Unscored
 from .scoring import score_matrices
 
 RECORD, PREDICTIONS = "record.json", "predictions.h5"
@@ -73,14 +73,18 @@ def read(directory: Path) -> bytes:
         raise UserError(f"cannot read {path} ({e.strerror})") from e
 
 
+def decoded(data: bytes, directory: Path) -> Any:
+    """The JSON values of a record, unchecked, that `read` returned the bytes of."""
+    try:
+        return json.loads(data.decode())
+    except (ValueError, RecursionError) as e:  # text that is not UTF-8, too
+        path = directory / RECORD
+        raise UserError(f"{path} is not valid JSON ({e}); run that cell again") from e
+
+
 def parsed(data: bytes, directory: Path) -> RunRecord:
     """The record that `read` returned the bytes of."""
-    path = directory / RECORD
-    try:
-        values = json.loads(data.decode())
-    except (ValueError, RecursionError) as e:  # text that is not UTF-8, too
-        raise UserError(f"{path} is not valid JSON ({e}); run that cell again") from e
-    record = RunRecord.from_json(values, str(path))
+    record = RunRecord.from_json(decoded(data, directory), str(directory / RECORD))
     run = os.fsencode(directory.resolve().name.removeprefix("seed-"))
     return replace(record, run=run.decode(errors="replace"))
 
@@ -183,7 +187,7 @@ def evaluate(made: Unscored, directory: Path, root: Path, place: Path | None = N
         The predictions are missing, damaged, or not those of the record.
     """
     predictions = predictions_of(directory, made)
-    matrices = score_matrices(predictions)
+    matrices = score_matrices(predictions, made.n_train_by_class)
     itself = {(place or directory).resolve(): matrices}
     reference = _measure_references(made.reference, root, list(matrices), itself)
     limited = any(n is not None for n in made.n_candidates or ())

@@ -3,15 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from embedbench.typed import ABSENT, Typed
+
 from .matrix import ScoreMatrix
 from .metrics import Reference
-from .run_record import References
 
 Matrices = Mapping[str, ScoreMatrix]
+
+
+@dataclass(frozen=True)
+class References(Typed):
+    """The reference values that the metrics are compared with.
+
+    Parameters
+    ----------
+    preset : str
+        How Ω is normalised.
+    normalise_new : bool
+        Whether Ω_new is divided by α_ideal too.
+    offline_runs : tuple of str, or tuple of such tuples
+        Directories of the runs behind α_ideal, relative to the root. If every session has its own
+        α_ideal, one tuple per session.
+    chance_run : str or None
+        Directory of the chance run on the same stream, relative to the root.
+    source : str
+        `runs`, `record` or `missing`: where the values below come from.
+    ideal : dict or None
+        Base score → α_ideal, or a tuple with the α_ideal of each session.
+    chance : dict or None
+        Base score → (T,) the score of the chance run on session j just before session j.
+    so_far : bool or None
+        Whether the α_ideal of a session is that of all data up to it; None: no.
+    """
+
+    preset: str
+    normalise_new: bool
+    offline_runs: tuple[str, ...] | tuple[tuple[str, ...], ...]
+    chance_run: str | None
+    source: str = "missing"
+    ideal: dict[str, float | tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
+    chance: dict[str, tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
+    so_far: bool | None = field(default=None, metadata=ABSENT)
+
+    @property
+    def runs(self) -> list[str]:
+        """Directories of all reference runs; each once."""
+        offline = [runs if isinstance(runs, tuple) else (runs,) for runs in self.offline_runs]
+        chance = () if self.chance_run is None else (self.chance_run,)
+        return list(dict.fromkeys(run for runs in (*offline, chance) for run in runs))
+
+    @property
+    def values(self) -> list[float | tuple[float, ...]]:
+        """Every reference value."""
+        return [*(self.ideal or {}).values(), *(self.chance or {}).values()]
 
 
 def measured(
@@ -61,9 +109,11 @@ def values_of(reference: References, score: str) -> Reference:
     """Return the reference values for the metrics of one base score."""
     ideal = np.array((reference.ideal or {}).get(score, np.nan), dtype=np.float64)
     chance = (reference.chance or {}).get(score)
+    so_far = np.atleast_1d(ideal) if reference.so_far else None
     return Reference(
-        ideal=ideal,
+        ideal=ideal if so_far is None else float(so_far[-1]),
         chance=None if chance is None else np.array(chance, dtype=np.float64),
         normalise_new=reference.normalise_new,
         preset=reference.preset,
+        so_far=so_far,
     )

@@ -91,7 +91,8 @@ def aa(scores: ScoreMatrix) -> Floats:
 
     AA_k = 1/k Σ_{j≤k} R[k, j]. **Source**: Michel et al. (2023), Eq. 1.
     """
-    return np.array([np.mean(row[: k + 1]) for k, row in enumerate(scores.R)])
+    there = scores.tested
+    return np.array([np.mean(row[: k + 1][there[: k + 1]]) for k, row in enumerate(scores.R)])
 
 
 def af(scores: ScoreMatrix) -> Floats:
@@ -103,8 +104,8 @@ def af(scores: ScoreMatrix) -> Floats:
     R = scores.R
     learned = np.tri(*R.shape, dtype=np.bool_)
     best = np.maximum.accumulate(np.where(learned, R, -np.inf))  # (K, E) max over j ≤ l ≤ k
-    drops = best[:-1] - R[1:]  # (K - 1, E)
-    return np.array([np.nan, *(np.mean(row[:k]) for k, row in enumerate(drops, start=1))])
+    drops, there = best[:-1] - R[1:], scores.tested  # (K - 1, E), (E,)
+    return np.array([np.nan, *(np.mean(d[:k][there[:k]]) for k, d in enumerate(drops, start=1))])
 
 
 def uraa(scores: ScoreMatrix) -> Floats:

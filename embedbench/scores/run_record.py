@@ -14,121 +14,17 @@ from embedbench.seeds import Seeds
 from embedbench.typed import ABSENT, UNWRITTEN, Typed, plain
 
 from . import bounds
+from .record_parts import ClassOrder as ClassOrder
+from .record_parts import Costs as Costs
+from .record_parts import Digests as Digests
+from .record_parts import FileInfo as FileInfo
+from .record_parts import Moments as Moments
+from .record_parts import Package as Package
+from .record_parts import SessionCosts as SessionCosts
+from .references import References
 
 SCHEMA = "embedbench-record/1.0"
 FINAL = "final_accuracy"  # every record has this metric
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileInfo(Typed):
-    """A file of a run: its name, its kind (`embedding` or `pixels`) and its digests."""
-
-    name: str
-    kind: str | None = field(default=None, metadata=ABSENT)
-    digests: dict[str, str]
-
-
-@dataclass(frozen=True)
-class ClassOrder(Typed):
-    """A class order: its kind, and the name and the SHA-256 of the file that holds it, if any."""
-
-    kind: Any  # any JSON value from an order file
-    name: str | None = None
-    digest: str | None = None
-
-
-@dataclass(frozen=True)
-class Digests(Typed):
-    """The four digests of a stream."""
-
-    recipe: str
-    train: str
-    eval: str
-    features: str
-
-
-@dataclass(frozen=True)
-class References(Typed):
-    """The reference values that the metrics are compared with.
-
-    Parameters
-    ----------
-    preset : str
-        How Ω is normalised.
-    normalise_new : bool
-        Whether Ω_new is divided by α_ideal too.
-    offline_runs : tuple of str, or tuple of such tuples
-        Directories of the runs behind α_ideal, relative to the root. If every session has its own
-        α_ideal, one tuple per session.
-    chance_run : str or None
-        Directory of the chance run on the same stream, relative to the root.
-    source : str
-        `runs`, `record` or `missing`: where the values below come from.
-    ideal : dict or None
-        Base score → α_ideal, or a tuple with the α_ideal of each session.
-    chance : dict or None
-        Base score → (T,) the score of the chance run on session j just before session j.
-    """
-
-    preset: str
-    normalise_new: bool
-    offline_runs: tuple[str, ...] | tuple[tuple[str, ...], ...]
-    chance_run: str | None
-    source: str = "missing"
-    ideal: dict[str, float | tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
-    chance: dict[str, tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
-
-    @property
-    def runs(self) -> list[str]:
-        """Directories of all reference runs; each once."""
-        offline = [runs if isinstance(runs, tuple) else (runs,) for runs in self.offline_runs]
-        chance = () if self.chance_run is None else (self.chance_run,)
-        return list(dict.fromkeys(run for runs in (*offline, chance) for run in runs))
-
-    @property
-    def values(self) -> list[float | tuple[float, ...]]:
-        """Every reference value."""
-        return [*(self.ideal or {}).values(), *(self.chance or {}).values()]
-
-
-@dataclass(frozen=True)
-class Costs(Typed):
-    """Seconds or joules of learning and of evaluation; NaN where they were not measured."""
-
-    learn: float
-    evaluate: float
-
-
-@dataclass(frozen=True)
-class SessionCosts(Typed):
-    """The cost of one session, and the learner's log of it.
-
-    Parameters
-    ----------
-    learn_seconds, evaluate_seconds : float
-        Time spent.
-    footprint : dict
-        Bytes after the session, by kind.
-    log : dict
-        What the learner's `learn` returned.
-    learn_joules, evaluate_joules : float or None
-        Energy used; NaN where it was not measured.
-    """
-
-    learn_seconds: float
-    evaluate_seconds: float
-    footprint: dict[str, float]
-    log: dict[str, Any]
-    learn_joules: float | None = field(default=None, metadata=ABSENT)
-    evaluate_joules: float | None = field(default=None, metadata=ABSENT)
-
-
-@dataclass(frozen=True)
-class Moments(Typed):
-    """(M,) The main score at every evaluation moment, and the training samples seen by then."""
-
-    samples_seen: tuple[int, ...]
-    pooled: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -179,10 +75,12 @@ class Unscored(Typed):
     n_train: tuple[int, ...]
     n_classes: tuple[int, ...] | None = field(default=None, metadata=ABSENT)
     n_candidates: tuple[int | None, ...] | None = field(default=None, metadata=ABSENT)
+    n_train_by_class: tuple[int, ...] | None = field(default=None, metadata=ABSENT)
     classes: tuple[tuple[str, ...], ...]
     reference: References
     environment: dict[str, Any]
     command: str
+    packages: dict[str, Package] | None = field(default=None, metadata=ABSENT)
     tuning: dict[str, Any] | None = field(default=None, metadata=ABSENT)
     sessions: tuple[SessionCosts, ...]
     seconds: Costs
@@ -226,7 +124,12 @@ class Unscored(Typed):
         """Yield keys, what their values must be, and whether they are."""
         yield "each seed", bounds.SEED, min(self.seed, *vars(self.seeds).values()) >= 0
         yield "predictions_sha256", bounds.SHA256, bounds.is_sha256(self.predictions_sha256)
-        yield "each of n_train", "0 or more", min(self.n_train, default=0) >= 0
+        whole = all(bounds.is_sha256(file.sha256) for file in self.files)
+        yield "the sha256 of each file", bounds.SHA256, whole
+        by_class = self.n_train_by_class or ()
+        yield "each of n_train", "0 or more", min((*self.n_train, *by_class), default=0) >= 0
+        total = sum(by_class) == sum(self.n_train)
+        yield "n_train_by_class", "as many samples as n_train", not by_class or total
         least = min((n for n in self.n_candidates or () if n is not None), default=1)
         yield "each of n_candidates", "1 or more, or null", least > 0
         held = (self.footprint, *(s.footprint for s in self.sessions))
@@ -293,7 +196,11 @@ class RunRecord(Unscored):
 
     @property
     def ideals(self) -> tuple[float, ...]:
-        """The α_ideal behind Ω: one, or one per session; empty where it was not measured."""
+        """The α_ideal behind Ω: one, or one per session; empty where it was not measured.
+
+        If they are of the data so far, only the last.
+        """
         value = (self.reference.ideal or {}).get(self.score, float("nan"))
         values = value if isinstance(value, tuple) else (value,)
+        values = values[-1:] if self.reference.so_far else values
         return () if any(v != v for v in values) else tuple(map(float, values))

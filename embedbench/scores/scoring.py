@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .accuracy import SCORES, score_matrix
 from .label_sets import AnyPredictions, LabelSets
 from .matrix import ScoreMatrix
 
 
-def score_matrices(p: AnyPredictions) -> dict[str, ScoreMatrix]:
-    """Every base score of a run, by name; the main score comes first."""
+def score_matrices(
+    p: AnyPredictions, class_sizes: Sequence[int] | None = None
+) -> dict[str, ScoreMatrix]:
+    """Every base score of a run, by name; the main score comes first.
+
+    Parameters
+    ----------
+    class_sizes : sequence of int or None
+        (C,) training samples of each class in the whole stream, if they are known.
+    """
     if isinstance(p, LabelSets):
         from . import multilabel  # only label sets need it
 
         result: dict[str, ScoreMatrix] = multilabel.matrices(p)
         return result
-    return {name: score_matrix(p, name) for name in SCORES}
+    return {name: score_matrix(p, name, class_sizes) for name in SCORES}
 
 
 def main_matrix(p: AnyPredictions) -> ScoreMatrix:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from embedbench.typed import Typed
+
+OUTLIER_MADS = 5.0
+OUTLIER_RUNS = 4
+OUTLIER_LEAST = 0.02  # seeds that almost agree have a MAD near 0
 
 
 @dataclass(frozen=True)
@@ -56,3 +60,19 @@ def signed(value: float, decimals: int) -> str:
     if float(text) == 0:
         text = text.removeprefix("-")
     return text.replace("-", "−")
+
+
+def outliers(values: Sequence[float]) -> list[int]:
+    """Positions of values more than 5 scaled MADs and two points from the median.
+
+    There are none among fewer than four values.
+
+    MAD is the median of the distances from the median, times 1.4826 (the standard deviation of a
+    normal distribution).
+    """
+    if len(values) < OUTLIER_RUNS:
+        return []
+    distance = np.abs(np.array(values) - np.median(values))
+    scaled = 1.4826 * np.median(distance)
+    bound = max(OUTLIER_MADS * scaled, OUTLIER_LEAST)
+    return [int(i) for i in np.flatnonzero(distance > bound)]

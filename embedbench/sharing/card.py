@@ -26,6 +26,7 @@ from .licences import hub_licence, is_stated
 from .loading import loading_lines
 from .markdown import block, code, escaped, link, table
 from .picture import CLASSES
+from .place import DATASETS
 
 HUB_SPLITS = {"train": "train", "val": "validation", "test": "test"}
 _SIZES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M", "100M<n<1B")
@@ -38,7 +39,7 @@ def card_page(
     *,
     licence: str = "",
     rows: Sequence[Row] = (),
-    place: str = "hf://datasets/ORG/NAME",
+    place: str = f"{DATASETS}ORG/NAME",
     picture: str = "",
     parquet: Mapping[str, str] | None = None,
     sha256: str = "",

@@ -163,15 +163,15 @@ def explained(repository: str) -> Iterator[None]:
     except UserError:
         raise
     except HfHubHTTPError as error:
-        raise UserError(_answer(error.response.status_code, repository)) from error
-    except OfflineModeIsEnabled as error:
-        raise UserError("HF_HUB_OFFLINE forbids the network; unset it to push.") from error
+        raise UserError(_answer(error.response.status_code, repository)) from None
+    except OfflineModeIsEnabled:
+        raise UserError("HF_HUB_OFFLINE forbids the network; unset it to push.") from None
     except Exception as error:  # each version of the library raises others without a network
-        reason = str(error).partition("\n")[0] or type(error).__name__
+        reason = (isinstance(error, OSError) and error.strerror) or type(error).__name__
         raise UserError(
             f"cannot push to {repository} at {constants.ENDPOINT} ({reason}); check the network "
             "and run the command again, nothing was committed."
-        ) from error
+        ) from None
 
 
 def _answer(status: int, repository: str) -> str:

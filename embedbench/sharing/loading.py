@@ -11,7 +11,7 @@ from embedbench.files import layout
 from embedbench.files.inspect import Card
 
 from .markdown import block, code
-from .place import HUB
+from .place import DATASETS
 
 quoted = json.dumps
 
@@ -42,7 +42,7 @@ def loading_lines(
             "    --protocol incremental-class --learner ncm,slda,joint --out runs",
         ]
     yield block("sh", lines)
-    if place.startswith(HUB):
+    if place.startswith(DATASETS):
         yield (
             f"{code('#sha256=')} fixes the bytes; {code(f'{place}@COMMIT/{name}')} fixes them by a "
             "commit of this repository. In Python:"
@@ -57,13 +57,13 @@ def loading_lines(
 
 def _python(card: Card, place: str, name: str) -> Iterator[str]:
     opened = quoted(name)
-    if place.startswith(HUB):
+    if place.startswith(DATASETS):
         opened = "path"
         yield "from huggingface_hub import hf_hub_download"
     yield "from embedbench import EmbeddingFile"
     yield ""
-    if place.startswith(HUB):
-        repository = quoted(place.removeprefix(HUB))
+    if place.startswith(DATASETS):
+        repository = quoted(place.removeprefix(DATASETS))
         yield f'path = hf_hub_download({repository}, {quoted(name)}, repo_type="dataset")'
     yield f"file = EmbeddingFile.open({opened})"
     yield f'assert file.digests["content"] == {quoted(card.digests["content"])}'

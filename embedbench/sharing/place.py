@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Self
 
-from embedbench.errors import UserError, short, unknown
+from embedbench.errors import UserError, short
+from embedbench.fetching.names import HUB, WEB, Name
 
-HUB = "hf://datasets/"
-_PART = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9])?"
+DATASETS = f"{HUB}://datasets/"
+_LOCAL = ("file", "local")
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Place:
     Parameters
     ----------
     url : str
-        As it was given, without a slash at the end; it may hold a password.
+        As it was given, without a slash at the end; a folder of this machine is a path.
     repository : str
         ORG/NAME of a data set on the hub; "" elsewhere.
     """
@@ -34,37 +34,30 @@ class Place:
         Raises
         ------
         UserError
-            It is none that files can be pushed to.
+            Files cannot be pushed to it, or it holds a secret.
         """
         plain = url.rstrip("/")
         scheme, colon, rest = plain.partition("://")
         if not colon or not rest:
             raise UserError(
-                f"expected hf://datasets/ORG/NAME or another URL of a folder, such as "
-                f"s3://bucket/folder, got {short(url)}; to copy a file on this machine use cp."
+                f"expected hf://datasets/ORG/NAME or the URL of a folder, such as "
+                f"s3://bucket/folder or file:///shared/folder, got {short(url)}."
             )
-        if scheme == "hf":
-            match = re.fullmatch(f"{HUB}({_PART}/{_PART})", plain)
-            if match is None:
-                raise UserError(
-                    f"expected hf://datasets/ORG/NAME, got {short(url)}; the file keeps its name, "
-                    "and a push goes to the branch main."
-                )
-            return cls(plain, match[1])
-        if scheme in ("http", "https"):
+        if scheme in _LOCAL:
+            return cls(rest)
+        if scheme in WEB:
             raise UserError(
-                f"{scheme}:// can be read and not written; push to hf://datasets/ORG/NAME or to a "
-                "folder of yours, such as s3://bucket/folder."
+                f"{scheme}:// can be read and not written; push to hf://datasets/ORG/NAME, or to a "
+                "folder such as s3://bucket/folder."
             )
-        import fsspec
-
-        if scheme not in fsspec.available_protocols():
-            raise unknown("kind of URL", scheme, {"hf", *fsspec.available_protocols()})
-        return cls(plain)
-
-    @property
-    def public(self) -> str:
-        """The URL without a user, a password or a query, for pages and messages."""
-        scheme, _, rest = self.url.partition("://")
-        server, slash, path = rest.partition("/")
-        return f"{scheme}://{server.rpartition('@')[2]}{slash}{path.partition('?')[0]}"
+        if scheme != HUB:
+            Name.parse(f"{plain}/file.h5")  # refuses what is unknown or holds a secret
+            return cls(plain)
+        repository = plain.removeprefix(DATASETS)
+        name = Name.parse(f"{plain}/file.h5").hub if repository.count("/") == 1 else None
+        if name is None or (name.kind, name.repo, name.path) != ("dataset", repository, "file.h5"):
+            raise UserError(
+                f"expected hf://datasets/ORG/NAME, got {short(url)}; the file keeps its name, and "
+                "a push goes to the branch main."
+            )
+        return cls(plain, repository)

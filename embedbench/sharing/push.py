@@ -101,7 +101,7 @@ def push(
     """
     place = Place.parse(url)
     if how.private and not place.repository:
-        raise UserError(f"--private is for the hub; {place.public} has permissions of its own.")
+        raise UserError(f"--private is for the hub; {place.url} has permissions of its own.")
     file = EmbeddingFile.open(path)
     _check_licence(file, how.licence)
     if place.repository:
@@ -125,7 +125,7 @@ def push(
             commit, sent = "", stores.send(files, place, overwrite=how.overwrite)
     at = f"@{commit}" if commit else ""
     return Pushed(
-        url=f"{place.public}{at}/{file.path.name}",
+        url=f"{place.url}{at}/{file.path.name}",
         commit=commit,
         sent=tuple(sent),
         unchanged=tuple(name for name in files if name not in sent),
@@ -166,7 +166,7 @@ def _parcel(
         card(file),
         licence=how.licence,
         rows=rows,
-        place=place.public,
+        place=place.url,
         picture=name,
         parquet=tables,
         sha256=file_sha256(file.path),

@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from embedbench.errors import UserError
+from embedbench.fetching.stores import PACKAGES
 
 from .hub import Content, check_replaced, chunks
 from .place import Place
 
 _CHUNK = 2**20
-# They have no folders to make; and a bucket that is missing is a slip of the pen.
-_BUCKETS = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "oss"}
 
 
 def send(files: Mapping[str, Content], place: Place, *, overwrite: bool) -> list[str]:
@@ -36,10 +35,11 @@ def send(files: Mapping[str, Content], place: Place, *, overwrite: bool) -> list
         store, root = url_to_fs(place.url)
         store.invalidate_cache()
         states = {name: _is_there(store, f"{root}/{name}", files[name]) for name in files}
-        check_replaced([n for n, same in states.items() if same is False], place.public, overwrite)
+        check_replaced([n for n, same in states.items() if same is False], place.url, overwrite)
         new = [name for name, same in states.items() if not same]
         folders = {f"{root}/{name}".rpartition("/")[0] for name in new}
-        if place.url.partition("://")[0] not in _BUCKETS:
+        # stores of buckets have no folders, and a bucket that is missing is a slip of the pen
+        if place.url.partition("://")[0] not in PACKAGES:
             for folder in sorted(folders):
                 store.makedirs(folder, exist_ok=True)
         with store.transaction:
@@ -70,28 +70,23 @@ def _is_there(store: Any, path: str, content: Content) -> bool | None:
 
 @contextmanager
 def explained(place: Place) -> Iterator[None]:
-    """Turn what a store raises into one sentence."""
+    """Turn what a store raises into one sentence; its text may hold anything and is not printed."""
     try:
         yield
     except UserError:
         raise
-    except ImportError as error:
+    except ImportError:
+        scheme = place.url.partition("://")[0]
+        package = PACKAGES.get(scheme)
+        which = f"pip install {package}" if package else "see fsspec's list of file systems"
+        raise UserError(f"{scheme}:// needs one more package: {which}") from None
+    except Exception as error:  # each store has errors of its own
+        if isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
+            raise UserError(
+                f"no permission to write to {place.url}; log in the way this store has for it "
+                "(such as AWS_PROFILE)"
+            ) from None
+        reason = (isinstance(error, OSError) and error.strerror) or type(error).__name__
         raise UserError(
-            f"{place.public.partition('://')[0]}:// needs a package that is not installed "
-            f"({_first(error)})"
-        ) from error
-    except PermissionError as error:
-        raise UserError(
-            f"no permission to write to {place.public}; ask its owner, or log in."
-        ) from error
-    except Exception as error:  # each store raises others
-        raise UserError(
-            f"cannot write to {place.public} ({_first(error)}); is the address right, and the "
-            "network there?"
-        ) from error
-
-
-def _first(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error).partition("\n")[0] or type(error).__name__
+            f"cannot write to {place.url} ({reason}); is the address right, and the network there?"
+        ) from None

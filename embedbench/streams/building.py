@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from embedbench import cache
-from embedbench.arrays import Ints, digest
+from embedbench.arrays import Bools, Ints, digest
 from embedbench.errors import UserError, unknown
 from embedbench.files.copies import mapped_table
 from embedbench.files.file import FINAL, EmbeddingFile
@@ -167,24 +167,79 @@ def view_session(
     columns: Ints | None = None,
 ) -> Taught:
     """The session and eval set of `classes`, seen through a permutation of columns or pixels."""
-    width = table.width
+    mask = class_mask(file, classes)
+    mine = Split(*(rows[mask[file.labels[rows]]] for rows in (split.train, split.val, split.test)))
+    new = classes if introduces is None else introduces
+    return session_of(table, file, mine, classes=classes, introduces=new, columns=columns)
+
+
+def session_of(
+    table: Table,
+    file: EmbeddingFile,
+    rows: Split,
+    *,
+    classes: Ints,
+    introduces: Ints,
+    columns: Ints | None = None,
+) -> Taught:
+    """The session and eval set of these rows, in their order.
+
+    Parameters
+    ----------
+    classes : array of int
+        Classes of the eval set.
+    introduces : array of int
+        Classes that are known from this session on.
+    columns : array of int or None
+        See `View`.
+    """
+
+    def take(which: Ints) -> tuple[View, Ints]:
+        return View(table, which, table.width, columns), file.labels[which].astype(np.int64)
+
+    (x, y), (val_x, val_y), (test_x, test_y) = take(rows.train), take(rows.val), take(rows.test)
+    ids = rows_of(x)
+    session = Session(x=x, y=y, val_x=val_x, val_y=val_y, ids=ids, classes=introduces)
+    return session, EvalSet(
+        x=test_x, y=test_y, ids=rows_of(test_x), classes=class_mask(file, classes)
+    )
+
+
+def class_mask(file: EmbeddingFile, classes: Ints) -> Bools:
+    """(C,) true for `classes`, over the leaf classes of a file."""
     mask = np.zeros(file.samples.n_leaves, dtype=np.bool_)
     mask[classes] = True
+    return mask
 
-    def take(rows: Ints) -> tuple[View, Ints]:
-        rows = rows[mask[file.labels[rows]]]
-        return View(table, rows, width, columns), file.labels[rows].astype(np.int64)
 
-    (x, y), (val_x, val_y), (test_x, test_y) = take(split.train), take(split.val), take(split.test)
-    session = Session(
-        x=x,
-        y=y,
-        val_x=val_x,
-        val_y=val_y,
-        ids=rows_of(x),
-        classes=classes if introduces is None else introduces,
-    )
-    return session, EvalSet(x=test_x, y=test_y, ids=rows_of(test_x), classes=mask)
+def dealt(labels: Ints, parts: Sequence[Ints], held: Ints) -> list[Ints]:
+    """Deal validation rows to the sessions that teach their classes, in proportion.
+
+    Parameters
+    ----------
+    labels : array of int
+        (N,) class of every row.
+    parts : sequence of array of int
+        Training rows of each session.
+    held : array of int
+        (n,) validation rows. Those of a class that no session teaches are left out.
+
+    Returns
+    -------
+    list of array of int
+        Validation rows of each session, ascending. A session gets none of a class that it does not
+        teach.
+    """
+    session = np.repeat(np.arange(len(parts)), [len(p) for p in parts])  # (n_train,) ascending
+    taught = labels[np.concatenate(parts)]
+    out: list[list[Ints]] = [[] for _ in parts]
+    for c in np.unique(labels[held]):
+        rows, where = held[labels[held] == c], session[taught == c]
+        if len(where):
+            even = (2 * np.arange(len(rows)) + 1) * len(where) // (2 * len(rows))
+            for k in np.unique(where[even]):
+                out[k].append(rows[where[even] == k])
+    return [np.sort(np.concatenate([held[:0], *rows])) for rows in out]
 
 
 def check_loss(loss: str) -> None:

@@ -57,6 +57,8 @@ class Protocol(ABC):
         True  # every training sample is taught; False: some are not, by design
     )
     several_files: ClassVar[bool] = False  # takes two files or more instead of one
+    reveals_no_future: ClassVar[bool] = True  # a session has the classes it introduces, no others
+    checked: ClassVar[tuple[dict[str, Any], ...]] = ({},)  # settings that the checks build
 
     def __post_init__(self) -> None:
         if self.validation not in ("train", "test"):

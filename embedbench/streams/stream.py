@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from embedbench.arrays import Bools, Ints, Labels, digest
 from embedbench.files.file import FINAL, EmbeddingFile
 
+from .merging import columns_of, merge
 from .table import Scaling
-from .view import View, rows_of, table_of
+from .view import View, rows_of
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,14 @@ class Stream:
         Names of the C classes and the class above each one, -1 at the top.
     origin : Origin or None
         The one file behind the stream, for the runner; None: several, or the protocol names none.
+    ordered : bool
+        Whether the samples of a session come in the order of its rows. If not, the runner shuffles
+        them before it cuts batches.
+    task_free : bool
+        Whether learners are not to know where a session ends. Those that learn whole sessions are
+        refused.
+    so_far : bool
+        Whether α_ideal is also measured after every session, by a learner of the data so far.
     """
 
     spec: StreamSpec
@@ -182,17 +191,20 @@ class Stream:
     classes: tuple[str, ...] = ()
     parents: Ints | None = None
     origin: Origin | None = None
+    ordered: bool = False
+    task_free: bool = False
+    so_far: bool = False
 
     @cached_property
     def digests(self) -> dict[str, str]:
         """The four digests: recipe, train, eval, features."""
         train: list[Any] = [*self.samples]
         for s in self.sessions:
-            train += [s.ids, _packed(s.y), s.val_ids, _packed(s.val_y), s.classes, _columns(s.x)]
+            train += [s.ids, _packed(s.y), s.val_ids, _packed(s.val_y), s.classes, columns_of(s.x)]
             train.append(_mask(s.loss_classes))
         test: list[Any] = [*self.samples]
         for e in self.eval_sets:
-            test += [e.split, e.ids, _packed(e.y), e.classes, _columns(e.x), _mask(e.candidates)]
+            test += [e.split, e.ids, _packed(e.y), e.classes, columns_of(e.x), _mask(e.candidates)]
         return {
             "recipe": digest(self.recipe),
             "train": digest("train", *train),
@@ -201,8 +213,25 @@ class Stream:
         }
 
     @cached_property
+    def class_sizes(self) -> tuple[int, ...] | None:
+        """(C,) training samples of each class in all sessions; None in a multi-label stream."""
+        if self.spec.multilabel:
+            return None
+        each = [np.bincount(s.y, minlength=self.spec.n_classes) for s in self.sessions]
+        return tuple(np.sum(each, axis=0).tolist())
+
+    @cached_property
     def references(self) -> tuple[Stream, ...]:
-        """The streams on which the offline learner measures α_ideal: `alone`, or all merged."""
+        """The streams on which the offline learner measures α_ideal.
+
+        They are `alone`, or all sessions merged; with `so_far`, the sessions up to each one merged.
+        """
+        if self.so_far:
+            parts = [
+                (self.sessions[:n], self.eval_sets[:n]) for n in range(1, len(self.sessions) + 1)
+            ]
+            streams = [replace(self, sessions=s, eval_sets=e, so_far=False) for s, e in parts]
+            return tuple(stream.merged() for stream in streams)
         return self.alone or (self.merged(),)
 
     def revealed(self) -> Stream:
@@ -224,9 +253,9 @@ class Stream:
             return replace(self, spec=spec, sessions=self.whole, recipe=recipe, whole=())
         if len(self.sessions) == 1:
             return self
-        train = _merge([(s.x, s.ids, s.y) for s in self.sessions])
-        val = _merge([(s.val_x, s.val_ids, s.val_y) for s in self.sessions])
-        test = _merge([(e.x, e.ids, e.y) for e in self.eval_sets])
+        train = merge([(s.x, s.ids, s.y) for s in self.sessions])
+        val = merge([(s.val_x, s.val_ids, s.val_y) for s in self.sessions])
+        test = merge([(e.x, e.ids, e.y) for e in self.eval_sets])
         classes = np.unique(np.concatenate([s.classes for s in self.sessions]))
         seen = np.zeros(self.spec.n_classes, dtype=np.bool_)
         seen[classes] = True
@@ -252,28 +281,5 @@ def _packed(y: Labels) -> NDArray[Any] | bytes:
     return y if y.ndim == 1 else np.packbits(y, axis=1).tobytes()
 
 
-def _columns(view: View) -> Ints:
-    return np.zeros(0, dtype=np.int64) if view.columns is None else view.columns
-
-
 def _mask(mask: Bools | None) -> Bools:
     return np.zeros(0, dtype=np.bool_) if mask is None else mask
-
-
-def _merge(parts: Sequence[tuple[View, Ints, Labels]]) -> tuple[View, Ints, Labels]:
-    """Join views of one table; each sample id once, at its first appearance; sorted by id."""
-    first = parts[0][0]
-    if any(table_of(v) is not table_of(first) for v, _, _ in parts):
-        raise ValueError("merged() joins views of one table only; take `references` one by one")
-    taken = np.zeros(0, dtype=np.int64)
-    keep = []
-    for view, ids, y in parts:
-        new = ~np.isin(ids, taken)
-        taken = np.concatenate([taken, ids[new]])
-        if new.any() and not np.array_equal(_columns(view), _columns(first)):
-            raise ValueError("merged() cannot join new samples seen through different permutations")
-        keep.append((rows_of(view)[new], ids[new], y[new]))
-    rows, ids, y = (np.concatenate([k[i] for k in keep]) for i in range(3))
-    order = np.argsort(ids, kind="stable")
-    view = View(table_of(first), rows[order], first.width, first.columns)
-    return view, ids[order], y[order]

@@ -375,13 +375,13 @@ def test_a_faulty_metric_is_caught(metric: Callable[..., float], checks: set[str
 def test_a_metric_that_looks_at_the_order_of_samples_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    scores = metrics.score_matrix
+    scores = metrics.scores_of
 
     def first_sample_counts(p: Predictions, name: str) -> ScoreMatrix:
         right = scores(p, name)
         return replace(right, pooled=right.pooled * 0 + (p.answer[:, 0] == p.y[0]))
 
-    monkeypatch.setattr(metrics, "score_matrix", first_sample_counts)
+    monkeypatch.setattr(metrics, "scores_of", first_sample_counts)
     metric = all_metrics()["final_accuracy"]
     with pytest.raises(CheckFailed, match="for any order of the samples"):
         metrics.order_of_samples_does_not_matter(metric)

@@ -310,7 +310,13 @@ def test_bad_input_gets_one_sentence_and_exit_code_2(case: str, call: Call) -> N
 
 @pytest.mark.parametrize(
     "words",
-    [["run"], ["import", "toy.npz"], ["inspect", "toy.h5", "--jsn"], ["lst"], _run("--seed", "-1")],
+    [
+        ["extract"],
+        ["import", "toy.npz"],
+        ["inspect", "toy.h5", "--jsn"],
+        ["lst"],
+        _run("--seed", "-1"),
+    ],
 )
 def test_wrong_usage_is_exit_code_2_on_stderr(words: list[str], call: Call) -> None:
     done = call(*words)

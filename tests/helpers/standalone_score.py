@@ -13,14 +13,19 @@ ends = np.flatnonzero(np.append(np.diff(p["session"]) > 0, True))  # last moment
 reference, T, E = record["reference"], len(ends), len(p["set_classes"])
 for name, kept in record["by_score"].items():
     within, R, alpha = name.startswith("within_"), np.full((T, E), np.nan), np.zeros(len(p["seen"]))
+    recall, sizes = (
+        np.full((T, p["seen"].shape[1]), np.nan),
+        record.get("n_train_by_class") or np.nan,
+    )
     for m, i in enumerate(p["session"]):  # a session's last moment is what stays in R
         right = p["within" if within else "answer"][m] == p["y"]
         known = [within or (p["seen"][m] >= s).all() for s in p["set_classes"]]
         parts = [(p["eval_set"] == j, R[i, j : j + 1]) for j in range(E) if known[j]]
         for part, place in [*parts, (p["eval_set"] <= i, alpha[m : m + 1])]:
-            _, which, counts = np.unique(p["y"][part], return_inverse=True, return_counts=True)
+            names, which, counts = np.unique(p["y"][part], return_inverse=True, return_counts=True)
             by_class = np.bincount(which, right[part]) / counts
             place[0] = (by_class if name.endswith("class_accuracy") else right[part]).mean()
+        recall[i, names] = np.where(p["seen"][m][names], by_class, np.nan)  # the last part: alpha
     anytime, alpha = np.average(alpha, weights=np.diff(p["samples_seen"], prepend=0)), alpha[ends]
     ideal, chance = (np.array(reference[k][name], dtype=float) for k in ("ideal", "chance"))
     ideals = np.broadcast_to(np.where(ideal > 0, ideal, np.nan), E)  # one for all, or one a set
@@ -31,6 +36,11 @@ for name, kept in record["by_score"].items():
     parts = {"omega_base": R[1:, 0] / ideals[0], "omega_new": new[1:] / by}
     parts |= {"omega_all": own if ideal.ndim else alpha[1:] / ideals[0], "average_accuracy": R[-1]}
     parts |= {"average_incremental_accuracy": alpha, "final_accuracy": alpha[-1:]}
+    old, few = ~np.isnan(recall[:-1]).all(0), ~np.isnan(recall[-1]) & (np.array(sizes) < 20)
+    parts |= {
+        "per_class_forgetting": np.fmax.reduce(recall[:-1, old], initial=-1) - recall[-1, old]
+    }
+    parts |= {"worst_class_accuracy": [np.nanmin(recall[-1])], "few_shot_accuracy": recall[-1, few]}
     parts |= {"average_forgetting": drops, "learning_accuracy": new, "bwt": R[-1, :-1] - new[:-1]}
     parts |= {"fwt": before - chance[1 : len(before) + 1], "average_anytime_accuracy": [anytime]}
     found = {key: np.mean(values) if len(values) else np.nan for key, values in parts.items()}

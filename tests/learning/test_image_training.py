@@ -36,7 +36,8 @@ from embedbench.models.mlp import MLP
 from embedbench.networks.resnet import ResNet
 from embedbench.runs.registry import learner_class, learner_names
 from embedbench.runs.runner import run_stream
-from embedbench.runs.settings import parse_settings, plan, trunk_items
+from embedbench.runs.settings import parse_settings, plan
+from embedbench.runs.study_parts import trunk_items
 from embedbench.runs.work import Workshop
 from embedbench.scores.predictions import Predictions
 from embedbench.seeds import Seeds

@@ -26,7 +26,7 @@ from embedbench.models.mas import sensitivity
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.runs.grid import run_grid
-from embedbench.runs.presets import PRESETS
+from embedbench.runs.presets import preset
 from embedbench.runs.registry import ALIASES, learner_class, learner_names
 from embedbench.runs.runner import run_stream
 from embedbench.runs.settings import parse_settings, plan
@@ -279,4 +279,4 @@ def test_records_hold_the_setting(tmp_path: Path) -> None:
 
 
 def test_what_imitates_facil_has_its_loss() -> None:
-    assert PRESETS["class-orderings-images"]["protocol"]["loss"] == "seen"
+    assert preset("class-orderings-images")["protocol.loss"] == "seen"

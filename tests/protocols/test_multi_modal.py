@@ -414,6 +414,8 @@ def matrix(R: list[list[float]] | Any) -> ScoreMatrix:
         n_samples=np.full(n, 10),
         n_classes=np.full(n, 1),
         learned=np.arange(n),
+        per_class=np.full((n, 1), np.nan),
+        class_sizes=np.full(1, np.nan),
     )
 
 

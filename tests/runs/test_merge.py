@@ -20,7 +20,8 @@ from embedbench.runs.cell import Cell
 from embedbench.runs.grid import run_grid
 from embedbench.runs.merge import merge
 from embedbench.runs.publish import lease_of
-from embedbench.runs.settings import parse_settings, plan, share_of
+from embedbench.runs.settings import parse_settings, plan
+from embedbench.runs.study import share_of
 from embedbench.scores import record
 from embedbench.typed import plain
 

@@ -18,12 +18,13 @@ from embedbench.errors import UserError
 from embedbench.files.samples import TEST, TRAIN, Samples
 from embedbench.files.writer import write_file
 from embedbench.networks.timm_models import timm
-from embedbench.runs.presets import IMAGES, PRESETS, preset
+from embedbench.runs.presets import preset, preset_names
 from embedbench.runs.registry import learner_class, learner_names
 from embedbench.runs.settings import parse_settings, plan
 from embedbench.scores import record
 
 CLASSES, TRAINED, TESTED = 6, 10, 2
+IMAGES = [name for name in preset_names() if name.endswith("-images")]
 
 
 def settings(learner: str, name: str, *items: str) -> dict[str, Any]:
@@ -63,17 +64,18 @@ def test_iirc_on_cifar(learner: str) -> None:
     assert stop["restore"] is (learner in ("finetune", "er", "ewc"))
 
 
-@pytest.mark.parametrize("learner", PRESETS["iirc"]["learners"])
+@pytest.mark.parametrize("learner", sorted({key.partition(".")[0] for key in preset("iirc")}))
 def test_iirc_on_images_is_iirc_with_a_trunk(learner: str) -> None:
     if learner == "offline":
-        plain, shown = (PRESETS[n]["learners"]["offline"]["mlp"] for n in ("iirc", SHOWN))
-        made, other = dict(plain), dict(shown)
+        made, other = (parse_settings([], [], name).defaults["offline"] for name in ("iirc", SHOWN))
+        assert other.pop("mlp.trunk") == "resnet32"
+        assert other.pop("mlp.images.augment") == "crop-flip"
     else:
         made, other = (settings(learner, n) for n in ("iirc", SHOWN))
         made.pop("trunk")
         made.pop("images")
-    assert other.pop("trunk") == "resnet32"
-    assert other.pop("images")["augment"] == "crop-flip"
+        assert other.pop("trunk") == "resnet32"
+        assert other.pop("images")["augment"] == "crop-flip"
     assert made == other
 
 
@@ -103,7 +105,7 @@ def test_class_orderings(learner: str) -> None:
     assert stop["patience"] + 1 == 10  # the tenth epoch in a row lowers the rate
     if learner != "finetune":
         assert made["memory"] == {"total": None, "per_class": 20, "select": "herding"}
-    assert preset("class-orderings-images")["protocol"]["sessions"] == 10
+    assert preset("class-orderings-images")["protocol.sessions"] == "10"
 
 
 def test_online() -> None:
@@ -116,7 +118,7 @@ def test_online() -> None:
     # one pass over the stream, ten images a step, with the momentum that was
     assert (finetune["batch_size"], finetune["stop"]["epochs"]) == (10, 1)
     assert (finetune["stop"]["rule"], finetune["optimiser_state"]) == ("epochs", "kept")
-    assert preset("online-images")["protocol"]["observe_batch"] == 10
+    assert preset("online-images")["protocol.observe_batch"] == "10"
 
 
 def test_the_trunk_of_online_learning_has_no_pooling_before_its_stages() -> None:
@@ -139,7 +141,7 @@ def test_no_learner_is_refused(name: str) -> None:
         made = settings(learner, name)
         fields = learner_class(learner).__dataclass_fields__
         if "trunk" in fields:
-            assert made["trunk"] == IMAGES[name]["every"]["trunk"]
+            assert made["trunk"] == preset(name)["trunk"]
 
 
 def test_the_command_line_is_over_a_preset() -> None:

@@ -19,7 +19,6 @@ from embedbench.models.ewc import EWC
 from embedbench.models.mlp import MLP
 from embedbench.models.offline import Offline
 from embedbench.protocols.incremental_class import IncrementalClass
-from embedbench.runs import registry
 from embedbench.runs.registry import learner_class, learner_names, protocol_class, protocol_names
 
 # --- names ---
@@ -120,11 +119,11 @@ def test_a_learner_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_learner_of_an_installed_package(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = importlib.metadata.EntryPoint(
-        "offered", "embedbench.models.offline:Offline", registry.ENTRY_POINTS
+        "offered", "embedbench.models.offline:Offline", "embedbench.learners"
     )
 
-    def entry_points(*, group: str) -> list[importlib.metadata.EntryPoint]:
-        return [entry] if group == registry.ENTRY_POINTS else []
+    def entry_points(*, group: str) -> tuple[importlib.metadata.EntryPoint, ...]:
+        return (entry,) if group == "embedbench.learners" else ()
 
     monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
     assert "offered" in learner_names()

@@ -129,6 +129,8 @@ def drawn(seen: list[int], seed: int, *, constant: float | None = None) -> Score
         n_samples=np.full(T, 10),
         n_classes=np.diff([0, *seen]),
         learned=np.arange(T),
+        per_class=np.full((T, seen[-1]), np.nan),
+        class_sizes=np.full(seen[-1], np.nan),
     )
 
 

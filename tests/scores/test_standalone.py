@@ -36,7 +36,7 @@ def standalone(run: Path) -> subprocess.CompletedProcess[str]:
 
 def test_the_script_is_short_and_imports_nothing_of_ours() -> None:
     source = SCRIPT.read_text(encoding="utf-8")
-    assert len(source.splitlines()) <= 40
+    assert len(source.splitlines()) <= 45
     imported = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

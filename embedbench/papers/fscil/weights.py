@@ -56,8 +56,8 @@ def weights(whose: str, official: str | None = None) -> dict[str, float]:
     0.5
     """
     name = WEIGHTS[whose].get(official or "cifar100")
-    given = preset(name)["learners"]["fr"] if name else {}
-    return DEFAULTS | {k: v for k, v in given.items() if k in DEFAULTS}
+    given = {key.removeprefix("fr."): value for key, value in preset(name).items()}
+    return DEFAULTS | {k: float(v) for k, v in given.items() if k in DEFAULTS}
 
 
 def of_losses(official: str | None = None) -> dict[str, Variant]:

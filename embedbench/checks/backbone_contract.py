@@ -1,0 +1,242 @@
+"""The checks for backbones: small images or sounds, prepared, computed and made into a file."""
+
+from __future__ import annotations
+
+import io
+import json
+import wave
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from embedbench.disk import write_safely
+from embedbench.files.verify import verify
+
+from .demand import demand
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from embedbench.extract.backbone import Backbone
+
+TOLERANCE = 1e-3  # of the length of a row: batches of other sizes have other last bits
+KINDS = ("RGB", "L", "RGBA", "P", "RGB", "1")  # Pillow's modes of the small images
+SIZES = ((40, 30), (30, 40), (64, 48), (33, 33), (96, 96), (25, 64))  # width, height
+SQUARE = 32  # pixels: the input size of our own, which take images of one size
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A backbone that is checked, by its name on the command line."""
+
+    name: str
+
+    def make(self) -> Backbone:
+        """A new one, as `embedbench extract` opens it."""
+        from embedbench.extract.backbones import open_backbone
+
+        return open_backbone(
+            self.name,
+            lambda: images()[0],
+            weights=None,
+            layers=(),
+            dtype="float32",
+            size=self.size,
+            device=torch.device("cpu"),
+        )
+
+    @property
+    def size(self) -> int | None:
+        """The input size that is given: only to our own backbone of images."""
+        return SQUARE if self.name == "pixels" else None
+
+    @cached_property
+    def first(self) -> Backbone:
+        """One that several checks share."""
+        return self.make()
+
+    @cached_property
+    def batch(self) -> NDArray[Any]:
+        """(n, …) small samples, prepared."""
+        return np.stack([self.first.prepare(content) for content in self.contents()])
+
+    def contents(self) -> list[Any]:
+        """Opened images, or the bytes of WAV files."""
+        return list(sounds()) if self.first.takes == "sounds" else images()
+
+
+BackboneCheck = Callable[[Subject], None]
+BACKBONE_CHECKS: list[BackboneCheck] = []
+
+
+def backbone_check(check: BackboneCheck) -> BackboneCheck:
+    """Add a check to the suite."""
+    BACKBONE_CHECKS.append(check)
+    return check
+
+
+def images() -> list[Image.Image]:
+    """Small images of noise, of several sizes and modes."""
+    from PIL import Image
+
+    draw = np.random.default_rng(0)
+    made = [draw.integers(0, 256, (height, width, 3), np.uint8) for width, height in SIZES]
+    return [Image.fromarray(a).convert(mode) for a, mode in zip(made, KINDS, strict=True)]
+
+
+def sounds() -> list[bytes]:
+    """Small WAV files: noise of several lengths, 16 bits at 16 kHz."""
+    draw, result = np.random.default_rng(0), []
+    for seconds in (0.5, 1.0, 1.5, 3.0):
+        file = io.BytesIO()
+        with wave.open(file, "wb") as out:
+            out.setnchannels(1)
+            out.setsampwidth(2)
+            out.setframerate(16_000)
+            out.writeframes(draw.integers(-9000, 9000, int(16_000 * seconds), np.int16).tobytes())
+        result.append(file.getvalue())
+    return result
+
+
+def _png(image: Image.Image) -> bytes:
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return file.getvalue()
+
+
+def rows_of(backbone: Backbone, batch: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """What `forward` returns, as arrays."""
+    tables = backbone.forward(batch.copy())
+    return {name: rows.detach().cpu().numpy() for name, rows in tables.items()}
+
+
+@backbone_check
+def says_what_it_is(subject: Subject) -> None:
+    """It states its name, weights, layer, pooling and preprocessing, as values of JSON."""
+    made = subject.first
+    for key in ("name", "weights_id", "weights_sha256", "layer", "pooling"):
+        value = made.backbone.get(key)
+        demand(isinstance(value, str), f"expected backbone[{key!r}] to be a text, got {value!r}")
+    demand(made.preprocessing, "expected what `prepare` does in `preprocessing`, it is empty")
+    json.dumps([made.backbone, made.preprocessing], allow_nan=False)
+    demand(made.takes in ("images", "sounds"), f"takes must be images or sounds: {made.takes!r}")
+
+
+@backbone_check
+def samples_have_one_shape(subject: Subject) -> None:
+    """Samples of any size, and images of any mode, are prepared to one shape and type."""
+    ready = [subject.first.prepare(content) for content in subject.contents()]
+    kinds = {(a.shape, str(a.dtype)) for a in ready}
+    demand(len(kinds) == 1, f"expected one shape and type of prepared samples, got {kinds}")
+
+
+@backbone_check
+def rows_are_finite(subject: Subject) -> None:
+    """It returns `features`, and maybe `layers/NAME`: one finite row of numbers a sample."""
+    tables = rows_of(subject.first, subject.batch)
+    demand("features" in tables, f"expected the table 'features', got {sorted(tables)}")
+    for name, rows in tables.items():
+        known = name == "features" or name.startswith("layers/")
+        demand(known, f"expected 'features' and 'layers/NAME', got {name!r}")
+        n = len(subject.batch)
+        shaped = rows.ndim == 2 and len(rows) == n and rows.shape[1] > 0
+        demand(shaped, f"expected {name} of shape ({n}, D), got {rows.shape}")
+        demand(rows.dtype.kind == "f", f"expected numbers with a point in {name}: {rows.dtype}")
+        demand(np.isfinite(rows).all(), f"expected finite numbers in {name}, got NaN or infinite")
+
+
+@backbone_check
+def same_sample_same_row(subject: Subject) -> None:
+    """The same samples give the same bits, also from a backbone that is made anew."""
+    first = rows_of(subject.first, subject.batch)
+    other = subject.make()
+    batch = np.stack([other.prepare(content) for content in subject.contents()])
+    demand(np.array_equal(batch, subject.batch), "expected the same prepared samples, got others")
+    for name, again in (("again", subject.first), ("made anew", other)):
+        rows = rows_of(again, subject.batch)
+        same = all(np.array_equal(rows[table], first[table]) for table in first)
+        demand(same, f"expected the same rows {name}, got others")
+
+
+@backbone_check
+def batches_do_not_matter(subject: Subject) -> None:
+    """A row depends on its sample alone, however the batches are cut."""
+    whole, n = rows_of(subject.first, subject.batch), len(subject.batch)
+    for name, parts in (
+        ("one by one", [[i] for i in range(n)]),
+        ("in reverse", [list(range(n))[::-1]]),
+    ):
+        for part in parts:
+            rows = rows_of(subject.first, subject.batch[part])
+            for table, expected in whole.items():
+                with np.errstate(invalid="ignore"):
+                    difference = (rows[table] - expected[part]).astype(np.float64)
+                apart = np.linalg.norm(difference, axis=1)
+                length = np.linalg.norm(expected[part].astype(np.float64), axis=1)
+                close = (apart <= TOLERANCE * np.maximum(length, 1)).all()
+                demand(close, f"expected the same {table} {name}, they are {apart.max():.3g} apart")
+
+
+@backbone_check
+def samples_stay_untouched(subject: Subject) -> None:
+    """It changes neither a sample nor a batch."""
+    for content in subject.contents():
+        before = content if isinstance(content, bytes) else content.copy()
+        subject.first.prepare(content)
+        demand(content == before, "expected the sample as it was, `prepare` changed it")
+    kept = subject.batch.copy()
+    subject.first.forward(subject.batch)
+    demand(np.array_equal(kept, subject.batch), "expected the batch as it was, it was changed")
+
+
+@backbone_check
+def threads_agree(subject: Subject) -> None:
+    """Several threads at once prepare and compute the same."""
+    expected = rows_of(subject.first, subject.batch)["features"]
+
+    def work(_: int) -> NDArray[Any]:
+        batch = np.stack([subject.first.prepare(content) for content in subject.contents()])
+        return rows_of(subject.first, batch)["features"]
+
+    with ThreadPoolExecutor(4) as pool:
+        for rows in pool.map(work, range(8)):
+            demand(np.array_equal(rows, expected), "expected the same rows in every thread")
+
+
+@backbone_check
+def it_makes_a_file(subject: Subject) -> None:
+    """`embedbench extract` makes a file of it, twice the same, whose checksums are right."""
+    from embedbench.extract.pipeline import extract
+
+    with TemporaryDirectory() as folder:
+        root = Path(folder) / "source"
+        for i, content in enumerate([*subject.contents()] * 3):
+            place = root / f"class {i % 2}"
+            place.mkdir(parents=True, exist_ok=True)
+            if isinstance(content, bytes):
+                write_safely(place / f"{i}.wav", content)
+            else:
+                write_safely(place / f"{i}.png", _png(content))
+        digests = []
+        for out in (Path(folder) / "a.h5", Path(folder) / "b.h5"):
+            file = extract(
+                str(root),
+                out,
+                backbone=subject.name,
+                size=subject.size,
+                split="0.5",
+                device="cpu",
+                notify=lambda _: None,
+            )
+            damaged = verify(out)
+            demand(not damaged, f"expected a file without damage: {damaged}")
+            digests.append(file.digests)
+        demand(digests[0] == digests[1], f"expected the same digests of two files: {digests}")

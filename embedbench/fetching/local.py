@@ -1,0 +1,187 @@
+"""From the name of a file to a path on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from embedbench import cache
+from embedbench.callbacks import Notify, Progress
+from embedbench.errors import UserError
+
+from . import known
+from .names import HUB, KNOWN, WEB, Name, as_written, is_name
+
+if TYPE_CHECKING:
+    from .remote import Remote
+    from .shelf import Fetched
+
+
+def local(
+    name: str | Path,
+    *,
+    progress: Progress = lambda *_: None,
+    notify: Notify = lambda _: None,
+) -> Path:
+    """The path of a file, which is fetched if its name says that it lies elsewhere.
+
+    A path stays a path, and costs nothing. The network is asked only for names, and not for a fixed
+    one (see `fetching.names`) that was fetched before.
+
+    Parameters
+    ----------
+    name : str or Path
+        A path, or a name such as `hf://datasets/ORG/NAME@REV/file.h5`.
+    progress : callable
+        Takes the bytes that have arrived, and those of the file.
+    notify : callable
+        Takes a sentence, such as that it waits for another process.
+
+    Raises
+    ------
+    UserError
+        The file cannot be had, or is not what its name says.
+    """
+    text = str(name)
+    if not is_name(text):
+        return Path(name)
+    if shipped := known.shipped(text):
+        return shipped
+    return Path(fetch(text, progress=progress, notify=notify).path)
+
+
+def fixed(
+    name: str,
+    *,
+    expect: str | None = None,
+    progress: Progress = lambda *_: None,
+    notify: Notify = lambda _: None,
+) -> str:
+    """The name that can mean only what `name` means now; the file is fetched.
+
+    Such a name needs no network on this machine, and means the same on another one.
+
+    Parameters
+    ----------
+    name : str
+        A path, which stays as it is, or a name.
+    expect : str or None
+        The content digest that the file must have.
+    progress, notify : callable
+        See `local`.
+    """
+    result = as_written(name)
+    if is_name(name) and not known.shipped(name):
+        result = fetch(name, expect=expect, progress=progress, notify=notify).fixed
+    if expect is not None:
+        _check(name, local(result), expect)
+    return result
+
+
+def fetch(
+    text: str,
+    *,
+    expect: str | None = None,
+    progress: Progress = lambda *_: None,
+    notify: Notify = lambda _: None,
+) -> Fetched:
+    """Fetch the file of a name, unless it is in the cache; see `fixed`."""
+    from .download import cached, download
+
+    entry = known.entry(text) if text.startswith(KNOWN) else None
+    name = parsed(text)
+    if (found := _without_asking(name, expect)) is None:
+        remote = ask(name)
+        found = cached(name, remote) or download(
+            name, remote, ask, progress=progress, notify=notify
+        )
+    if entry:
+        _check(text, Path(found.path), entry.content)
+    return found
+
+
+def parsed(text: str) -> Name:
+    """What a name means; a known file that the package ships has no `Name`.
+
+    Raises
+    ------
+    UserError
+        The name is wrong or not known.
+    """
+    if not text.startswith(KNOWN):
+        return Name.parse(text)
+    entry = known.entry(text)
+    return Name(Name.parse(entry.url).url, entry.sha256)
+
+
+def ask(name: Name) -> Remote:
+    """What a server or store says of a file."""
+    if name.scheme == HUB:
+        from . import hub
+
+        return hub.ask(name)
+    if name.scheme in WEB:
+        from . import http
+
+        return http.ask(http.Address(name.url, name.url))
+    from . import stores
+
+    return stores.ask(name)
+
+
+def origin(name: str) -> Fetched | None:
+    """What is known of a file that was fetched by a fixed name; None for paths."""
+    if not is_name(name) or known.shipped(name):
+        return None
+    return _without_asking(parsed(name), None)
+
+
+def _without_asking(name: Name, expect: str | None) -> Fetched | None:
+    """The file in the cache, where the name or the content digest decides what it is."""
+    from . import shelf
+
+    sha256 = name.sha256
+    if sha256 is None and name.commit:
+        sha256 = cache.load("names", shelf.key(name.url, name.commit))
+    if isinstance(sha256, str):
+        return shelf.find(sha256, name)
+    return shelf.find_content(expect, name) if expect else None
+
+
+def _check(name: str, path: Path, expect: str) -> None:
+    """Refuse a file with another content than the expected one."""
+    from embedbench.files.file import EmbeddingFile
+
+    content = EmbeddingFile.open(path).digests["content"]
+    if content != expect:
+        raise UserError(
+            f"{name} has the content digest {content}, expected {expect}; it is another file than "
+            "the one that was expected"
+        )
+
+
+def all_fixed(
+    names: Sequence[str],
+    expect: Sequence[str] = (),
+    *,
+    progress: Progress = lambda *_: None,
+    notify: Notify = lambda _: None,
+) -> tuple[str, ...]:
+    """`fixed` for several files, and as many content digests, if any.
+
+    Raises
+    ------
+    UserError
+        There are other numbers of names and digests.
+    """
+    if expect and len(expect) != len(names):
+        raise UserError(
+            f"--expect takes a content digest for each file: {len(names)} files, {len(expect)} "
+            "digests"
+        )
+    digests: Sequence[str | None] = expect or [None] * len(names)
+    return tuple(
+        fixed(n, expect=d, progress=progress, notify=notify)
+        for n, d in zip(names, digests, strict=True)
+    )

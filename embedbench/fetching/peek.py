@@ -1,0 +1,100 @@
+"""The card of a file elsewhere, read by ranges; the file is not fetched.
+
+The bytes are of other people and were never verified. HDF5 reads them in a process of its own with
+bounded memory and time, as in `embedbench.gate`; it asks this process for every range.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any, cast
+
+from embedbench.disk import continuing
+from embedbench.errors import DamagedFileError, UserError
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.inspect import Card, card
+from embedbench.typed import parse_json
+
+from . import known, peek_process
+from .download import cached
+from .local import ask, local, origin, parsed
+from .remote import LostError, Remote
+
+LONGEST = 2**26  # bytes of a range, and of an answer
+
+
+def peek(text: str) -> Card:
+    """The card of a file, by its name.
+
+    A file in the cache is read there. Where a server sends no ranges, the file is fetched.
+
+    Raises
+    ------
+    UserError
+        The file cannot be had, or it is no embedding file.
+    """
+    if known.shipped(text) is None and origin(text) is None:
+        name = parsed(text)
+        remote = ask(name)
+        if remote.by_ranges and cached(name, remote) is None:
+            return _by_ranges(remote)
+    return replace(card(EmbeddingFile.open(local(text))), path=text)
+
+
+def _by_ranges(remote: Remote) -> Card:
+    """Let the process read what it asks for, until it has the card."""
+    count, size = 0, 0
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "file.h5"
+        with continuing(path, remote.url) as file:
+            file.truncate(remote.size)  # takes no room on the disk
+        with _process(path) as process:
+            source, sink = cast(IO[bytes], process.stdout), cast(IO[bytes], process.stdin)
+            try:
+                while "read" in (said := _said(source)):
+                    start, end = said["read"]
+                    if not 0 <= start < end <= remote.size or end - start > LONGEST:
+                        raise UserError(f"{remote.url} is damaged; its parts lie outside of it")
+                    data = b"".join(remote.read(start, end))
+                    if len(data) != end - start:
+                        raise LostError(f"{remote.url} ended too early; run the command again")
+                    count, size = count + 1, size + len(data)
+                    sink.write(data)
+                    sink.flush()
+            except BrokenPipeError:  # it ended while it was answered
+                said = {}
+            finally:
+                process.kill()
+    if "card" in said:
+        result = Card.from_json(said["card"], remote.url)
+        return replace(result, path=remote.url, transfer={"bytes": size, "requests": count})
+    kind = DamagedFileError if said.get("damaged", True) else UserError
+    reason = said.get("error", f"{path} is damaged (HDF5 crashes or does not come to its end).")
+    raise kind(str(reason).replace(str(path), remote.url))
+
+
+def _process(path: Path) -> subprocess.Popen[bytes]:
+    """The process that reads the file; it takes no module from the working directory."""
+    home = str(Path(__file__).resolve().parents[2])
+    before = os.environ.get("PYTHONPATH")
+    paths = os.pathsep.join([home, *([before] if before else [])])
+    one = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": paths}
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", peek_process.__name__, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **one},
+    )
+
+
+def _said(source: IO[bytes]) -> dict[str, Any]:
+    """One line of the process; nothing if it has ended."""
+    line = source.readline(LONGEST)
+    data = parse_json(line, "the answer") if line.endswith(b"\n") else {}
+    return data if isinstance(data, dict) else {}

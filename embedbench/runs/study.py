@@ -1,0 +1,111 @@
+"""Studies: files × protocols × orders × learners × values of their grids × seeds.
+
+A command line is a study, and a study file is one, see `study_file`. `study_parts` makes its cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+
+from embedbench.errors import UserError, short
+from embedbench.seeds import is_number
+
+from .cell import Cell
+
+Table = dict[str, str]
+Lists = dict[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """What a command line or a study file asks for. None and empty: not given.
+
+    Parameters
+    ----------
+    files : tuple of tuple of str
+        The embedding files of each stream.
+    protocols, learners, orders, vary : tuple of str
+        Names; `orders` are values of `protocol.order`, `vary` are kinds of seed.
+    seeds : str or None
+        Such as "0-4"; None is 0.
+    preset : str or None
+        The name or the file of a preset.
+    trunk, weights, augment, engine, resources, device : str or None
+        The options of these names.
+    threads, tune_sessions : int or None
+        The options of these names.
+    budget_mb : float or None
+        The option of this name.
+    set : dict of str to str
+        The items of `--set`. A protocol's name instead of `protocol` means this protocol alone.
+    tune, grid : dict of str to tuple of str
+        Values to choose from, and values that are all run.
+    engine_set : dict of str to str
+        Settings of the engine.
+    other_learners, other_protocols : tuple of str
+        Those of a study file that flags have left out; its settings may name them.
+    flagged : frozenset of str
+        Keys that `--set` gives: no grid and no search of the file goes over them.
+    """
+
+    files: tuple[tuple[str, ...], ...] = ()
+    protocols: tuple[str, ...] = ()
+    learners: tuple[str, ...] = ()
+    seeds: str | None = None
+    orders: tuple[str, ...] = ()
+    vary: tuple[str, ...] = ()
+    preset: str | None = None
+    trunk: str | None = None
+    weights: str | None = None
+    augment: str | None = None
+    tune_sessions: int | None = None
+    budget_mb: float | None = None
+    engine: str | None = None
+    resources: str | None = None
+    threads: int | None = None
+    device: str | None = None
+    set: Table = field(default_factory=dict)
+    tune: Lists = field(default_factory=dict)
+    grid: Lists = field(default_factory=dict)
+    engine_set: Table = field(default_factory=dict)
+    other_learners: tuple[str, ...] = ()
+    other_protocols: tuple[str, ...] = ()
+    flagged: frozenset[str] = frozenset()
+
+    def under(self, flags: Study) -> Study:
+        """This study with what `flags` say instead; their tables are added to its own."""
+        given = {f.name: getattr(flags, f.name) for f in fields(flags)}
+        changed = {k: v for k, v in given.items() if v is not None and v not in ((), {})}
+        for name in ("set", "tune", "grid", "engine_set"):
+            changed[name] = {**getattr(self, name), **given[name]}
+        if flags.engine is not None:  # another engine has other settings
+            changed["engine_set"] = flags.engine_set
+        if "protocol.order" in flags.set:
+            changed["orders"] = flags.orders
+        new = replace(self, **changed)
+        return replace(
+            new,
+            other_learners=tuple(n for n in self.learners if n not in new.learners),
+            other_protocols=tuple(n for n in self.protocols if n not in new.protocols),
+            flagged=frozenset({*flags.set} - {*flags.tune}),
+        )
+
+
+def share_of(cells: Sequence[Cell], shard: str | None) -> list[Cell]:
+    """The cells of one shard: "3/64" has the third cell of every 64; None has all.
+
+    Raises
+    ------
+    UserError
+        The shard is no I/N with 1 ≤ I ≤ N.
+    """
+    if shard is None:
+        return list(cells)
+    index, slash, number = shard.partition("/")
+    if not (slash and is_number(index) and is_number(number) and 1 <= int(index) <= int(number)):
+        raise UserError(
+            f"--shard takes I/N with I from 1 to N, such as 3/64 for the third of 64 commands; got "
+            f"{short(shard)}"
+        )
+    return list(cells)[int(index) - 1 :: int(number)]

@@ -1,0 +1,172 @@
+"""Study files: a study as TOML, which docs/studies.md describes.
+
+The keys are those of `Study`, written with `-`. A study file names what is installed; code that it
+names by `package.module:Name` is imported only if the user allows it, and never from the working
+directory.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from embedbench.errors import UserError, short, unknown
+from embedbench.machine import MOST_THREADS
+from embedbench.seeds import is_number
+
+from .study import Study
+from .toml_text import flat, read_toml, text_of, texts_of, written
+
+UNWRITTEN = ("other_learners", "other_protocols", "flagged")  # what flags did to a study
+KEYS = tuple(f.name for f in fields(Study) if f.name not in UNWRITTEN)
+ENGINES = ("local", "ray", "slurm")  # what follows their ":" is no code
+
+
+def read_study(path: Path, *, allow_code: bool = False) -> Study:
+    """Read a study file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    allow_code : bool
+        Whether it may name code by `package.module:Name`. That code is imported here.
+
+    Raises
+    ------
+    UserError
+        It cannot be read, a key is unknown, a value is wrong, or it names code.
+    """
+    values: dict[str, Any] = {}
+    for key, value in read_toml(path).items():
+        name = key.replace("-", "_")
+        if name not in KEYS:
+            error = unknown("key", key, [_dashed(k) for k in KEYS], _plural(name))
+            raise UserError(f"{path}: {error}")
+        read = _READERS.get(name, text_of)
+        values[name] = read(value, f"{path}: {key}")
+    study = Study(**values)
+    for name in _code(study):
+        if not allow_code:
+            raise UserError(
+                f"{path} names code, {short(name)}; add --allow-code if you trust it, or install a "
+                "package that offers it by a name"
+            )
+        _import_installed(name, path)
+    return study
+
+
+def study_text(study: Study) -> str:
+    """A study as the text of a study file."""
+    values = {}
+    for name in KEYS:
+        value = getattr(study, name)
+        if name == "files":
+            value = [one[0] if len(one) == 1 else one for one in value]
+        elif isinstance(value, int | float):
+            value = f"{value:.17g}" if isinstance(value, float) else str(value)
+        if value not in (None, (), [], {}):
+            values[_dashed(name)] = dict(value) if isinstance(value, Mapping) else value
+    return written(values)
+
+
+def _dashed(key: str) -> str:
+    return key.replace("_", "-")
+
+
+def _plural(name: str) -> list[str]:
+    """The key that a singular means: `protocol` is `protocols`."""
+    return [_dashed(key) for key in KEYS if key == f"{name}s"]
+
+
+def _files(value: Any, where: str) -> tuple[tuple[str, ...], ...]:
+    listed = value if isinstance(value, list) else [value]
+    return tuple(texts_of(one, where) for one in listed)
+
+
+def _names(value: Any, where: str) -> tuple[str, ...]:
+    """Names in a list, or in one text with commas."""
+    parts = (part for text in texts_of(value, where) for part in text.split(","))
+    return tuple(part.strip() for part in parts if part.strip())
+
+
+def _seeds(value: Any, where: str) -> str:
+    return ",".join(texts_of(value, where))
+
+
+def _table(value: Any, where: str) -> dict[str, str]:
+    return {k: text_of(v, f"{where}.{k}") for k, v in flat(value, where)}
+
+
+def _lists(value: Any, where: str) -> dict[str, tuple[str, ...]]:
+    """Lists of values by key."""
+    lists = {k: texts_of(v, f"{where}.{k}") for k, v in flat(value, where)}
+    for key, values in lists.items():
+        if not values or any("," in v or not v.strip() for v in values):
+            raise UserError(f"{where}.{key} must list values without commas, got {short(values)}")
+    return lists
+
+
+def _whole(most: int) -> Callable[[Any, str], int]:
+    def read(value: Any, where: str) -> int:
+        text = text_of(value, where)
+        if not (is_number(text) and 1 <= int(text) <= most):
+            raise UserError(f"{where} must be a whole number from 1 to {most:,}, got {short(text)}")
+        return int(text)
+
+    return read
+
+
+def _megabytes(value: Any, where: str) -> float:
+    text = text_of(value, where)
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number <= 1e9:
+        raise UserError(f"{where} must be a number from 0 to 1e9, got {short(text)}")
+    return number
+
+
+_READERS: dict[str, Callable[[Any, str], object]] = {
+    "files": _files,
+    "protocols": _names,
+    "learners": _names,
+    "orders": texts_of,
+    "vary": _names,
+    "seeds": _seeds,
+    "threads": _whole(MOST_THREADS),
+    "tune_sessions": _whole(10**6),
+    "budget_mb": _megabytes,
+    "set": _table,
+    "engine_set": _table,
+    "tune": _lists,
+    "grid": _lists,
+}
+
+
+def _code(study: Study) -> Iterable[str]:
+    """The names in a study that are code by its path."""
+    engine = study.engine or ""
+    if engine.partition(":")[0] not in ENGINES:
+        yield from (engine,) if ":" in engine else ()
+    yield from (n for n in (*study.protocols, *study.learners) if ":" in n)
+
+
+def _import_installed(name: str, path: Path) -> None:
+    """Import the module of `package.module:Name`; the working directory is not added to the path.
+
+    Whoever loads the name later gets this module.
+    """
+    module = name.partition(":")[0]
+    try:
+        importlib.import_module(module)
+    except Exception as e:  # the module may fail in any way
+        raise UserError(
+            f"cannot import {module!r} for {short(name)} of {path} ({e}); install it, or name it "
+            "on the command line"
+        ) from e

@@ -1,0 +1,130 @@
+"""Backbones and sources of other people; docs/plugins.md has their contracts."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from embedbench import plugins
+from embedbench.errors import UserError
+from embedbench.networks.timm_models import timm
+
+from .backbone import OURS, Backbone
+from .source import Source
+
+HUBS = ("hf:", "hf-hub:", "hf_hub:", "local-dir:")  # names of models, not of modules
+_PATH = re.compile(r"[^\W\d][\w.]*:[^\W\d]\w*")  # package.module:name
+
+
+def backbone_class(name: str) -> type[Backbone] | None:
+    """The class of a backbone from outside; None: one of ours, or of a library of models."""
+    if name in OURS or name.startswith(HUBS):
+        return None
+    if ":" not in name and (name not in plugins.offered("backbones") or timm.is_model(name)):
+        return None
+    cls: type[Backbone] = plugins.subclass("backbones", name, Backbone)
+    return cls
+
+
+def outside_backbone(
+    name: str, cls: type[Backbone], device: torch.device, **given: Any
+) -> Backbone:
+    """Make a backbone from outside; its library in the provenance is the package of its code.
+
+    Code in no package is named as it was typed, and its version is the SHA-256 of its file.
+
+    Parameters
+    ----------
+    name : str
+        As written on the command line.
+    device : device
+        Passed on where `__init__` takes it; else the backbone stays on the CPU.
+    **given : object
+        `weights`, `layers`, `dtype` and `size`; those that are empty are not passed on.
+
+    Raises
+    ------
+    UserError
+        It takes no such option, it cannot be made, or it does not say what it is.
+    """
+    options = {option: value for option, value in given.items() if value}
+    taken = inspect.signature(cls).parameters
+    if not any(p.kind is p.VAR_KEYWORD for p in taken.values()):
+        for option in options.keys() - taken.keys():
+            raise UserError(f"the backbone {name} takes no --{option}; leave it out.")
+    if "device" in taken:
+        options["device"] = device
+    try:
+        made = cls(**options)
+        declared = json.loads(json.dumps([made.backbone, made.preprocessing]))
+    except UserError:
+        raise
+    except Exception as error:  # code of other people may fail in any way
+        raise UserError(
+            f"the backbone {name} cannot be opened ({type(error).__name__}: {error})."
+        ) from error
+    if not all(isinstance(part, dict) and part for part in declared):
+        raise UserError(f"{name} must state `backbone` and `preprocessing`, two dictionaries.")
+    library, version = plugins.package_of(cls) or (name, f"sha256 {_code(cls)}")
+    nothing = {"name": name, "weights_id": "", "weights_sha256": ""}
+    made.backbone = {**nothing, **declared[0], "library": library, "library_version": version}
+    made.preprocessing = declared[1]
+    return made
+
+
+def _code(cls: type) -> str:
+    """SHA-256 of the file that a class is written in."""
+    try:
+        return hashlib.sha256(Path(inspect.getfile(cls)).read_bytes()).hexdigest()
+    except (OSError, TypeError):  # it is written in no file
+        return ""
+
+
+def is_outside(source: str) -> bool:
+    """Whether the name of a source, before an `@`, means a function from outside."""
+    name = source.partition("@")[0]
+    if os.path.lexists(Path(source).expanduser()):
+        return False
+    return bool(_PATH.fullmatch(name)) or name in plugins.offered("sources")
+
+
+def outside_source(source: str) -> Source:
+    """Open a source from outside: the function is called with the text after `@`.
+
+    Raises
+    ------
+    UserError
+        It cannot be opened, or it is no `Source` whose parts belong together.
+    """
+    name, _, argument = source.partition("@")
+    function = plugins.load("sources", name)
+    try:
+        made = function(argument)
+    except UserError:
+        raise
+    except Exception as error:  # code of other people may fail in any way
+        raise UserError(
+            f"the source {name} cannot be opened ({type(error).__name__}: {error})."
+        ) from error
+    if not isinstance(made, Source):
+        raise UserError(f"{name} must return an embedbench Source, it returned {type(made)}.")
+    n = len(made.ids)
+    if len(made.labels) != n or (made.split is not None and len(made.split) != n):
+        raise UserError(f"{name} has {n} ids; labels and split must have as many entries.")
+    if len(made.parents) != len(made.classes):
+        raise UserError(f"{name} has {len(made.classes)} classes and {len(made.parents)} parents.")
+    return replace(made, package=plugins.package_of(function))
+
+
+def absolute_outside(source: str) -> str:
+    """A source from outside as a process in another directory names it."""
+    name, at, argument = source.partition("@")
+    return name + at + (os.path.abspath(argument) if os.path.exists(argument) else argument)

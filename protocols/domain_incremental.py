@@ -1,0 +1,174 @@
+"""Domain-incremental: the same classes in every session, each time from another domain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.arrays import Ints
+from embedbench.errors import UserError, unknown
+from embedbench.fields import at_least, require
+from embedbench.files.file import EmbeddingFile
+from embedbench.streams.building import (
+    Split,
+    flat_spec,
+    load_table,
+    one_file,
+    session_of,
+    split_rows,
+)
+from embedbench.streams.protocol import Protocol
+from embedbench.streams.stream import Stream
+
+TESTS = ("domain", "all")
+
+
+@dataclass(kw_only=True)
+class DomainIncremental(Protocol):
+    """Domain-incremental learning: a session for each domain, all classes in every session.
+
+    The domain of a sample is in the file's column `domain`. All classes of the file are known from
+    the first session on, and every answer is among all of them. A domain that lacks a class teaches
+    and tests the classes that it has.
+
+    **Source**: van de Ven et al. (2022), "Three types of incremental learning": the same classes,
+    the domain not known at test. With `test="all"`: Lomonaco and Maltoni (2017), CORe50, new
+    instances (NI): one fixed test set, from domains of its own, after every session.
+
+    **Departs**: van de Ven et al. have all classes in every domain. Where one is missing we keep
+    the rule that the classes are known in advance. Ω_new is divided by α_ideal, as on permutation
+    streams, which are domain-incremental too.
+
+    Parameters
+    ----------
+    domains : str
+        Order of the domains: "natural" (sorted by name), "random" (drawn from the seed), or names
+        with commas. Domains that are not named are not taught, and tested only with `test="all"`.
+    sessions : int
+        Number of sessions; neighbouring domains share one, the first sessions get one more if the
+        numbers do not fit. 0: one session a domain.
+    test : str
+        "domain": each session has the test samples of its own domains. "all": all test samples are
+        one eval set, which counts from session 0 on; they may be of domains that are never taught.
+    """
+
+    domains: str = "natural"
+    sessions: int = 0
+    test: str = "domain"
+
+    name: ClassVar[str] = "domain-incremental"
+    normalise_new: ClassVar[bool] = True
+    reveals_no_future: ClassVar[bool] = False  # all classes are known before they are taught
+    checked: ClassVar[tuple[dict[str, Any], ...]] = (
+        {},
+        {"domains": "random", "sessions": 2},
+        {"domains": "random", "test": "all"},
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self, "", sessions=at_least(0, 10_000))
+        if self.test not in TESTS:
+            raise unknown("test", self.test, TESTS)
+
+    def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
+        file = one_file(files, self.name)
+        domain = file.column("domain")
+        split = split_rows(file, self.validation, self.val_fraction)
+        names, left_out = self._names(file, domain, split, seed)
+        groups = self._groups(names)
+        parts = [self._of(domain, split, group) for group in groups]
+        for part, group in zip(parts, groups, strict=True):
+            self._check(part, group)
+        table, features, fitted = load_table(file, self.scale, parts[0].train)
+        everything = np.arange(file.samples.n_leaves)
+        nothing = everything[:0]
+        pairs = [
+            session_of(
+                table,
+                file,
+                part,
+                classes=everything if len(part.test) else nothing,
+                introduces=nothing if k else everything,
+            )
+            for k, part in enumerate(self._tested(parts, split))
+        ]
+        return Stream(
+            spec=flat_spec(table, file),
+            sessions=tuple(s for s, _ in pairs),
+            eval_sets=tuple(e for _, e in pairs),
+            recipe=self.recipe(),
+            features=features,
+            samples=(file.digests["samples"], file.digests["columns"]),
+            normalise_new=self.normalise_new,
+            can_reveal=self.test == "domain",
+            fitted=fitted,
+            observe_batch=self.observe_batch,
+            evaluate_every=self.evaluate_every,
+            validation=self.validation,
+            notes=(f"{left_out} domains are not taught",) if left_out else (),
+        )
+
+    def _names(
+        self, file: EmbeddingFile, domain: NDArray[Any], split: Split, seed: int
+    ) -> tuple[NDArray[Any], int]:
+        """The domains in the order of the sessions, and how many are left out."""
+        taught = np.concatenate([split.train, split.val])
+        known = np.unique(domain[taught] if self.test == "all" else domain)
+        if len(known) < 2:
+            raise UserError(
+                f"all samples of {file.path.name} are of one domain, and {self.name} takes two or "
+                "more; run it under --protocol incremental-class"
+            )
+        if self.domains == "natural":
+            return known, 0
+        if self.domains == "random":
+            return np.random.default_rng(seed).permutation(known), 0
+        names = [name.strip() for name in self.domains.split(",")]
+        for name in names:
+            if name not in known:
+                raise unknown(f"domain of {file.path.name}", name, known.tolist())
+        if len(names) < 2 or len(set(names)) < len(names):
+            raise UserError(
+                f"protocol.domains must name two domains or more, each once, got {self.domains!r}"
+            )
+        return np.array(names), len(known) - len(names)
+
+    def _groups(self, names: NDArray[Any]) -> list[NDArray[Any]]:
+        """The domains of each session."""
+        if self.sessions == 1 or self.sessions > len(names):
+            raise UserError(
+                f"protocol.sessions must be 2 to {len(names)} for {len(names)} domains, or 0, got "
+                f"{self.sessions}"
+            )
+        return np.array_split(names, self.sessions or len(names))
+
+    def _of(self, domain: NDArray[Any], split: Split, names: NDArray[Any]) -> Split:
+        """The rows of some domains."""
+        mine = np.isin(domain, names)
+        return Split(*(rows[mine[rows]] for rows in (split.train, split.val, split.test)))
+
+    def _check(self, part: Split, names: NDArray[Any]) -> None:
+        """Refuse a session with nothing to learn or to test."""
+        which = ", ".join(names[:3].tolist())
+        if not len(part.train):
+            raise UserError(
+                f"no training samples for the session of {which}; name the other domains with "
+                "--set protocol.domains=A,B, or use --set protocol.test=all"
+            )
+        if self.test == "domain" and not len(part.test):
+            raise UserError(
+                f"no test samples for the session of {which}; use --set protocol.test=all for one "
+                "test set of all domains, or give the file a split that cuts every domain (--split)"
+            )
+
+    def _tested(self, parts: list[Split], split: Split) -> list[Split]:
+        """The sessions with their test rows: their own, or all in the first one."""
+        if self.test == "domain":
+            return parts
+        none: Ints = split.test[:0]
+        return [Split(p.train, p.val, none if k else split.test) for k, p in enumerate(parts)]

@@ -1,0 +1,171 @@
+"""Instance: one pass over the samples as they come, in the four orders of streaming learning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from embedbench.arrays import Ints
+from embedbench.errors import UserError, unknown
+from embedbench.fields import at_least, require
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.samples import TEST
+from embedbench.streams.building import (
+    Split,
+    Taught,
+    class_mask,
+    dealt,
+    flat_spec,
+    load_table,
+    one_file,
+    session_of,
+    split_rows,
+)
+from embedbench.streams.protocol import Protocol
+from embedbench.streams.stream import Stream
+from embedbench.streams.table import Table
+
+ORDERINGS = ("iid", "class-iid", "instance", "class-instance")
+SESSIONS = 10
+
+
+@dataclass(kw_only=True)
+class Instance(Protocol):
+    """Streaming learning: one pass, sample by sample, in one of four orders.
+
+    "iid": all samples shuffled. "class-iid": class by class, the samples of a class shuffled.
+    "instance": group by group (an object, a video), the groups shuffled, the samples of a group by
+    time. "class-instance": class by class, and the groups of a class as in "instance". The classes
+    are shuffled too. Groups and times are the columns `group` and `time`; without `time`, the
+    samples of a group come in the order of the file.
+
+    A session is a stretch between two evaluations. Online learners get the samples in order, in
+    batches of `observe_batch`, and are also evaluated every `evaluate_every` samples. Learners of
+    sessions get each stretch whole, and may pass over it more than once.
+
+    **Source**: Hayes et al. (2019), ExStream; the orders as in the code of Stream-51 (Roady et al.
+    2020): under "iid" and "instance" all classes are known and tested from the start, under the
+    other two the classes so far. Ω_all of these papers is `omega_streaming` here; its α_offline is
+    measured after every session.
+
+    **Departs**: evaluations are evenly spaced; their spacing is a number of samples ("iid",
+    "instance") or of classes. Classes without test samples come last under "class-iid" and
+    "class-instance". Validation samples, which the papers do not have, come with the session that
+    teaches their class.
+
+    Parameters
+    ----------
+    ordering : str
+        "iid", "class-iid", "instance" or "class-instance".
+    sessions : int
+        T, the number of evaluations; 0: 10, or one a class if there are fewer classes and they come
+        one by one.
+    observe_batch : int
+        Samples in a batch; 1 in the papers.
+    """
+
+    ordering: str = "class-instance"
+    sessions: int = 0
+    observe_batch: int = 1
+
+    name: ClassVar[str] = "instance"
+    reveals_no_future: ClassVar[bool] = False  # iid and instance know all classes from the start
+    checked: ClassVar[tuple[dict[str, Any], ...]] = tuple({"ordering": o} for o in ORDERINGS)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self, "", sessions=at_least(0, 10_000), observe_batch=at_least(1))
+        if self.ordering not in ORDERINGS:
+            raise unknown("ordering", self.ordering, ORDERINGS)
+
+    @property
+    def _by_class(self) -> bool:
+        return self.ordering.startswith("class")
+
+    @property
+    def _by_group(self) -> bool:
+        return self.ordering.endswith("instance")
+
+    def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
+        file = one_file(files, self.name)
+        split = split_rows(file, self.validation, self.val_fraction)
+        parts = self._parts(file, split.train, seed)
+        table, features, fitted = load_table(file, self.scale, np.sort(parts[0]))
+        pairs = self._sessions(table, file, split, parts)
+        columns = (file.digests["columns"],) if self._by_group else ()
+        untimed = self._by_group and "time" not in file.columns
+        return Stream(
+            spec=flat_spec(table, file),
+            sessions=tuple(s for s, _ in pairs),
+            eval_sets=tuple(e for _, e in pairs),
+            recipe=self.recipe(),
+            features=features,
+            samples=(file.digests["samples"], *columns),
+            fitted=fitted,
+            observe_batch=self.observe_batch,
+            evaluate_every=self.evaluate_every,
+            validation=self.validation,
+            notes=("no column time: a group comes in the order of the file",) if untimed else (),
+            ordered=True,
+            so_far=True,
+        )
+
+    def _parts(self, file: EmbeddingFile, train: Ints, seed: int) -> list[Ints]:
+        """The training rows of each session, in the order of the stream."""
+        rng = np.random.default_rng(seed)
+        if not self._by_class:
+            number = self.sessions or SESSIONS
+            if number > len(train):
+                raise UserError(
+                    f"protocol.sessions must be at most {len(train)}, the number of training "
+                    f"samples, got {number}"
+                )
+            return np.array_split(self._ordered(file, train, rng), number)
+        classes = rng.permutation(np.unique(file.labels[train]))
+        tested = class_mask(file, file.labels[file.split == TEST])[classes]
+        classes = np.concatenate([classes[tested], classes[~tested]])
+        number = self.sessions or min(SESSIONS, len(classes))
+        if number > len(classes):
+            raise UserError(
+                f"protocol.sessions must be at most {len(classes)}, the number of classes, got "
+                f"{number}"
+            )
+        return [
+            np.concatenate(
+                [self._ordered(file, train[file.labels[train] == c], rng) for c in share]
+            )
+            for share in np.array_split(classes, number)
+        ]
+
+    def _ordered(self, file: EmbeddingFile, rows: Ints, rng: np.random.Generator) -> Ints:
+        """Rows shuffled, or in shuffled groups, each by time."""
+        if not self._by_group:
+            return rng.permutation(rows)
+        group = file.column("group")[rows]
+        time = file.columns["time"][rows] if "time" in file.columns else np.zeros(len(rows))
+        by_time = np.lexsort((time, group))  # stable: equal times stay in the order of the file
+        _, sizes = np.unique(group, return_counts=True)
+        groups = np.split(rows[by_time], np.cumsum(sizes)[:-1])
+        return np.concatenate([groups[k] for k in rng.permutation(len(groups))])
+
+    def _sessions(
+        self, table: Table, file: EmbeddingFile, split: Split, parts: list[Ints]
+    ) -> list[Taught]:
+        """The sessions, each with the eval set that counts from it on."""
+        label, known = file.labels, np.arange(file.samples.n_leaves)
+        nothing = known[:0]
+        pairs = []
+        for k, (train, val) in enumerate(zip(parts, dealt(label, parts, split.val), strict=True)):
+            if self._by_class:
+                new = np.unique(label[train])
+                test = split.test[np.isin(label[split.test], new)]
+            else:
+                new = nothing if k else known
+                test = split.test[:0] if k else split.test
+            classes = new if len(test) else nothing
+            rows = Split(train, val, test)
+            pairs.append(session_of(table, file, rows, classes=classes, introduces=new))
+        return pairs

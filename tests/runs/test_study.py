@@ -1,0 +1,355 @@
+"""Studies: the product of a study file's lists, options over it, and the same command as a file."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shlex
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from embedbench.cli import app, study
+from embedbench.errors import UserError
+from embedbench.runs.cell import Cell
+from embedbench.runs.presets import FOLDER, preset, preset_names, summary
+from embedbench.runs.settings import parse_settings, plan
+from embedbench.runs.study_file import read_study
+from embedbench.runs.study_parts import MOST, parts
+from embedbench.runs.toml_text import read_toml, written
+
+ROOT = Path(__file__).resolve().parents[2]
+LEAGUE = ROOT / "docs" / "studies" / "league.toml"
+COMMAND = ["e.h5", "--protocol", "incremental-class", "--learner", "ewc,ncm"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+RUN: Any = typer.main.get_command(app.app).commands["run"]  # type: ignore[attr-defined]
+
+
+def asked(*words: str) -> study.Study:
+    """What `embedbench run` makes of its words."""
+    with RUN.make_context("run", app._dashes([*words])) as ctx:
+        return study.asked(ctx)
+
+
+def cells(*words: str) -> list[Cell]:
+    return [cell for part in parts(asked(*words)) for cell in part.cells()]
+
+
+def tuned(*words: str) -> list[set[str]]:
+    return [{*part.tune} for part in parts(asked(*words))]
+
+
+def write(text: str, name: str = "study.toml") -> str:
+    Path(name).write_text(text)
+    return name
+
+
+def made(cell: Cell) -> dict[str, Any]:
+    return asdict(cell.learner.settings)
+
+
+WHOLE = """
+files = ["a.h5", ["b.h5", "c.h5"]]
+protocols = ["incremental-class"]
+learners = ["ncm", "slda", "ewc"]
+orders = ["natural", "random"]
+seeds = "0-1"
+preset = "league"
+threads = 2
+
+[set]
+references = 0
+protocol.sessions = 3
+ewc.lam = 1e2
+"ewc,offline.mlp".units = 7
+
+[grid]
+slda.shrinkage = [1e-4, 0.5, 0.9]
+"""
+
+
+def test_a_study_is_a_product() -> None:
+    """Two streams × two orders × (ncm, three slda, ewc) × two seeds."""
+    every = cells("--config", write(WHOLE))
+    assert len(every) == 2 * 2 * (1 + 3 + 1) * 2 == len({*every})
+    assert {c.files for c in every} == {("a.h5",), ("b.h5", "c.h5")}
+    shrinkages = {made(c)["shrinkage"] for c in every if c.learner.name == "slda"}
+    assert shrinkages == {1e-4, 0.5, 0.9}
+    (ewc, *_) = (c for c in every if c.learner.name == "ewc")
+    assert (made(ewc)["lam"], made(ewc)["units"], made(ewc)["batch_size"]) == (100.0, 7, 64)
+    assert (asdict(ewc.offline.settings)["mlp"]["units"], ewc.references) == (7, 0)
+    assert ewc.command == (
+        "embedbench run a.h5 --protocol incremental-class --out runs --preset league --threads 2 "
+        "--set references=0 --set protocol.sessions=3 --set offline.mlp.units=7 "
+        "--set protocol.order=natural --learner ewc --seed 0 --set ewc.lam=1e2 --set ewc.units=7"
+    )
+
+
+def test_the_command_in_a_record_makes_the_same_cell() -> None:
+    for cell in cells("--config", write(WHOLE)):
+        assert cells(*shlex.split(cell.command)[2:]) == [cell]
+
+
+def test_settings_of_one_protocol_and_a_grid_over_it() -> None:
+    text = """
+    files = "e.h5"
+    protocols = ["incremental-class", "permutation"]
+    learners = "ncm"
+    [set]
+    incremental-class.sessions = 4
+    permutation.sessions = 2
+    [grid]
+    incremental-class.loss = ["all", "seen"]
+    """
+    every = cells("--config", write(text))
+    said = [(c.protocol.name, asdict(c.protocol.settings)["sessions"]) for c in every]
+    assert said == [("incremental-class", 4)] * 2 + [("permutation", 2)]
+    assert [asdict(c.protocol.settings)["loss"] for c in every[:2]] == ["all", "seen"]
+    (one,) = cells("--config", "study.toml", "--set", "protocol.loss=seen", "--protocol",
+                   "incremental-class")  # fmt: skip
+    assert asdict(one.protocol.settings)["loss"] == "seen"
+
+
+def test_options_go_over_the_file() -> None:
+    config = ["--config", write(WHOLE)]
+    assert asked(*config, "--engine", "local:3").engine == "local:3"
+    assert asked(*config, "--jobs", "2").engine == "local:2"
+    assert {c.files for c in cells(*config, "x.h5", "y.h5")} == {("x.h5", "y.h5")}
+    assert {c.seed for c in cells(*config, "--seed", "7")} == {7}
+    assert len(cells(*config, "--order", "size")) == len(cells(*config)) // 2
+    assert len(cells(*config, "--set", "protocol.order=size")) == len(cells(*config)) // 2
+    flagged = cells(*config, "--set", "slda.shrinkage=0.3", "--seed", "0", "--order", "size")
+    assert [made(c)["shrinkage"] for c in flagged if c.learner.name == "slda"] == [0.3, 0.3]
+    # learners that are left out leave their settings behind
+    assert {c.learner.name for c in cells(*config, "--learner", "ncm")} == {"ncm"}
+    assert asked(*config).threads == 2
+    assert asked(*config, "--threads", "1").threads == 1
+
+
+def test_what_is_tuned_by_a_file_and_by_options() -> None:
+    text = 'files="e.h5"\nprotocols="permutation"\nlearners="ewc,slda"\n[tune]\newc.lam=[1, 1e2]\n'
+    config = ["--config", write(text + "slda.shrinkage = [0.1, 0.2]")]
+    assert tuned(*config) == [{"ewc.lam=1,1e2", "slda.shrinkage=0.1,0.2"}]
+    assert tuned(*config, "--set", "ewc.lam=5") == [{"slda.shrinkage=0.1,0.2"}]
+    assert tuned(*config, "--learner", "slda") == [{"slda.shrinkage=0.1,0.2"}]
+    assert tuned(*config, "--tune", "ewc.lam=3,4")[0] >= {"ewc.lam=3,4"}
+    (both, *_) = tuned(*config, "--tune", "ewc.lam=3,4", "--set", "ewc.lam=5")
+    assert "ewc.lam=3,4" in both  # as without a file: what is tuned is chosen
+    write(text + "[grid]\newc.lam = [1, 2]")
+    with pytest.raises(UserError, match="ewc has both a grid and values to tune"):
+        cells(*config)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        [],
+        ["--set", "ewc.lam=1e2", "--set", "ewc.units=9", "--seeds", "0-1", "--order", "random"],
+        ["--preset", "kemker", "--vary", "order,init", "--seeds", "0-2", "--threads", "2"],
+        ["--set", "lr=.5", "--set", "ewc.stop.epochs=3", "--set", "omega=kemker_eq", "--seed", "3"],
+        ["--trunk", "linear", "--learner", "ewc"],
+        ["--set", "stop.min_delta=-0", "--set", "lr=1E-3", "--budget-mb", "5.5"],
+        ["--tune", "ewc.lam=1,1e2,.5", "--tune-sessions", "2", "--device", "cpu", "--jobs", "2"],
+        ["second file.h5", "--set", 'seeds.order=4', "--resources", "cpus=2"],
+    ],
+)  # fmt: skip
+def test_a_command_line_as_a_file_makes_the_same_cells(more: list[str]) -> None:
+    words = [*COMMAND, *more]
+    study.save(asked(*words), Path("saved.toml"), overwrite=True)
+    again = ["--config", "saved.toml"]
+    assert cells(*again) == cells(*words)
+    assert tuned(*again) == tuned(*words)
+    one, other = (asdict(asked(*w)) for w in (words, again))
+    assert {**one, "flagged": None} == {**other, "flagged": None}
+
+
+def test_a_file_with_options_as_a_file() -> None:
+    write(WHOLE)
+    for more in ([], ["--learner", "ncm,ewc"], ["--set", "slda.shrinkage=0.1"], ["--seed", "1"]):
+        words = ["--config", "study.toml", *more]
+        study.save(asked(*words), Path("saved.toml"), overwrite=True)
+        assert cells("--config", "saved.toml") == cells(*words)
+    with pytest.raises(UserError, match=r"saved\.toml is there already"):
+        study.save(asked(*words), Path("saved.toml"), overwrite=False)
+
+
+def test_numbers_keep_their_text() -> None:
+    texts = ["1", "1e4", "1E-3", "0.10", ".5", "-3", "-0", "true", "1_000", "0x10", "none"]
+    texts += ['a"\\é', "\x7f", "9" * 30, "-0.0", "inf"]
+    values = {f"k{i}": text for i, text in enumerate(texts)}
+    table = read_toml(Path(write(written({"set": values}))))["set"]
+    assert {k: str(v).lower() if v is True else str(v) for k, v in table.items()} == values
+    assert "k1 = 1e4\n" in Path("study.toml").read_text()  # no quotes where none are needed
+
+
+# --- refused ---
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("protocol = 'x'", "unknown key 'protocol'. Did you mean 'protocols'?"),
+        ("sets = 1", "unknown key 'sets'. Did you mean 'set'?"),
+        ("out = 'runs'", "unknown key 'out'."),
+        ("a = ", "is not TOML (Invalid value"),
+        ("a = " + "[" * 100_000, "is not TOML"),
+        ("[set]\n" + "a." * 5000 + "b = 1", "nested deeper than 20 tables"),
+        ("seeds = 1979-05-27", "seeds must be a text, a number, true or false, got datetime"),
+        ("learners = [['a']]", "learners must be a text, a number, true or false, got ['a']"),
+        ("set = 1", "set must be a table, got 1"),
+        ("[set]\na = [1]", "set.a must be a text, a number, true or false, got [1]; None is"),
+        ("[grid]\na = []", "grid.a must list values without commas"),
+        ("[tune]\na = ['1,2']", "tune.a must list values without commas"),
+        ("threads = 0", "threads must be a whole number from 1 to 1,024, got '0'"),
+        ("budget-mb = nan", "budget-mb must be a number from 0 to 1e9, got 'nan'"),
+        ("preset = 'kemkr'", "unknown preset 'kemkr'. Did you mean 'kemker'?"),
+        ("[set]\newc.lamda = 1", "unknown setting of ewc 'lamda'. Did you mean 'lam'?"),
+        ("[set]\nsi.c = 1", "unknown setting 'si.c'."),
+        ("[grid]\nsi.c = [1, 2]", "unknown setting to tune 'si.c'."),
+        ("[set]\nlr = 0x" + "f" * 6000, "set.lr must be a text"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(UserError, match=re.escape(sentence)) as caught:
+        cells(*COMMAND, "--config", write(text))
+    assert len(str(caught.value)) < 500
+
+
+def test_a_study_of_far_too_many_runs_is_refused_at_once() -> None:
+    values = ", ".join(map(str, range(1000)))
+    grids = "\n".join(f"ewc.{k} = [{values}]" for k in ("lr", "lam", "units", "batch_size"))
+    for text in (f"[grid]\n{grids}", f"[grid]\nprotocol.base = [{values}]"):
+        with pytest.raises(UserError, match=f"more than {MOST:,} runs"):
+            cells(*COMMAND, "--config", write(text), "--seeds", "0-999")
+
+
+@pytest.mark.parametrize("key", ["learners", "protocols", "engine"])
+def test_code_is_named_by_a_file_only_with_leave(
+    key: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And never imported from the working directory."""
+    (folder / "planted.py").write_text("raise SystemExit('planted code ran')")
+    write(f"{key} = 'planted:Name'")
+    with pytest.raises(UserError, match="names code, 'planted:Name'; add --allow-code"):
+        asked(*COMMAND, "--config", "study.toml")
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p not in ("", os.getcwd())])
+    with pytest.raises(UserError, match="cannot import 'planted'"):
+        asked(*COMMAND, "--config", "study.toml", "--allow-code")
+    with pytest.raises(UserError, match="--allow-code is for a study file"):
+        asked(*COMMAND, "--allow-code")
+
+
+def test_installed_code_may_be_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the installed module that runs, whatever the working directory has."""
+    code = "from dataclasses import dataclass\nfrom embedbench.models.ncm import NCM\n"
+    code += "@dataclass\nclass Mine(NCM):\n    floor: int = 1\n"
+    site = folder / "site"
+    site.mkdir()
+    (site / "installed_one.py").write_text(code)
+    here = folder / "here"
+    here.mkdir()
+    (here / "installed_one.py").write_text("raise SystemExit('planted code ran')")
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(
+        sys, "path", [*(p for p in sys.path if p not in ("", str(here))), str(site)]
+    )
+    write("learners = 'installed_one:Mine'\n[set.'installed_one:Mine']\nfloor = 3")
+    words = ["e.h5", "--protocol", "permutation", "--config", "study.toml", "--allow-code"]
+    (cell,) = cells(*words)
+    assert made(cell)["floor"] == 3
+    assert os.getcwd() not in sys.path
+
+
+# --- presets ---
+
+
+def test_presets_that_ship() -> None:
+    assert {"kemker", "league", "iirc", "fr-short"} <= {*preset_names()}
+    for name in preset_names():
+        assert preset(name)
+        assert 20 < len(summary(name)) < 100
+        assert (FOLDER / f"{name}.toml").read_text().splitlines()[0] == f"# {summary(name)}"
+
+
+def test_a_preset_of_yours() -> None:
+    write('preset = "kemker"\n[set]\nstop.patience = 3\n[set."mlp,ewc"]\nunits = 5', "my.toml")
+    both = [*COMMAND, "--preset", "my.toml", "--set", "ewc.lam=2"]
+    ewc, ncm = cells(*both)
+    assert ncm.learner.name == "ncm"
+    assert (made(ewc)["units"], made(ewc)["lam"]) == (5, 2.0)
+    assert made(ewc)["stop"]["patience"] == 0  # with the learner's name in kemker: over one without
+    assert ewc.references == 5
+    assert "--preset my.toml" in ewc.command
+    assert asdict(ewc.protocol.settings)["validation"] == "test"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("preset = 'my.toml'", "my.toml extends itself"),
+        ("files = 'e.h5'", "my.toml: unknown key 'files'. Known: preset, set. A whole study is"),
+        ("[set]\nlrr = 1", "unknown setting in preset my.toml 'lrr'. Did you mean 'lr'?"),
+        ("[set]\nreferences = 'many'", "references must be a whole number"),
+        ("set = 3", "my.toml: [set] must be a table"),
+    ],
+)
+def test_a_wrong_preset(text: str, sentence: str) -> None:
+    write(text, "my.toml")
+    with pytest.raises(UserError, match=re.escape(sentence)):
+        cells(*COMMAND, "--preset", "my.toml")
+    with pytest.raises(UserError, match=re.escape("none.toml cannot be read")):
+        cells(*COMMAND, "--preset", "none.toml")
+
+
+def test_a_setting_with_the_learners_name_goes_over_one_without() -> None:
+    """In any order; a search chooses by the learner's name, too."""
+    for items in itertools.permutations(["lr=0.1", "ewc.lr=0.2"]):
+        parsed = parse_settings(items, ["ewc", "mlp"], "league")
+        ewc, mlp = plan(
+            ["e.h5"], "incremental-class", ["ewc", "mlp"], [0], settings=parsed, device="cpu"
+        )
+        assert (made(ewc)["lr"], made(mlp)["lr"]) == (0.2, 0.1)
+
+
+# --- the league ---
+
+
+def page_command() -> list[str]:
+    text = (ROOT / "docs" / "league.md").read_text(encoding="utf-8").replace("\\\n", " ")
+    (line, *_) = (x for x in text.splitlines() if x.startswith("embedbench run emoji.h5"))
+    return shlex.split(line)[2:]
+
+
+def test_the_league_is_a_study_file() -> None:
+    """The same cells as the page's command line, and the same searches."""
+    config = ["--config", str(LEAGUE)]
+
+    def key(cell: Cell) -> Any:  # commands differ in the order of settings
+        return (cell.files, cell.protocol, cell.learner, cell.seeds, cell.offline, cell.references)
+
+    mine, pages = cells(*config), cells(*page_command())
+    assert len(mine) == 18 * 3
+    assert [key(c) for c in mine] == [key(c) for c in pages]
+
+    def grids(*words: str) -> dict[str, list[float]]:
+        return {
+            item.partition("=")[0]: [float(v) for v in item.partition("=")[2].split(",")]
+            for items in tuned(*words)
+            for item in items
+        }
+
+    assert grids(*config) == grids(*page_command())
+    assert len(grids(*config)) == 10
+    assert read_study(LEAGUE).preset == "league"
