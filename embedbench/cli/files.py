@@ -18,7 +18,7 @@ from .options import Json, Overwrite, Quiet, check_free, note, show
 
 if TYPE_CHECKING:
     from embedbench.files.file import EmbeddingFile
-    from embedbench.files.inspect import Redundancy
+    from embedbench.files.inspect import Card, Redundancy
 
 
 @taking(stated=stated)
@@ -114,10 +114,7 @@ def inspect(
     opened = EmbeddingFile.open(here(file))
     result = card(opened)
     if page:
-        from embedbench.sharing.card import card_page, file_sha256
-
-        text = card_page(result, sha256=file_sha256(opened.path))
-        show(result.to_json(), lambda _: text.rstrip("\n"), as_json)
+        show(result.to_json(), lambda _: _page(result), as_json)
         return
     if analysed:
         if heatmap is not None:
@@ -148,6 +145,13 @@ def _redundancy(
             matrix = su_matrix(codes, lambda *n: advance(*n, "heat map"))
             save_map(matrix, heatmap, "feature", "symmetric uncertainty")
     return Redundancy.from_json(figures)
+
+
+def _page(card: Card) -> str:
+    """The page that push writes."""
+    from embedbench.sharing.card import card_page, file_sha256
+
+    return card_page(card, sha256=file_sha256(Path(card.path))).rstrip("\n")
 
 
 def order(
