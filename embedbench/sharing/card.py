@@ -163,7 +163,7 @@ def _facts(lines: Iterator[tuple[str, str]]) -> str:
 
 def _contents(card: Card) -> Iterator[tuple[str, str]]:
     size = " × ".join(f"{size:,}" for size in card.shape)
-    yield "file", f"{code(Path(card.path).name)}, {card.bytes / 1e6:,.1f} MB"
+    yield "file", f"{code(Path(card.path).name)}, {_size(card.bytes)}"
     yield "format", f"{layout.FORMAT} {card.format_version}, {card.kind}"
     yield "features", f"{size} {card.dtype}"
     yield "layers", ", ".join(f"{code(name)} ({width:,})" for name, width in card.layers.items())
@@ -172,13 +172,19 @@ def _contents(card: Card) -> Iterator[tuple[str, str]]:
     more = ", …" if card.classes.leaves > _LISTED else ""
     yield "classes", f"{card.classes.leaves:,}: {escaped(', '.join(names))}{more}"
     if card.classes.inner:
-        yield "hierarchy", f"{card.classes.inner:,} nodes above the classes"
+        nodes = "node" if card.classes.inner == 1 else "nodes"
+        yield "hierarchy", f"{card.classes.inner:,} {nodes} above the classes"
     for name, counts in card.per_class.items():
         empty = f"; {counts.empty:,} classes have none" if counts.empty else ""
         text = f"{counts.min:,} to {counts.max:,}, median {counts.median:g}{empty}"
-        yield f"{name} samples per class", text
+        equal = counts.min == counts.max
+        yield f"{name} samples per class", f"{counts.min:,}" if equal else text
     for name, words in (card.columns or {}).items():
         yield f"column {name}", escaped(words)
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB" if size >= 10**5 else f"{size / 1e3:,.1f} kB"
 
 
 def _making(card: Card) -> Iterator[tuple[str, str]]:

@@ -99,16 +99,21 @@ def _scatter(rows: dict[str, Ints], values: NDArray[Any]) -> Figure:
 def _sheet(rows: dict[str, Ints], values: NDArray[Any]) -> Figure:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6, 0.5 * len(rows)), layout="constrained")
-    cells = figure.subplots(len(rows), IMAGES, squeeze=False)
+    high, wide, channels = values.shape[1:]
+    sheet = np.full((len(rows), high, IMAGES, wide, channels), 255, np.uint8)
     first = 0
-    for line, (name, members) in zip(cells, rows.items(), strict=True):
-        for axes in line:
-            axes.axis("off")
-        for axes, image in zip(line, values[first : first + len(members)], strict=False):
-            axes.imshow(image.squeeze(), cmap="gray", vmin=0, vmax=255)
+    for line, members in enumerate(rows.values()):
+        images = values[first : first + len(members)]
+        sheet[line, :, : len(images)] = images.swapaxes(0, 1)  # (high, n, wide, channels)
         first += len(members)
-        line[0].text(-0.2, 0.5, _label(name), transform=line[0].transAxes, ha="right", va="center")
+    whole = sheet.reshape(len(rows) * high, IMAGES * wide, channels).squeeze()
+    figure = Figure(figsize=(6, 0.45 * len(rows) * high / wide), layout="constrained")
+    axes = figure.add_subplot()
+    axes.imshow(whole, cmap="gray", vmin=0, vmax=255)
+    axes.set_yticks(high * (np.arange(len(rows)) + 0.5) - 0.5, [_label(name) for name in rows])
+    axes.set_xticks([])
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
     return figure
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Self
 
@@ -10,6 +11,7 @@ from embedbench.fetching.names import HUB, WEB, Name
 
 DATASETS = f"{HUB}://datasets/"
 _LOCAL = ("file", "local")
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,7 @@ class Place:
             Name.parse(f"{plain}/file.h5")  # refuses what is unknown or holds a secret
             return cls(plain)
         repository = plain.removeprefix(DATASETS)
-        name = Name.parse(f"{plain}/file.h5").hub if repository.count("/") == 1 else None
-        if name is None or (name.kind, name.repo, name.path) != ("dataset", repository, "file.h5"):
+        if not _REPOSITORY.fullmatch(repository):
             raise UserError(
                 f"expected hf://datasets/ORG/NAME, got {short(url)}; the file keeps its name, and "
                 "a push goes to the branch main."

@@ -250,7 +250,10 @@ def use(monkeypatch: pytest.MonkeyPatch, hub: Hub, token: str | None = WRITER) -
     """Let this process take the server for the hub, with a token in the environment."""
     from huggingface_hub import constants
 
+    template = hub.url + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setenv("HF_ENDPOINT", hub.url)
     monkeypatch.setattr(constants, "ENDPOINT", hub.url)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
     monkeypatch.setattr(constants, "HF_TOKEN_PATH", "/nonexistent/token")
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):

@@ -24,6 +24,12 @@ def file(tmp_path: Path) -> EmbeddingFile:
     return write_file(tmp_path / "a.h5", make_samples(60), make_features(60), PROVENANCE)
 
 
+@pytest.fixture(autouse=True)
+def _no_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing is slow, and has tests of its own."""
+    monkeypatch.setattr("embedbench.sharing.push.picture", lambda f: f.digests["content"].encode())
+
+
 @pytest.fixture
 def memory() -> Iterator[Any]:
     store = fsspec.filesystem("memory")
