@@ -9,10 +9,10 @@ from functools import partial
 from http.client import HTTPException, HTTPMessage
 from typing import IO, Any
 from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from embedbench.errors import UserError
+from embedbench.errors import UserError, printable
 from embedbench.version import __version__
 
 from .remote import PIECE, Remote, changed, denied, lost, missing
@@ -129,21 +129,31 @@ def _refused(name: str, code: int) -> UserError:
 
 
 class _Redirects(HTTPRedirectHandler):
-    """Follows to web servers only, from https to https only, and takes a login to no other host."""
+    """Follows to web servers only, and from https to https only."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
+    def http_error_302(
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage
+    ) -> Any:
+        """Follow, unless the next address is of another kind."""
+        old, new = urlsplit(req.full_url), urljoin(req.full_url, headers.get("location", ""))
+        scheme = urlsplit(new).scheme
+        if scheme not in ("https", old.scheme):
+            raise UserError(
+                f"{self.name} leads to an address of the kind {printable(scheme)}://, which is not "
+                "followed; name the file itself"
+            )
+        return super().http_error_302(req, fp, code, msg, headers)
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> Request | None:
-        old, new = urlsplit(req.full_url), urlsplit(newurl)
-        if new.scheme not in ("https", old.scheme):
-            raise UserError(
-                f"{self.name} leads to an address of the kind {new.scheme}://, which is not "
-                "followed; name the file itself"
-            )
+        """The next request; it takes a login to no other host."""
         request = super().redirect_request(req, fp, code, msg, headers, newurl)
-        if request is not None and old.netloc != new.netloc:
+        if request is not None and urlsplit(req.full_url)[:2] != urlsplit(newurl)[:2]:
             request.remove_header("Authorization")
         return request

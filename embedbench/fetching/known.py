@@ -133,5 +133,8 @@ def _checked(values: object, name: str, where: str) -> Known:
         if "/" in file or not (_assets() / file).is_file():
             raise UserError(f"{where}: the package ships no file {file!r}")
     else:
-        Name.parse(known.url)
+        try:
+            Name.parse(known.url)
+        except UserError as error:
+            raise UserError(f"{where}: {error}") from None
     return known

@@ -27,7 +27,7 @@ _SECRET = re.compile(r"token|signature|sig|secret|passw|credential|api_?key|acce
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _HUB_NAME = re.compile(
-    r"hf://(?P<kind>datasets/|)(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[^/]+))?/(?P<path>.+)"
+    r"hf://(?P<kind>datasets/|)(?!datasets/|spaces/)(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[^/]+))?/(?P<path>.+)"
 )
 
 

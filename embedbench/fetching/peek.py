@@ -38,12 +38,16 @@ def peek(text: str) -> Card:
     UserError
         The file cannot be had, or it is no embedding file.
     """
-    if known.shipped(text) is None and origin(text) is None:
+    path = known.shipped(text)
+    found = origin(text) if path is None else None
+    if path is None and found is None:
         name = parsed(text)
         remote = ask(name)
-        if remote.by_ranges and cached(name, remote) is None:
+        found = cached(name, remote)
+        if found is None and remote.by_ranges:
             return _by_ranges(remote)
-    return replace(card(EmbeddingFile.open(local(text))), path=text)
+    path = path or Path(found.path if found else local(text))
+    return replace(card(EmbeddingFile.open(path)), path=text)
 
 
 def _by_ranges(remote: Remote) -> Card:

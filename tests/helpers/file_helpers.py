@@ -167,3 +167,9 @@ def hashed(**parts: bytes) -> str:
     for name, value in parts.items():
         whole.update(name.encode() + b"\0" + len(value).to_bytes(8, "little") + value)
     return whole.hexdigest()
+
+
+def make_small(path: Path, n: int = 300, seed: int = 0) -> Path:
+    """Write a file of n samples of three classes with five features."""
+    foreign_write(path, make_samples(n, seed), make_features(n, seed=seed))
+    return path

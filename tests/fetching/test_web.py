@@ -1,0 +1,235 @@
+"""Files of a web server: fetched once, continued, verified; every fault is one sentence."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from file_helpers import make_features, make_small
+from file_server import Served, serving
+
+from embedbench import cache
+from embedbench.errors import DamagedFileError, UserError
+from embedbench.fetching import download, shelf
+from embedbench.fetching.local import all_fixed, fetch, fixed, local, origin
+
+PATH = "/data/small.h5"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return make_small(tmp_path_factory.mktemp("small") / "small.h5").read_bytes()
+
+
+@pytest.fixture
+def web(small: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
+    with serving({PATH: small}) as served:
+        yield served
+
+
+def kept() -> list[str]:
+    """Names of the files in the cache of files; hidden ones and leases apart."""
+    root = cache.directory() / "files"
+    return sorted(p.name for p in root.rglob("*") if p.is_file() and p.name[0] != ".")
+
+
+def sentence_of(url: str) -> str:
+    with pytest.raises(UserError) as error:
+        local(url)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_fetched_once(web: Served, small: bytes) -> None:
+    url = web.address + PATH
+    path = local(url)
+    assert path.read_bytes() == small
+    assert path.name == "small.h5"
+    assert path.parent.name == hashlib.sha256(small).hexdigest()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE((cache.directory() / "files").stat().st_mode) == 0o700
+    web.asked.clear()
+    assert local(url) == path
+    assert web.asked_for(PATH) == ["bytes=0-0"]  # only what it is now
+
+
+def test_a_fixed_name_asks_nothing(web: Served, small: bytes) -> None:
+    name = fixed(web.address + PATH)
+    sha256 = hashlib.sha256(small).hexdigest()
+    assert name == f"{web.address}{PATH}#sha256={sha256}"
+    web.asked.clear()
+    content = origin(name).digests["content"]
+    assert local(name).read_bytes() == small
+    assert fixed(web.address + PATH, expect=content) == name
+    assert web.asked == []
+    other = f"http://127.0.0.1:9/elsewhere/{'b' * 9}.h5#sha256={sha256}"  # the same bytes
+    assert local(other).read_bytes() == small
+    assert local(other).name == "bbbbbbbbb.h5"
+
+
+def test_paths_cost_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
+    assert local("a/b.h5") == Path("a/b.h5")
+    assert fixed("./a//b.h5") == "a/b.h5"
+    assert not (tmp_path / "cache").exists()
+
+
+def test_another_version_is_fetched(web: Served, tmp_path: Path) -> None:
+    first = local(web.address + PATH)
+    web.files[PATH] = make_small(tmp_path / "other.h5", seed=1).read_bytes()
+    second = local(web.address + PATH)
+    assert second.read_bytes() == web.files[PATH] != first.read_bytes()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cut_off_again_and_again(web: Served, small: bytes, seed: int) -> None:
+    """Each answer ends early; the next request goes on there."""
+    size = [1000, 4321, len(small) // 2][seed]
+    web.faults[PATH] = f"cut {size}"
+    assert local(web.address + PATH).read_bytes() == small
+    starts = [int(r.split("=")[1].split("-")[0]) for r in web.asked_for(PATH)]
+    begun = [s for r, s in zip(web.asked_for(PATH), starts, strict=True) if r != "bytes=0-0"]
+    assert begun == list(range(0, len(small), size))
+
+
+def test_killed_in_the_middle(web: Served, small: bytes) -> None:
+    """What has arrived stays, and the next process fetches the rest only."""
+
+    class Killed(BaseException):
+        pass
+
+    def kill(done: int, _: int) -> None:
+        raise Killed
+
+    web.faults[PATH] = "cut 5000"
+    with pytest.raises(Killed):
+        local(web.address + PATH, progress=kill)
+    assert [p.stat().st_size for p in (cache.directory() / "files").glob("*.partial")] == [5000]
+    web.faults.clear()
+    web.asked.clear()
+    assert local(web.address + PATH).read_bytes() == small
+    assert web.asked_for(PATH) == ["bytes=0-0", f"bytes=5000-{len(small) - 1}"]
+
+
+def test_a_server_without_ranges(web: Served, small: bytes) -> None:
+    web.faults[PATH] = "no-ranges"
+    assert local(web.address + PATH).read_bytes() == small
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        ("404", "there is no file"),
+        ("401", "is not given to everybody"),
+        ("403", "is not given to everybody"),
+        ("500", "could not be reached (status 500)"),
+        ("418", "status 418"),
+        ("redirect file:///etc/passwd", "leads to an address of the kind file://"),
+        ("redirect ftp://127.0.0.1/x", "leads to an address of the kind ftp://"),
+        (f"redirect {PATH}", "leads from address to address without an end"),
+        ("no-length", "does not say how long the file is"),
+    ],
+)
+def test_faults(web: Served, fault: str, sentence: str) -> None:
+    web.faults[PATH] = fault
+    said = sentence_of(web.address + PATH)
+    assert (web.address + PATH) in said
+    assert sentence in said
+    assert kept() == []
+
+
+def test_no_network(web: Served) -> None:
+    assert "could not be reached (Connection refused)" in sentence_of("http://127.0.0.1:9/a.h5")
+    assert kept() == []
+
+
+def test_wrong_digests(web: Served, small: bytes) -> None:
+    assert "expected " + "0" * 64 in sentence_of(f"{web.address}{PATH}#sha256={'0' * 64}")
+    assert kept() == []
+    with pytest.raises(UserError, match=r"has the content digest .*, expected 12"):
+        fixed(web.address + PATH, expect="12")
+    path = local(web.address + PATH)
+    assert path.read_bytes() == small
+    with pytest.raises(UserError, match=r"has the content digest .*, expected 12"):
+        fixed(str(path), expect="12")
+    with pytest.raises(UserError, match="2 files, 1 digests"):
+        all_fixed(["a.h5", "b.h5"], ["12"])
+
+
+def test_what_is_damaged_or_something_else_is_not_kept(web: Served, small: bytes) -> None:
+    web.files["/page.h5"] = b"<html>Log in</html>"
+    assert f"{web.address}/page.h5 is not an HDF5 file" in sentence_of(web.address + "/page.h5")
+    row = make_features(300)[0].tobytes()
+    assert small.count(row) == 1
+    web.files["/damaged.h5"] = small.replace(row, bytes([row[0] ^ 1]) + row[1:])
+    with pytest.raises(DamagedFileError, match=r"rows 0 to .* do not match their checksums"):
+        local(web.address + "/damaged.h5")
+    assert kept() == []
+
+
+def test_a_full_disk(web: Served, small: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = download.shutil.disk_usage(".")
+    with monkeypatch.context() as patch:
+        patch.setattr(download.shutil, "disk_usage", lambda _: usage._replace(free=10))
+        assert "GB are free; free some space" in sentence_of(web.address + PATH)
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("embedbench.disk.os.fsync", full)
+        assert "the disk is full" in sentence_of(web.address + PATH)
+    assert [name.rpartition(".")[2] for name in kept()] == ["partial"]
+    assert local(web.address + PATH).read_bytes() == small
+
+
+def test_two_at_once(web: Served, small: bytes) -> None:
+    """One of them downloads; both have the file."""
+    paths: list[Path] = []
+    threads = [
+        threading.Thread(target=lambda: paths.append(local(web.address + PATH))) for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert paths[0] == paths[1]
+    assert paths[0].read_bytes() == small
+    assert len([r for r in web.asked_for(PATH) if r != "bytes=0-0"]) == 1
+
+
+def test_a_cached_file_that_changed_is_fetched_again(web: Served, small: bytes) -> None:
+    path = local(web.address + PATH)
+    path.write_bytes(small[:-1])
+    web.asked.clear()
+    assert local(web.address + PATH).read_bytes() == small
+    assert len(web.asked) == 2
+
+
+def test_prune_takes_only_what_was_fetched(web: Served) -> None:
+    path = local(web.address + PATH)
+    mine = cache.directory() / "files" / "notes.txt"
+    mine.write_text("mine")
+    (entry,) = shelf.entries()
+    assert (entry.url, entry.path) == (web.address + PATH, str(path))
+    assert entry.digests == fetch(web.address + PATH).digests
+    assert shelf.prune() == (1, path.stat().st_size if path.exists() else entry.size)
+    assert kept() == ["notes.txt"]
+    assert shelf.entries() == []
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="no users")
+def test_what_another_user_wrote_is_not_believed(
+    web: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local(web.address + PATH)
+    monkeypatch.setattr(shelf.os, "getuid", lambda: 12345)
+    assert shelf.entries() == []
+    assert "belongs to another user" in sentence_of(web.address + PATH)

@@ -1,0 +1,159 @@
+"""A small server on loopback: files by ranges, faults on demand, and the hub's way to resolve."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+COMMIT = "0123456789" * 4
+TOKEN = "hf_verySecret123"
+
+
+@dataclass
+class Served:
+    """What a server has, and what it was asked.
+
+    Parameters
+    ----------
+    files : dict
+        Path → bytes.
+    faults : dict
+        Path → what goes wrong there: a status; `cut N`, N bytes an answer; `redirect URL`;
+        `no-ranges`; `more`, other totals in ranges; `no-length`.
+    address : str
+        Of the server, without a path.
+    asked : list of tuple
+        (path, Range, Authorization) of each request.
+    commit : str
+        What the branch `main` of every repository is.
+    elsewhere : Served or None
+        Where the hub sends for large files; None: it gives them itself.
+    """
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    faults: dict[str, str] = field(default_factory=dict)
+    address: str = ""
+    asked: list[tuple[str, str, str]] = field(default_factory=list)
+    commit: str = COMMIT
+    elsewhere: Served | None = None
+
+    def asked_for(self, path: str) -> list[str]:
+        """The ranges that were asked of a path."""
+        return [r for p, r, _ in self.asked if p == path]
+
+
+@contextmanager
+def serving(files: dict[str, bytes] | None = None) -> Iterator[Served]:
+    """Serve files on loopback."""
+    served = Served(files or {})
+
+    class Handler(_Handler):
+        store = served
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        served.address = f"http://127.0.0.1:{server.server_address[1]}"
+        yield served
+        server.shutdown()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    store: Served
+
+    def do_HEAD(self) -> None:
+        """Answer for a file, or as the hub does for a name of a repository."""
+        path = self.path
+        login = self.headers.get("Authorization", "")
+        self.store.asked.append((path, self.headers.get("Range", ""), login))
+        match = re.fullmatch(r"/datasets/(\w+/\w+)/resolve/([^/]+)/(.+)", path)
+        if match:
+            self._resolve(*match.groups(), login)
+        elif (fault := self.store.faults.get(path, "")).isdecimal():
+            self._end(int(fault))
+        elif fault.startswith("redirect "):
+            self._end(302, Location=fault.partition(" ")[2])
+        elif path not in self.store.files:
+            self._end(404)
+        else:
+            self._send(self.store.files[path], fault)
+
+    do_GET = do_HEAD  # noqa: N815
+
+    def _resolve(self, repo: str, revision: str, path: str, login: str) -> None:
+        if repo == "org/gated" and login != f"Bearer {TOKEN}":
+            self._end(403, **{"X-Error-Code": "GatedRepo"})
+        elif repo == "org/private" and login != f"Bearer {TOKEN}":
+            self._end(401, **{"X-Error-Code": "RepoNotFound"})
+        elif revision not in ("main", self.store.commit):
+            self._end(404, **{"X-Error-Code": "RevisionNotFound"})
+        elif f"/lfs/{path}" not in (self.store.elsewhere or self.store).files:
+            self._end(404, **{"X-Error-Code": "EntryNotFound"})
+        elif self.store.elsewhere is None:
+            self._send(self.store.files[f"/lfs/{path}"], "", **{"X-Repo-Commit": COMMIT})
+        else:
+            data = self.store.elsewhere.files[f"/lfs/{path}"]
+            said = self.store.faults.get("lfs") or hashlib.sha256(data).hexdigest()
+            about = {"X-Repo-Commit": self.store.commit, "X-Linked-ETag": f'"{said}"'}
+            where = f"{self.store.elsewhere.address}/lfs/{path}?Signature=hidden"
+            self._end(302, Location=where, **about, **{"X-Linked-Size": str(len(data))})
+
+    def _send(self, data: bytes, fault: str, **more: str) -> None:
+        match = re.match(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        tag = f'"{hashlib.md5(data).hexdigest()}"'
+        if (
+            match is None
+            or fault in ("no-ranges", "no-length")
+            or self.headers.get("If-Range", tag) != tag
+        ):
+            length = {} if fault == "no-length" else {"Content-Length": str(len(data))}
+            self._end(200, data, ETag=tag, **length, **more)
+            return
+        assert match is not None
+        start, end = int(match[1]), min(int(match[2] or len(data)) + 1, len(data))
+        total = len(data) + (fault == "more" and start > 0)
+        span = {"Content-Range": f"bytes {start}-{end - 1}/{total}", "ETag": tag}
+        part = data[start:end]
+        if fault.startswith("cut "):
+            part = part[: int(fault.split()[1])]
+        self._end(206, part, **span, **{"Content-Length": str(end - start)}, **more)
+
+    def _end(self, status: int, data: bytes = b"", **headers: str) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        if not data and "Content-Length" not in headers:
+            self.send_header("Content-Length", "0")
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(data)
+
+    def parse_request(self) -> bool:
+        """As usual; a query is no part of a file's name."""
+        fine = super().parse_request()
+        self.path = getattr(self, "path", "").partition("?")[0]
+        return fine
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def run_main(monkeypatch: pytest.MonkeyPatch, words: Sequence[str]) -> int:
+    """Run a command in this process; return its exit code."""
+    from embedbench.cli import app
+
+    monkeypatch.setattr(sys, "argv", ["embedbench", *words])
+    try:
+        app.main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
