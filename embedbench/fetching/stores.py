@@ -47,7 +47,7 @@ def _read(url: str, store: Any, path: str, start: int, end: int) -> Iterator[byt
     for at in range(start, end, PIECE):
         wanted = min(PIECE, end - at)
         try:
-            piece = store.cat_file(path, at, at + wanted)
+            piece = store.cat_file(path, start=at, end=at + wanted)  # s3fs orders them otherwise
         except Exception as error:  # each store has errors of its own
             raise _refused(url, error) from None
         if len(piece) != wanted:
