@@ -113,9 +113,6 @@ def inspect(
         return
     opened = EmbeddingFile.open(here(file))
     result = card(opened)
-    if page:
-        show(result.to_json(), lambda _: _page(result), as_json)
-        return
     if analysed:
         if heatmap is not None:
             check_free(heatmap, overwrite)
@@ -124,7 +121,7 @@ def inspect(
         from embedbench.streams.alignment import file_alignment
 
         result = replace(result, alignment=file_alignment(opened))
-    show(result.to_json(), lambda _: card_text(result), as_json)
+    show(result.to_json(), lambda _: _page(result) if page else card_text(result), as_json)
 
 
 def _redundancy(

@@ -36,7 +36,7 @@ def link(text: str) -> str:
     """Return an address of the web as a link, any other text as it is.
 
     >>> link("https://example.org/a b")
-    'https\\://example.org/a b'
+    'https://example.org/a b'
     """
     if re.fullmatch(r"https?://[\w.~:/?#@!$&'()*+,;=%-]+", text, re.ASCII):
         return f"<{text}>"

@@ -55,7 +55,7 @@ def test_a_store_that_fails(small: bytes, monkeypatch: pytest.MonkeyPatch) -> No
     """The text of its error may hold anything."""
 
     def fail(kind: type[Exception]) -> str:
-        def raises(*_: object) -> None:
+        def raises(*_: object, **__: object) -> None:
             raise kind("key AKIASECRET")
 
         monkeypatch.setattr(type(fsspec.filesystem("memory")), "cat_file", raises)

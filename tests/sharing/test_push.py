@@ -172,7 +172,9 @@ def test_cut_off_in_the_middle_nothing_is_there_and_the_next_push_is_whole(
         push(file.path, PLACE)
     assert sorted(hub.repositories["kanan/made-up"].head[1]) == [".gitattributes"]
     hub.stopped = ""
+    hub.requests.clear()
     push(file.path, PLACE)
+    assert hub.asked("PUT", "/lfs/") == (part != "/commit/")  # what is there is not sent again
     assert hub.repositories["kanan/made-up"].head[1]["a.h5"] == file.path.read_bytes()
 
 

@@ -112,4 +112,5 @@ def test_s3(file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         files = [p for p in tmp_path.rglob("*") if p.is_file()]
         assert not any(b"s3cr3t" in p.read_bytes() for p in files)
     finally:
+        fsspec.filesystem("s3").clear_instance_cache()  # the next test has another server
         server.stop()
