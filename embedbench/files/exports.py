@@ -123,9 +123,9 @@ def _header(
 def write_parquet(file: EmbeddingFile, out: Path, split: int | None = None) -> Path:
     """Write a Parquet file, one row a sample.
 
-    Features and layers are lists of fixed length; `classes` is the name of a sample's class, and
-    the lists of all classes and parents, with the provenance, are in the schema's metadata under
-    the key `embedbench`, as JSON.
+    Features and layers are lists of fixed length; `class` is the name of a sample's class. In the
+    schema's metadata, the key `huggingface` names all labels as a `ClassLabel`, and `embedbench`
+    has classes, parents, provenance and digests as JSON.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def _schema(file: EmbeddingFile) -> Any:
 
     tables = [(table, *file.form(table)) for table in _tables(file)]
     fields = [(_name(t), pa.list_(pa.from_numpy_dtype(d), shape[1])) for t, d, shape in tables]
-    fields += [("labels", pa.int32()), ("classes", pa.string())]
+    fields += [("labels", pa.int64()), ("class", pa.string())]
     fields += [("split", pa.string()), ("sample_ids", pa.string())]
     fields += [
         (name, pa.string() if values.dtype.kind == "U" else pa.float64())
@@ -185,13 +185,15 @@ def _schema(file: EmbeddingFile) -> Any:
         "provenance": file.provenance,
         "digests": file.digests,
     }
-    return pa.schema(fields, metadata={"embedbench": _json(about)})
+    leaves = list(file.classes[: file.samples.n_leaves])
+    named = {"info": {"features": {"labels": {"names": leaves, "_type": "ClassLabel"}}}}
+    return pa.schema(fields, metadata={"embedbench": _json(about), "huggingface": _json(named)})
 
 
 def _cells(file: EmbeddingFile, rows: NDArray[Any]) -> Iterator[Any]:
     """The values of some rows beside their features, column by column."""
     labels = file.labels[rows]
-    yield labels.astype(np.int32)
+    yield labels.astype(np.int64)
     yield [file.classes[label] for label in labels]
     yield [SPLITS[number] for number in file.split[rows]]
     yield file.sample_ids[rows].tolist()

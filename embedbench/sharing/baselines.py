@@ -51,9 +51,8 @@ def baseline_lines(rows: Sequence[Row]) -> Iterator[str]:
             for name, value in group.first.protocol_params.items()
             if value not in (None, "", 0, False)
         )
-        yield f"**{escaped(group.first.protocol)}** ({escaped(settings)}): " + escaped(
-            "; ".join(group.describe()) + "."
-        )
+        words = f"{'; '.join(group.describe())}. Settings: {settings}."
+        yield f"**{escaped(group.first.protocol)}**: {escaped(words)}"
         heads = ["learner", "n", *(heading for _, heading, _, _ in _COLUMNS)]
         lines = [
             [

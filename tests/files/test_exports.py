@@ -84,13 +84,13 @@ def test_parquet(file: EmbeddingFile, tmp_path: Path) -> None:
     assert parquet.ParquetFile(out).num_row_groups == 3
     table = parquet.read_table(out)
     assert table.column_names == [
-        *("features", "layer/b", "labels", "classes", "split", "sample_ids", "domain", "time")
+        *("features", "layer/b", "labels", "class", "split", "sample_ids", "domain", "time")
     ]
     features = table["features"].combine_chunks().values.to_numpy().reshape(-1, 5)
     assert features.dtype == file.dtype
     np.testing.assert_array_equal(features, stored(file, "features"))
     np.testing.assert_array_equal(table["labels"].to_numpy(), file.labels)
-    assert table["classes"].to_pylist() == [file.classes[label] for label in file.labels]
+    assert table["class"].to_pylist() == [file.classes[label] for label in file.labels]
     assert set(zip(table["split"].to_pylist(), file.split.tolist(), strict=True)) == {
         *(("train", 0), ("val", 1), ("test", 2))
     }
