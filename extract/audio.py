@@ -1,4 +1,4 @@
-"""Sounds: from WAV files to log-mel frames, one per second, concatenated.
+"""Sounds to log-mel frames, one per second, concatenated.
 
 **Source** Kemker et al. (2018), "Datasets": ten 128-dimensional vectors, one per second of sound,
 concatenated in order; in the paper they are AudioSet's VGGish embeddings. Here they are the input
@@ -21,20 +21,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.fft import rfft
-from scipy.io import wavfile
 from scipy.signal import get_window, resample_poly
 from scipy.sparse import csr_array
 
 from .backbone import Backbone
-from .source import Content, Encoded
+from .sounds import read_sound
+from .source import Content
 
 RATE = 16_000
 WINDOW, HOP, PADDED = 400, 160, 2_048  # samples
 BANDS, LOWEST, HIGHEST = 128, 125.0, 7_500.0
 FLOOR = 0.01
-SLOWEST, FASTEST = 1_000, 384_000  # other sample rates are refused
-READS = 20_000  # most calls of `read` that a file takes; there are two a chunk
-PIECE = 2**20  # values that are scaled at a time
 
 
 class LogMel(Backbone):
@@ -80,19 +77,15 @@ class LogMel(Backbone):
         }
 
     def prepare(self, content: Content) -> NDArray[np.float32]:
-        """Return the (seconds · 128,) frames of a WAV file."""
+        """Return the (seconds · 128,) frames of a file of sound."""
         if not isinstance(content, bytes):
-            raise ValueError("an image, not a WAV file")
-        return self.frames(*read_wav(content, self.seconds + 1))
+            raise ValueError("an image, not a sound")
+        return self.frames(*read_sound(content, self.seconds + 1))
 
     def frames(self, rate: int, sound: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the (seconds · 128,) frames of a sound (n,) with values between -1 and 1."""
-        sound = sound[
-            : (self.seconds + 1) * rate
-        ]  # one second more, so that resampling does not change the end
-        if rate != RATE:
-            common = math.gcd(rate, RATE)
-            sound = resample_poly(sound, RATE // common, rate // common)
+        # one second more, so that resampling does not change the end
+        sound = resampled(rate, sound[: (self.seconds + 1) * rate], RATE)
         whole = np.zeros(self.seconds * RATE, np.float32)
         sound = sound[: len(whole)]
         whole[: len(sound)] = sound
@@ -106,6 +99,15 @@ class LogMel(Backbone):
     def forward(self, batch: NDArray[np.float32]) -> dict[str, torch.Tensor]:
         """Return the frames, which `prepare` has computed."""
         return {"features": torch.from_numpy(batch)}
+
+
+def resampled(rate: int, sound: NDArray[np.float32], to: int) -> NDArray[np.float32]:
+    """Return a sound (n,) of one rate at another one."""
+    if rate == to:
+        return sound
+    common = math.gcd(rate, to)
+    out: NDArray[np.float32] = resample_poly(sound, to // common, rate // common)
+    return out
 
 
 def mel(hertz: NDArray[Any]) -> NDArray[np.float64]:
@@ -130,56 +132,3 @@ def mel_filters() -> NDArray[np.float32]:
     rising, falling = (bins - below) / (top - below), (above - bins) / (above - top)
     weights: NDArray[np.float32] = np.maximum(0, np.minimum(rising, falling)).astype(np.float32)
     return weights
-
-
-def read_wav(content: bytes, seconds: int | None = None) -> tuple[int, NDArray[np.float32]]:
-    """Return rate and (n,) samples of a WAV file, the mean of its channels, full scale at ±1.
-
-    Parameters
-    ----------
-    content : bytes
-        The file.
-    seconds : int or None
-        How many are used, from the start; None: all.
-
-    Raises
-    ------
-    ValueError
-        The bytes are not a WAV file of PCM or floating-point samples, or are damaged.
-    """
-    size = int.from_bytes(content[4:8], "little") + 8
-    if (
-        content[:4] == b"RIFF" and len(content) < size < 0xFFFFFFFF
-    ):  # writers to a pipe put the largest size
-        raise ValueError(f"cut short: {len(content)} bytes of {size}")
-    try:
-        rate, sound = wavfile.read(Encoded(content, READS))
-    except Exception as error:  # scipy's reader raises many kinds of errors on damaged bytes
-        raise ValueError(f"not a WAV file that scipy reads: {error}") from error
-    if not SLOWEST <= rate <= FASTEST:
-        raise ValueError(f"{rate} samples a second; expected {SLOWEST} to {FASTEST}")
-    if not sound.size:
-        raise ValueError("no sound in it")
-    sound = sound[: None if seconds is None else seconds * rate]
-    step = max(1, PIECE * len(sound) // sound.size)
-    values = np.concatenate([_mono(sound[at : at + step]) for at in range(0, len(sound), step)])
-    if not np.isfinite(values).all():
-        raise ValueError("samples that are NaN or infinite")
-    return int(rate), values
-
-
-def _mono(sound: NDArray[Any]) -> NDArray[np.float32]:
-    """Return the mean of the channels, full scale at ±1."""
-    values = _scaled(sound)
-    return values if values.ndim == 1 else values.mean(axis=1, dtype=np.float32)
-
-
-def _scaled(sound: NDArray[Any]) -> NDArray[np.float32]:
-    """Return samples with full scale at ±1; scipy puts 24 bits into the upper bits of 32."""
-    if sound.dtype.kind == "f":
-        with np.errstate(over="ignore"):  # too large for float32: infinite, which is refused
-            return sound.astype(np.float32)
-    if sound.dtype == np.uint8:
-        return (sound.astype(np.float32) - np.float32(128)) / np.float32(128)
-    scaled: NDArray[np.float32] = (sound / -float(np.iinfo(sound.dtype).min)).astype(np.float32)
-    return scaled

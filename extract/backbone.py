@@ -1,15 +1,19 @@
-"""The contract of a backbone: images or sounds in, embeddings out."""
+"""The contract of a backbone: images, sounds or texts in, embeddings out."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from .decoders import PILLOW
 from .source import Content
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 # Backbones that are no models, and why they take no weights, layers or half precision.
 OURS = {
@@ -20,7 +24,7 @@ OURS = {
 
 
 class Backbone(ABC):
-    """A function from images or sounds to rows of tables.
+    """A function from images, sounds or texts to rows of tables.
 
     `prepare` takes one sample a call, `forward` one batch. Both may run in several threads at once,
     so they change nothing of the backbone. A row depends on its sample alone. docs/plugins.md shows
@@ -35,7 +39,8 @@ class Backbone(ABC):
     preprocessing : dict
         What `prepare` does to a sample, for the provenance; part of the recipe.
     takes : str
-        `images`, which `prepare` gets opened, or `sounds`, of which it gets the bytes of a file.
+        `images`, which `prepare` gets opened, or `sounds` or `texts`, of which it gets the bytes of
+        a file.
     device : device
         Where `forward` computes.
     dtype : str
@@ -65,3 +70,33 @@ class Backbone(ABC):
     def precision(self, batch: NDArray[Any]) -> float | None:
         """Return the smallest cosine to float32 over rows and tables; None for float32 itself."""
         return None
+
+
+class Network(Backbone):
+    """A backbone that is a network of torch; half precision is by autocast."""
+
+    @abstractmethod
+    def tables(self, batch: NDArray[Any], dtype: str) -> dict[str, torch.Tensor]:
+        """Return the tables of a batch, computed in `arithmetic(dtype)`."""
+
+    def forward(self, batch: NDArray[Any]) -> dict[str, torch.Tensor]:
+        """Return the embeddings of a batch, on the device, in their stored type."""
+        stored = torch.float32 if self.dtype == "float32" else torch.float16
+        return {name: rows.to(stored) for name, rows in self.tables(batch, self.dtype).items()}
+
+    def precision(self, batch: NDArray[Any]) -> float | None:
+        """Return the smallest cosine of half precision to float32 over rows and tables."""
+        if self.dtype == "float32":
+            return None
+        exact = self.tables(batch, "float32")
+        cosines = [
+            nn.functional.cosine_similarity(rows.float(), exact[name]).min().item()
+            for name, rows in self.forward(batch).items()
+        ]
+        return min(cosines)
+
+    def arithmetic(self, dtype: str) -> AbstractContextManager[object]:
+        """The context in which a type of arithmetic is used."""
+        if dtype == "float32":
+            return nullcontext()
+        return torch.autocast(self.device.type, DTYPES[dtype])

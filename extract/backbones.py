@@ -13,18 +13,24 @@ from embedbench.errors import UserError
 from .backbone import OURS, Backbone
 from .decoders import PILLOW, recipe_of
 from .outside import backbone_class, outside_backbone
+from .shipped import HF
 from .source import Source
 from .timm_backbone import TimmBackbone
 
-LARGEST = 10_000  # pixels or seconds
+LARGEST = 10_000  # pixels, seconds or tokens
 
 
 def check_kind(name: str, source: Source) -> None:
     """Raise UserError if a backbone of images is given sounds, or the other way round."""
+    if name.startswith(HF):
+        return  # these take what their processors take
     cls = backbone_class(name)
     takes = cls.takes if cls else "sounds" if name == "log-mel" else "images"
     if source.holds != takes:
-        instead = "log-mel" if source.holds == "sounds" else "pixels, or a model of timm"
+        instead = {
+            "sounds": "log-mel, or hf: and a model of transformers",
+            "texts": "hf: and a model of transformers",
+        }.get(source.holds, "pixels, or a model of timm")
         raise UserError(
             f"{source.name} holds {source.holds}, and {name} takes {takes}; give --backbone "
             f"{instead}."
@@ -41,14 +47,27 @@ def open_backbone(
     size: int | None,
     device: torch.device,
     decoder: str = PILLOW,
+    holds: str = "images",
 ) -> Backbone:
     """Return a backbone by its name: `pixels`, `none`, `log-mel`, any model of timm.
 
-    Or one from outside: the entry point of a package, or `package.module:Class`.
+    Or `hf:NAME`, a model of transformers for what the source holds; or one from outside: the entry
+    point of a package, or `package.module:Class`.
     """
-    if name == "log-mel" and decoder != PILLOW:
-        raise UserError(f"--decoder {decoder} is for images; leave it out for sounds.")
-    model = _open(name, first, weights, layers, dtype, size, device)
+    if (name == "log-mel" or holds != "images") and decoder != PILLOW:
+        raise UserError(f"--decoder {decoder} is for images; leave it out for {holds}.")
+    if size is not None and not 1 <= size <= LARGEST:
+        raise UserError(f"--size must be 1 to {LARGEST:,} pixels, seconds or tokens, not {size}.")
+    if name.startswith(HF):
+        from .hf_backbone import HfBackbone
+
+        if weights:
+            raise UserError("a model of transformers has its weights with it; drop --weights.")
+        model: Backbone = HfBackbone(
+            name.removeprefix(HF), holds, layers=layers, dtype=dtype, size=size, device=device
+        )
+    else:
+        model = _open(name, first, weights, layers, dtype, size, device)
     model.decoder = decoder
     model.preprocessing |= recipe_of(decoder, model.device)
     return model
@@ -63,8 +82,6 @@ def _open(
     size: int | None,
     device: torch.device,
 ) -> Backbone:
-    if size is not None and not 1 <= size <= LARGEST:
-        raise UserError(f"--size must be 1 to {LARGEST:,} pixels or seconds, not {size}.")
     if (cls := backbone_class(name)) is not None:
         half = dtype if dtype != "float32" else ""
         return outside_backbone(

@@ -13,7 +13,9 @@ from .source import escaped, id_problem
 IMAGE_SUFFIXES = frozenset(
     (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 )
-SOUND_SUFFIXES = frozenset((".wav", ".wave"))
+SOUND_SUFFIXES = frozenset((".wav", ".wave", ".flac", ".ogg", ".mp3"))
+TEXT_SUFFIXES = frozenset((".txt",))
+MEDIA = IMAGE_SUFFIXES | SOUND_SUFFIXES
 
 
 def hidden(name: str) -> bool:
@@ -21,18 +23,23 @@ def hidden(name: str) -> bool:
     return name.startswith((".", "__MACOSX"))
 
 
-def suffix_of(name: str) -> str:
+def suffix_of(name: str, known: frozenset[str] = MEDIA) -> str:
     """Return the suffix of an image or a sound in lower case; empty for other files.
+
+    Parameters
+    ----------
+    known : frozenset of str
+        The suffixes of samples.
 
     >>> suffix_of("a/cat.JPG"), suffix_of("notes.txt")
     ('.jpg', '')
     """
     suffix = f".{name.rpartition('.')[2].lower()}"
-    return suffix if suffix in IMAGE_SUFFIXES or suffix in SOUND_SUFFIXES else ""
+    return suffix if suffix in known else ""
 
 
 class Folder:
-    """The images and sounds below a directory.
+    """The samples below a directory.
 
     Real directories come first, then links to directories in the order of their paths; a directory
     that was visited under another path is not visited again, nor is one that holds the root. So
@@ -42,6 +49,8 @@ class Folder:
     ----------
     root : str
         The directory.
+    known : frozenset of str
+        The suffixes of samples.
 
     Attributes
     ----------
@@ -58,8 +67,8 @@ class Folder:
         The root itself cannot be read.
     """
 
-    def __init__(self, root: str) -> None:
-        self.root = root
+    def __init__(self, root: str, known: frozenset[str] = MEDIA) -> None:
+        self.root, self.known = root, known
         self.paths: list[str] = []
         self.refused: list[tuple[str, str]] = []
         self.not_followed: list[str] = []
@@ -93,7 +102,7 @@ class Folder:
                         self._take_link(inside + entry.name)
                     elif entry.is_dir(follow_symlinks=False):
                         directories.append(entry.name)
-                    elif suffix_of(entry.name):
+                    elif suffix_of(entry.name, self.known):
                         self._take(inside + entry.name, entry)
         except OSError as error:
             if not inside:
@@ -113,7 +122,7 @@ class Folder:
         try:
             mode = os.stat(os.path.join(self.root, path)).st_mode
         except OSError as error:
-            if not suffix_of(path):
+            if not suffix_of(path, self.known):
                 self.not_followed.append(path)
                 return
             broken = isinstance(error, FileNotFoundError)
@@ -121,7 +130,7 @@ class Folder:
             return
         if stat.S_ISDIR(mode):
             heapq.heappush(self._links, path)
-        elif suffix_of(path):
+        elif suffix_of(path, self.known):
             self._add(path, id_problem(path) or _kind_problem(mode))
 
     def _add(self, path: str, problem: str) -> None:

@@ -12,13 +12,13 @@ from embedbench.errors import UserError
 from embedbench.files.partial import Partial
 from embedbench.machine import cores, threads_of
 
+from .backbone import DTYPES
 from .backbones import check_kind, choose_device, open_backbone
 from .decode import first_image, quiet_readers
 from .decoders import DECODERS
-from .shipped import absolute_weights, choose_backbone
+from .shipped import absolute_backbone, absolute_weights, choose_backbone
 from .source import Source
 from .sources import absolute, open_source
-from .timm_backbone import DTYPES
 from .work import Work
 
 CPU_BATCH, CUDA_BATCH = 4, 128  # on a CPU the activations of 4 images still fit the caches
@@ -67,6 +67,7 @@ class Job:
         return replace(
             self,
             source=absolute(self.source),
+            backbone=self.backbone and absolute_backbone(self.backbone),
             weights=self.weights and absolute_weights(self.weights),
             threads=self.threads or 1,
             cpus=cpus,
@@ -96,6 +97,7 @@ class Job:
             size=self.size,
             device=where,
             decoder=self.decoder,
+            holds=source.holds,
         )
         cuda = where.type == "cuda"
         batch = self.batch_size or (CUDA_BATCH if cuda else CPU_BATCH)

@@ -1,4 +1,4 @@
-"""Opening sources of images and sounds: lists of samples that are read in any order."""
+"""Opening sources of images, sounds and texts: lists of samples that are read in any order."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from embedbench.files.formats.idx import is_idx
 from embedbench.files.samples import TEST, TRAIN, VAL
 
 from .cub import cub_source, is_cub
-from .folders import IMAGE_SUFFIXES, SOUND_SUFFIXES, Folder, suffix_of
+from .folders import IMAGE_SUFFIXES, SOUND_SUFFIXES, TEXT_SUFFIXES, Folder, suffix_of
 from .outside import absolute_outside, is_outside, outside_source
 from .source import Source, escaped, read_sample, unusable
+from .texts import TEXT_TABLES, text_table
 from .zips import Archive
 
 SPLIT_FOLDERS = {"train": TRAIN, "val": VAL, "valid": VAL, "validation": VAL, "test": TEST}
@@ -36,17 +37,18 @@ def open_source(source: str, *, skip_bad: bool = False) -> Source:
     Parameters
     ----------
     source : str
-        `demo`; a folder or zip of class folders, of images or of WAV files; a CUB-200-2011
-        folder; a folder of MNIST IDX files; or a name that timm's `create_dataset` reads, such
-        as `torch/cifar100`, followed by `@ROOT` if the data are in a folder ROOT; or a source of
-        other people, an entry point or `package.module:function`, followed by `@TEXT` for it.
+        `demo`; a folder or zip of class folders, of images, sounds or texts; a table of texts,
+        see `texts`; a CUB-200-2011 folder; a folder of MNIST IDX files; or a name that timm's
+        `create_dataset` reads, such as `torch/cifar100`, followed by `@ROOT` if the data are in a
+        folder ROOT; or a source of other people, an entry point or `package.module:function`,
+        followed by `@TEXT` for it.
     skip_bad : bool
         Leave out files that cannot be samples; they are in `refused`.
 
     Raises
     ------
     UserError
-        There is no such source, or it holds no images or sounds in classes, or it holds both, or a
+        There is no such source, or it holds no samples in classes, or images and sounds, or a
         file that cannot be a sample; the first one is named.
     """
     opened = _demo() if source == "demo" else _open(source)
@@ -101,6 +103,8 @@ def _open(source: str) -> Source:
         raise unreadable(source, error, "give a folder or a zip archive of images") from error
     if is_zip:
         return _zip(path)
+    if path.suffix.lower() in TEXT_TABLES:
+        return text_table(path, SPLIT_FOLDERS)
     raise UserError(f"{source} is neither a folder nor a zip archive of images; give one.")
 
 
@@ -132,6 +136,9 @@ def _demo() -> Source:
 
 def _folder(root: Path) -> Source:
     folder = Folder(str(root))
+    if not folder.paths and not folder.refused:
+        texts = Folder(str(root), TEXT_SUFFIXES)
+        folder = texts if any("/" in path for path in texts.paths) else folder
     ids, holds = _of_one_kind(folder.paths, folder.refused, str(root))
     labels, classes, parents, split = hierarchy(ids, str(root))
     links = sorted(escaped(link) for link in folder.not_followed)
@@ -154,6 +161,8 @@ def _folder(root: Path) -> Source:
 
 def _zip(path: Path) -> Source:
     archive = Archive(path)
+    if not archive.members and not archive.refused:
+        archive = Archive(path, TEXT_SUFFIXES)
     members, holds = _of_one_kind(list(archive.members), archive.refused, str(path))
     prefix = _common_folder(members)
     ids = [name[len(prefix) :] for name in members]
@@ -174,8 +183,10 @@ def _zip(path: Path) -> Source:
 def _of_one_kind(
     paths: list[str], refused: Sequence[tuple[str, str]], where: str
 ) -> tuple[list[str], str]:
-    """Return the sorted paths of images or of sounds, and which of the two they are."""
+    """Return the sorted paths of samples, and what they are: all texts, or images, or sounds."""
     paths = sorted(paths)
+    if paths and suffix_of(paths[0], TEXT_SUFFIXES):
+        return paths, "texts"
     sounds = [path for path in paths if suffix_of(path) in SOUND_SUFFIXES]
     if sounds and len(sounds) < len(paths):
         images = [path for path in paths if suffix_of(path) in IMAGE_SUFFIXES]
@@ -185,8 +196,12 @@ def _of_one_kind(
         )
     if not paths and not refused:
         raise UserError(
-            f"no image in {where}, and no WAV file; expected class folders of one or the other."
+            f"no image in {where}, no sound, no .txt file; expected class folders of one kind."
         )
+    if sounds:
+        from .sounds import check_readable
+
+        check_readable(sounds)
     return paths, "sounds" if sounds else "images"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from timm.data.config import resolve_data_config
 from timm.data.transforms_factory import create_transform
-from torch import nn
 
 from embedbench import plugins
 from embedbench.errors import UserError
@@ -22,15 +20,13 @@ from embedbench.networks.metadata import metadata_of
 from embedbench.networks.timm_models import timm
 from embedbench.networks.weights import load_weights
 
-from .backbone import OURS, Backbone
+from .backbone import OURS, Network
 from .fold import folded
 from .layers import Layers
 from .source import Content, open_image
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
-
-class TimmBackbone(Backbone):
+class TimmBackbone(Network):
     """A timm model without its classifier.
 
     Parameters
@@ -103,36 +99,15 @@ class TimmBackbone(Backbone):
         pixels: torch.Tensor = self.transform(open_image(content).convert(self.mode))  # (C, H, W)
         return pixels.permute(1, 2, 0).numpy()
 
-    def forward(self, batch: NDArray[np.uint8]) -> dict[str, torch.Tensor]:
-        """Return the embeddings of a batch, on the device, in their stored type."""
-        tables = self._tables(batch, self.dtype)
-        stored = torch.float32 if self.dtype == "float32" else torch.float16
-        return {name: rows.to(stored) for name, rows in tables.items()}
-
-    def precision(self, batch: NDArray[np.uint8]) -> float | None:
-        """Return the smallest cosine of half precision to float32 over rows and tables."""
-        if self.dtype == "float32":
-            return None
-        exact = self._tables(batch, "float32")
-        cosines = [
-            nn.functional.cosine_similarity(rows.float(), exact[name]).min().item()
-            for name, rows in self.forward(batch).items()
-        ]
-        return min(cosines)
-
-    def _tables(self, images: NDArray[np.uint8], dtype: str) -> dict[str, torch.Tensor]:
-        batch = torch.from_numpy(images)
+    def tables(self, batch: NDArray[np.uint8], dtype: str) -> dict[str, torch.Tensor]:
+        """Return the embeddings of images (n, H, W, C)."""
+        images = torch.from_numpy(batch)
         if self.device.type == "cuda":
-            batch = batch.pin_memory()
-        batch = batch.permute(0, 3, 1, 2)  # channels_last in memory already
-        with torch.inference_mode(), self._arithmetic(dtype):
-            x = batch.to(self.device, non_blocking=True).float() * self.scale + self.shift
+            images = images.pin_memory()
+        images = images.permute(0, 3, 1, 2)  # channels_last in memory already
+        with torch.inference_mode(), self.arithmetic(dtype):
+            x = images.to(self.device, non_blocking=True).float() * self.scale + self.shift
             return self.taken.tables(self.model, x)
-
-    def _arithmetic(self, dtype: str) -> AbstractContextManager[object]:
-        if dtype == "float32":
-            return nullcontext()
-        return torch.autocast(self.device.type, DTYPES[dtype])
 
 
 def create_model(name: str, size: int | None, channels: int = 3) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from embedbench.disk import open_regular, unreadable
 from embedbench.errors import UserError
 
-from .folders import hidden, suffix_of
+from .folders import MEDIA, hidden, suffix_of
 from .source import escaped, id_problem, size_problem
 
 _ENCRYPTED, _PATCH, _STRONG = 0x1, 0x20, 0x40  # bits of a member's flags
@@ -17,12 +17,14 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of others, zipfile cann
 
 
 class Archive:
-    """The images and sounds in a zip archive.
+    """The samples in a zip archive.
 
     Parameters
     ----------
     path : Path
         The archive.
+    known : frozenset of str
+        The suffixes of samples.
 
     Attributes
     ----------
@@ -37,7 +39,7 @@ class Archive:
         It is no zip archive that can be read, or its members share their bytes.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, known: frozenset[str] = MEDIA) -> None:
         try:
             self._archive = zipfile.ZipFile(open_regular(path))
         except OSError as error:
@@ -55,7 +57,7 @@ class Archive:
             raise UserError(f"{path} is a zip archive whose members overlap; pack it anew.")
         by_path: dict[str, list[zipfile.ZipInfo]] = {}
         for member in listed:
-            if _is_sample(member):
+            if _is_sample(member, known):
                 by_path.setdefault(_path(member), []).append(member)
         self.members: dict[str, zipfile.ZipInfo] = {}
         self.refused: list[tuple[str, str]] = []
@@ -77,10 +79,10 @@ def _path(member: zipfile.ZipInfo) -> str:
     return PurePosixPath(member.filename).as_posix()
 
 
-def _is_sample(member: zipfile.ZipInfo) -> bool:
-    """Whether a member's name is that of an image or a sound, and nothing in it is hidden."""
+def _is_sample(member: zipfile.ZipInfo, known: frozenset[str]) -> bool:
+    """Whether a member's name is that of a sample, and nothing in it is hidden."""
     parts = PurePosixPath(member.filename).parts
-    return bool(suffix_of(member.filename)) and not any(
+    return bool(suffix_of(member.filename, known)) and not any(
         hidden(part) for part in parts if part != ".."
     )
 

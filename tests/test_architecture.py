@@ -46,8 +46,8 @@ GROUND = set().union(*FLOORS[:4])
 # What a room may import from outside the project and the standard library.
 OUTSIDE = {
     "extract": {
-        *{"PIL", "huggingface_hub", "numpy", "safetensors", "scipy"},
-        *{"timm", "torch", "torchvision"},
+        *{"PIL", "huggingface_hub", "numpy", "safetensors", "scipy", "soundfile"},
+        *{"timm", "torch", "torchvision", "transformers"},
     },
     "engines": {"ray", "submitit", "torch"},
     "fetching": {"fsspec", "h5py", "huggingface_hub"},
@@ -63,6 +63,7 @@ SLOW = {
         "matplotlib",
         "numba",
         "pandas",
+        "pyarrow",
         "ray",
         "scipy",
         "sklearn",
@@ -70,7 +71,8 @@ SLOW = {
         "timm",
         "torch",
     },
-    *{"tensorboard", "torchvision", "wandb", "huggingface_hub", "fsspec", "pyarrow"},
+    *{"fsspec", "huggingface_hub", "pyarrow", "soundfile", "tensorboard", "torchvision"},
+    *{"transformers", "wandb"},
 }
 MAY_BE_SLOW = {
     *{"models", "learning", "extract", "checks", "networks/resnet", "networks/timm_models"},

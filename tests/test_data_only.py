@@ -21,6 +21,8 @@ WRITERS = {"torch.save"}
 ALLOWED = {
     # `--weights FILE` and the weights of the hub: tensors only
     ("embedbench/networks/weights.py", "torch.load(weights_only=True)"),
+    # `import` of a file of tensors
+    ("embedbench/files/formats/torch_files.py", "torch.load(weights_only=True)"),
     # calls that a command sends to its workers, and what they send back: never in files of others
     *(
         ("embedbench/engines/elsewhere.py", name)

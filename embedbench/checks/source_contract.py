@@ -87,8 +87,8 @@ def opened_again_it_is_the_same(subject: Subject) -> None:
 
 @source_check
 def samples_can_be_read(subject: Subject) -> None:
-    """Samples are images within our bounds or WAV files, and come again with the same bytes."""
-    from embedbench.extract.audio import read_wav
+    """Samples are images within our bounds, sounds or texts, and come again with the same bytes."""
+    from embedbench.extract.sounds import read_sound
     from embedbench.extract.source import open_image
 
     made = subject.first
@@ -97,8 +97,8 @@ def samples_can_be_read(subject: Subject) -> None:
         again = subject.first.read(i) if not made.in_order else content
         demand(content == again, f"expected the same content of sample {i} again, got another")
         if isinstance(content, bytes) and made.holds == "sounds":
-            read_wav(content)
-        else:
+            read_sound(content, 10)
+        elif made.holds != "texts":
             open_image(content).load()
 
 

@@ -23,11 +23,18 @@ if TYPE_CHECKING:
 
 @taking(stated=stated)
 def import_command(
-    source: Annotated[Path, typer.Argument(metavar="SRC", help="npz, npy, IDX or AudioSet.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="SRC", help="npz, npy, parquet, safetensors, pt; a folder.")
+    ],
     out: Out,
     stated: Stated,
-    labels: Annotated[Path | None, typer.Option(help="Labels of a features .npy file.")] = None,
-    group: Annotated[str | None, typer.Option(help="Key of the npz that groups samples.")] = None,
+    features: Annotated[
+        str | None, typer.Option(help="Key or column of the features; 'f*': all numeric f….")
+    ] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="Key or column of the labels; for NAME.npy, their file.")
+    ] = None,
+    group: Annotated[str | None, typer.Option(help="Key or column that groups samples.")] = None,
     split: Split = None,
     stratify: Stratify = False,
     classes: Annotated[int | None, typer.Option(help="Number of AudioSet classes (100).")] = None,
@@ -45,6 +52,7 @@ def import_command(
         file = import_file(
             source,
             out,
+            features=features,
             labels=labels,
             group=group,
             split=split,

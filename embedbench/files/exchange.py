@@ -1,7 +1,6 @@
 """Importing features from other formats, and exporting them.
 
-`import` reads npz, npy pairs, MNIST's IDX files and AudioSet's TFRecords; `export` writes npz,
-safetensors and Parquet.
+docs/files.md lists what `import` reads; `exports` says what `export` writes.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from embedbench.errors import UserError
 from .columns import read_list
 from .exports import write_npz, write_parquet, write_safetensors
 from .file import EmbeddingFile
-from .formats.arrays import Arrays, read_source
+from .formats.arrays import Arrays, Wanted, read_source
 from .samples import Samples
 from .split import make_split, split_rule
 from .stated import NOTHING, Stated
@@ -32,6 +31,7 @@ def import_file(
     src: str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
+    features: str | None = None,
     labels: str | os.PathLike[str] | None = None,
     group: str | None = None,
     split: str | None = None,
@@ -48,15 +48,20 @@ def import_file(
     Parameters
     ----------
     src : str or PathLike
-        An npz file; a features file NAME.npy; or a directory with features.npy and labels.npy, with
-        MNIST's four IDX files (which gives pixels / 255), or with AudioSet's frame embeddings (see
+        An npz, Parquet, safetensors or torch file (.pt); a features file NAME.npy; or a directory
+        of npy or Parquet files, of a data set that Hugging Face's `datasets` saved, of MNIST's four
+        IDX files (which gives pixels / 255), or of AudioSet's frame embeddings (see
         `formats.audioset`).
     out : str or PathLike
         Path of the embedding file to write.
+    features : str or None
+        Key or column of the features, or a pattern of numeric columns such as `f*`; None:
+        `features`, `embeddings` or `X`.
     labels : str or PathLike or None
-        The npy file of the labels, if `src` is a features file.
+        Key or column of the labels; None: `labels`, `label` or `y`. If `src` is a features file
+        NAME.npy, the npy file of the labels.
     group : str or None
-        Key of the source that groups the samples; no group is in both train and test.
+        Key or column of the source that groups the samples; no group is in both train and test.
     split : str or None
         A test fraction or a list file; None: the source's own split, or 0.3 if it has none.
     classes : int or None
@@ -81,7 +86,8 @@ def import_file(
     """
     src, out = Path(src), Path(out)
     check_target(out, overwrite=overwrite)
-    source = read_source(src, None if labels is None else Path(labels), group, classes, progress)
+    named = None if labels is None else os.fspath(labels)
+    source = read_source(src, Wanted(features, named, group, classes), progress)
     if len(source.features) != len(source.labels):
         raise UserError(
             f"{src} has {len(source.features)} rows of features and {len(source.labels)} labels; "

@@ -19,7 +19,7 @@ from embedbench.errors import UserError
 from . import layout
 from .assemble import assemble
 from .file import EmbeddingFile
-from .formats.numpy_files import Table
+from .formats.tables import Table
 from .samples import Samples
 from .target import check_target
 

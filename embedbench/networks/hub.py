@@ -9,6 +9,8 @@ from embedbench.errors import UserError
 
 from .shipped import SHIPPED
 
+MODEL_FILES = ("*.json", "*.safetensors", "*.txt", "*.model")  # of a model of transformers
+
 
 def hub_weights(name: str, cfg: dict[str, Any]) -> tuple[Path, str]:
     """Return the file of the weights that timm publishes for a model, and their id.
@@ -32,6 +34,36 @@ def hub_weights(name: str, cfg: dict[str, Any]) -> tuple[Path, str]:
     except Exception as error:  # without a network, many kinds of errors occur
         where = f"https://huggingface.co/{hub}" if hub else url
         raise UserError(_unavailable(name, str(where), error)) from error
+
+
+def model_folder(name: str) -> tuple[Path, str]:
+    """Return the folder of a model of transformers, and its id: `name@commit`.
+
+    `name` is a folder, or a name on the hub, with `@REVISION` where one is asked for. Of the hub's
+    files only configurations, vocabularies and safetensors are fetched, into its own cache: no
+    code, and no pickle.
+
+    Raises
+    ------
+    UserError
+        There is no such folder, and neither the cache nor the network provides such a model.
+    """
+    from huggingface_hub import snapshot_download
+
+    if Path(name).is_dir():
+        return Path(name), Path(name).resolve().name
+    hub, _, revision = name.partition("@")
+    options: dict[str, Any] = {"revision": revision or None, "etag_timeout": 10}
+    options |= {"allow_patterns": MODEL_FILES, "ignore_patterns": "*/*"}
+    try:
+        folder = Path(snapshot_download(hub, **options))
+    except Exception as error:  # without a network, many kinds of errors occur
+        raise UserError(
+            f"there is no folder {name!r}, and the model of that name is neither on this machine "
+            f"nor could it be fetched ({type(error).__name__}); where there is a network, "
+            "download it with huggingface_hub.snapshot_download, and give its folder."
+        ) from error
+    return folder, f"{hub}@{folder.name}"
 
 
 def _from_hub(hub: str, filename: str | None) -> tuple[Path, str]:

@@ -17,8 +17,9 @@ from PIL import Image
 from scipy.io import wavfile
 
 from embedbench.errors import UserError
-from embedbench.extract.audio import LogMel, read_wav
+from embedbench.extract.audio import LogMel
 from embedbench.extract.pipeline import extract
+from embedbench.extract.sounds import read_wav
 from embedbench.extract.sources import open_source
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.partial import Partial

@@ -21,7 +21,7 @@ from PIL import EpsImagePlugin, Image
 from embedbench.cli import app
 from embedbench.disk import open_regular
 from embedbench.errors import UserError
-from embedbench.extract import audio, decode, pipeline, source  # noqa: F401  slow to import
+from embedbench.extract import decode, pipeline, sounds, source  # noqa: F401  slow to import
 from embedbench.extract.images import Images, Pixels
 from embedbench.extract.source import Content
 from embedbench.extract.sources import open_source
@@ -55,7 +55,7 @@ def low_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "READS", 1000)
     monkeypatch.setattr(source, "HEADER", 50_000)
     monkeypatch.setattr(source, "SCANS", 0.005)
-    monkeypatch.setattr(audio, "READS", 1000)
+    monkeypatch.setattr(sounds, "READS", 1000)
 
 
 @pytest.fixture
@@ -264,14 +264,14 @@ def test_a_member_is_not_unpacked_beyond_its_size(
 
 
 def test_sounds_are_scaled_in_pieces_and_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    rate, whole = audio.read_wav(hostile.sound(100))
-    monkeypatch.setattr(audio, "PIECE", 1000)
-    assert np.array_equal(audio.read_wav(hostile.sound(100))[1], whole)
+    rate, whole = sounds.read_wav(hostile.sound(100))
+    monkeypatch.setattr(sounds, "PIECE", 1000)
+    assert np.array_equal(sounds.read_wav(hostile.sound(100))[1], whole)
     stereo = hostile.riff(
         (b"fmt ", hostile.form(2, align=4)), (b"data", np.arange(64000, dtype="<i2").tobytes())
     )
-    assert len(audio.read_wav(stereo, 1)[1]) == rate
-    assert np.array_equal(audio.read_wav(stereo)[1][:rate], audio.read_wav(stereo, 1)[1])
+    assert len(sounds.read_wav(stereo, 1)[1]) == rate
+    assert np.array_equal(sounds.read_wav(stereo)[1][:rate], sounds.read_wav(stereo, 1)[1])
 
 
 def test_images_that_are_kept_whole_are_small(tmp_path: Path) -> None:

@@ -197,9 +197,9 @@ def test_folders_that_are_no_data_set(tmp_path: Path, paths: list[str], sentence
 def test_what_is_no_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="there is no source 'emojis'"):
         open_source("emojis")
-    (tmp_path / "x.csv").write_text("1,2")
+    (tmp_path / "x.doc").write_text("1,2")
     with pytest.raises(UserError, match="neither a folder nor a zip"):
-        open_source(str(tmp_path / "x.csv"))
+        open_source(str(tmp_path / "x.doc"))
     fake(monkeypatch, lambda split: None)
     with pytest.raises(UserError, match="timm cannot read the training part of hfds/none"):
         open_source("hfds/none")

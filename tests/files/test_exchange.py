@@ -256,7 +256,7 @@ def test_other_sources_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     cases = {
         "a.npz": "cannot be read",
-        "a.csv": "nothing that import reads; give an npz file",
+        "a.csv": "nothing that import reads; give an npz,",
         "empty": "nothing that import reads",
         "none.npz": "there is no",
     }

@@ -14,7 +14,7 @@ from safetensors import safe_open
 
 from embedbench.errors import UserError
 from embedbench.files import exports
-from embedbench.files.exchange import export_file
+from embedbench.files.exchange import export_file, import_file
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.writer import write_file
 
@@ -111,6 +111,19 @@ def test_parquet_of_images_and_without_pyarrow(
     pytest.importorskip("pyarrow")
     with pytest.raises(UserError, match="holds images"):
         export_file(pixel_file(tmp_path).path, tmp_path / "p.parquet")
+
+
+@pytest.mark.parametrize("ending", ["npz", "safetensors", "parquet"])
+def test_import_reads_it_back(file: EmbeddingFile, tmp_path: Path, ending: str) -> None:
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    out = export_file(file.path, tmp_path / f"a.{ending}")
+    back = import_file(out, tmp_path / "b.h5")
+    same = {"content", "columns"} if ending == "parquet" else set(file.digests)  # no hierarchy
+    assert {key: back.digests[key] for key in same} == {key: file.digests[key] for key in same}
+    assert back.classes[:3] == file.classes[:3]
+    assert back.sample_ids.tolist() == file.sample_ids.tolist()
+    np.testing.assert_array_equal(back.split, file.split)
 
 
 @pytest.mark.parametrize("ending", ["safetensors", "npz"])

@@ -1,9 +1,9 @@
-"""Sources of `import` in one form: npz, npy pairs, MNIST's IDX files, AudioSet."""
+"""Sources of `import` in one form, whatever format they have."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +11,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.callbacks import Progress
-from embedbench.errors import UserError, unknown
+from embedbench.errors import LONG, UserError, unknown
 from embedbench.files import layout
 from embedbench.files.provenance import read_provenance
 from embedbench.files.samples import SPLITS, TEST, Samples
 
+from . import parquet, safetensors_files, saved_datasets, torch_files
 from .audioset import N_CLASSES, is_audioset, read_audioset
 from .idx import is_idx, pixels, pixels_recipe, read_idx
-from .numpy_files import Table, load_npy, load_npz
+from .numpy_files import load_folder, load_npy, load_npz
+from .tables import PARTS, Named, Table, without_parts
 
 _KEYS = {
-    "features": ("features", "X", "x", "embeddings"),
-    "labels": ("labels", "y", "targets"),
+    "features": ("features", "X", "x", "embeddings", "embedding"),
+    "labels": ("labels", "y", "targets", "label", "target"),
     "classes": ("classes", "class_names", "names"),
-    "ids": ("sample_ids", "ids"),
+    "ids": ("sample_ids", "ids", "sample_id", "id"),
     "groups": ("groups", "group"),
 }
+_PLAIN, _LAYER = ("split", "parents", "provenance"), "layer/"
+
+# Who reads a file, by its suffix, and a folder, by what is in it: each returns arrays by name.
+_Reader = Callable[[Path], Mapping[str, Any]]
+_FILES: dict[str, _Reader] = {
+    ".npz": load_npz,
+    **dict.fromkeys(parquet.SUFFIXES, parquet.read),
+    **dict.fromkeys(safetensors_files.SUFFIXES, safetensors_files.read),
+    **dict.fromkeys(torch_files.SUFFIXES, torch_files.read),
+}
+_FOLDERS: list[tuple[Callable[[Path], bool], _Reader]] = [
+    (saved_datasets.is_folder, saved_datasets.read),
+    (parquet.is_folder, parquet.read),
+    (lambda path: any(path.glob("*.npy")), load_folder),
+]
 
 
 @dataclass(frozen=True)
@@ -45,56 +62,82 @@ class Arrays:
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
-def read_source(
-    src: Path,
-    labels: Path | None,
-    group: str | None,
-    classes: int | None,
-    progress: Progress,
-) -> Arrays:
+@dataclass(frozen=True)
+class Wanted:
+    """What a user asks for of a source; None: what is usual.
+
+    Parameters
+    ----------
+    features, labels, group : str or None
+        Names of columns; of features files NAME.npy, `labels` is the file of the labels.
+    classes : int or None
+        How many of AudioSet's classes to take.
+    """
+
+    features: str | None = None
+    labels: str | None = None
+    group: str | None = None
+    classes: int | None = None
+
+
+def read_source(src: Path, wanted: Wanted, progress: Progress) -> Arrays:
     """Read features, labels and whatever else a source has; see `exchange.import_file`."""
-    for path in [src] if labels is None else [src, labels]:
-        if not path.is_file() and not src.is_dir():
-            raise UserError(f"there is no file {path}; give an npz or npy file or a directory.")
-    if labels is not None and src.suffix != ".npy":
-        raise UserError(f"--labels goes with a features file NAME.npy, not with {src}.")
+    if not src.is_file() and not src.is_dir():
+        raise UserError(f"there is no file {src}; give one, or a directory of them.")
     if src.is_dir() and is_audioset(src):
-        return _from_samples(src, group, *read_audioset(src, classes or N_CLASSES, progress))
-    if classes is not None:
+        made = read_audioset(src, wanted.classes or N_CLASSES, progress)
+        return _from_samples(src, wanted, *made)
+    if wanted.classes is not None:
         raise UserError(f"--classes chooses among AudioSet's, and {src} is not AudioSet; drop it.")
     if src.is_dir() and is_idx(src):
         samples, images = read_idx(src)
         source = {"name": src.resolve().name, "revision": "", "licence": ""}
         provenance = {**pixels_recipe(), "source": source}
-        return _from_samples(src, group, samples, pixels(images), provenance)
-    if src.is_dir() and (src / "features.npy").is_file():
-        paths = sorted(path for path in src.glob("*.npy") if path.is_file())
-        arrays = {path.stem: load_npy(path) for path in paths}
-    elif src.suffix == ".npy":
-        if labels is None:
+        return _from_samples(src, wanted, samples, pixels(images), provenance)
+    if src.suffix == ".npy":
+        if wanted.labels is None:
             raise UserError(f"{src} has no labels; name their npy file with --labels.")
-        arrays = {"features": load_npy(src), "labels": load_npy(labels)}
-    elif src.suffix == ".npz":
-        arrays = load_npz(src)
-    else:
+        labels = Path(wanted.labels)
+        if not labels.is_file():
+            raise UserError(
+                f"there is no file {labels}; --labels names the npy file of the labels."
+            )
+        wanted = replace(wanted, labels=None)
+        return _from_arrays({"features": load_npy(src), "labels": load_npy(labels)}, src, wanted)
+    if wanted.labels is not None and wanted.labels.endswith(".npy"):
         raise UserError(
-            f"{src} is nothing that import reads; give an npz file, a features file NAME.npy with "
-            "--labels, a directory with features.npy and labels.npy, MNIST's IDX files, or "
-            "AudioSet's folders of TFRecords."
+            f"--labels goes with a features file NAME.npy; of {src}, name the key or column."
         )
-    return _from_arrays(arrays, src, group)
+    return _from_arrays(_arrays_of(src), src, wanted)
+
+
+def _arrays_of(src: Path) -> Mapping[str, Any]:
+    """The arrays of a source by name, by the reader for its suffix or for what it holds."""
+    if src.is_dir():
+        readers = [read for is_folder, read in _FOLDERS if is_folder(src)]
+    else:
+        readers = [_FILES[suffix] for suffix in [src.suffix.lower()] if suffix in _FILES]
+    if readers:
+        return without_parts(readers[0](src), str(src))
+    raise UserError(
+        f"{src} is nothing that import reads; give an npz, Parquet, safetensors or .pt file, a "
+        "features file NAME.npy with --labels, a directory of npy files (features.npy, labels.npy) "
+        "or Parquet files, a data set that `datasets` saved, MNIST's IDX files, or AudioSet's "
+        "folders of TFRecords."
+    )
 
 
 def _from_samples(
     src: Path,
-    group: str | None,
+    wanted: Wanted,
     samples: Samples,
     features: NDArray[np.float32],
     provenance: dict[str, Any],
 ) -> Arrays:
     """Return the contents of a data set that has its own split."""
-    if group is not None:
-        raise UserError(f"{src} has its own layout and no key {group!r}; drop --group.")
+    for option, name in vars(wanted).items():
+        if name is not None and option != "classes":
+            raise UserError(f"{src} has its own layout and no key {name!r}; drop --{option}.")
     return Arrays(
         features=features,
         labels=samples.labels,
@@ -107,55 +150,67 @@ def _from_samples(
     )
 
 
-def _from_arrays(arrays: Mapping[str, Any], src: Path, group: str | None) -> Arrays:
-    columns = {
-        what: next((arrays[key] for key in keys if key in arrays), None)
-        for what, keys in _KEYS.items()
+def _from_arrays(arrays: Mapping[str, Any], src: Path, wanted: Wanted) -> Arrays:
+    names = {
+        what: next((key for key in keys if key in arrays), None) for what, keys in _KEYS.items()
     }
-    features, given = columns["features"], columns["labels"]
-    if features is None or given is None:
+    asked = {"features": wanted.features, "labels": wanted.labels, "groups": wanted.group}
+    names |= {what: name for what, name in asked.items() if name is not None}
+    if names["features"] is None or names["labels"] is None:
+        listed = ", ".join(list(arrays)[:LONG]) or "nothing"
         raise UserError(
-            f"{src} must hold 'features' and 'labels', and it holds {', '.join(arrays)}; "
-            "rename them when you save it."
+            f"{src} must hold 'features' and 'labels', and it holds {listed}; "
+            "name them with --features and --labels."
         )
-    _check_columns(arrays, group, src)
+    rest = [key for key in arrays if key in (*_PLAIN, *layout.COLUMNS) or key.startswith(_LAYER)]
+    taken = {key: _taken(arrays, key, src) for key in {*rest, *filter(None, names.values())}}
+    given: Any = taken[names["labels"]]
+    classes: Any = None if names["classes"] is None else taken[names["classes"]]
+    if isinstance(given, Named):
+        given, classes = given.values, given.names if classes is None else classes
+    taken = {key: _values(value) for key, value in taken.items()}
+    _check_columns(taken, {names["features"]}, src)
+    ids, groups = (
+        None if names[what] is None else taken[str(names[what])] for what in ("ids", "groups")
+    )
+    features: Any = taken[names["features"]]
     if features.dtype == np.float64:
         features = features.astype(np.float32)
-    if group is not None and group not in arrays:
-        raise unknown(f"key of {src}", group, arrays)
-    groups = arrays[group] if group is not None else columns["groups"]
-    labels, classes = _label_classes(given, columns["classes"])
-    split = None if "split" not in arrays else _split_numbers(arrays["split"])
-    ids = columns["ids"]
+    labels, leaves = _label_classes(given, classes)
+    split = None if "split" not in taken else _split_numbers(taken["split"])
     return Arrays(
         features=features,
         labels=labels,
-        classes=classes,
-        parents=np.asarray(arrays.get("parents", np.full(len(classes), -1))),
+        classes=leaves,
+        parents=np.asarray(taken.get("parents", np.full(len(leaves), -1))),
         ids=_default_ids(len(labels), split) if ids is None else np.asarray(ids, dtype=np.str_),
         split=split,
         groups=None if groups is None else groups.astype(np.str_).tolist(),
-        provenance=_provenance(arrays, features, src),
-        layers={k.removeprefix("layer/"): v for k, v in arrays.items() if k.startswith("layer/")},
-        columns={name: arrays[name] for name in layout.COLUMNS if name in arrays},
+        provenance=_provenance(taken, features, src),
+        layers={k.removeprefix(_LAYER): v for k, v in taken.items() if k.startswith(_LAYER)},
+        columns={name: taken[name] for name in layout.COLUMNS if name in taken},
     )
 
 
-def _check_columns(arrays: Mapping[str, Table], group: str | None, src: Path) -> None:
+def _taken(arrays: Mapping[str, Any], key: str, src: Path) -> Any:
+    try:
+        return arrays[key]
+    except KeyError:
+        raise unknown(f"key of {src}", key, arrays) from None
+
+
+def _values(column: Any) -> Any:
+    """A column as it is; of categories, the name of each row's."""
+    return column.names[column.values] if isinstance(column, Named) else column
+
+
+def _check_columns(taken: Mapping[str, Table], tables: set[str | None], src: Path) -> None:
     """What is read has one value a row, but for features and layers."""
-    tables = {*_KEYS["features"], *(key for key in arrays if key.startswith("layer/"))}
-    read = {
-        group,
-        "split",
-        "parents",
-        *layout.COLUMNS,
-        *tables,
-        *(k for keys in _KEYS.values() for k in keys),
-    }
-    for key, values in arrays.items():
-        axes, kinds = ((2, 4), "fiu") if key in tables else ((1,), "fiuUb")
-        if key in read and (values.ndim not in axes or values.dtype.kind not in kinds):
-            form = "(N, D) or (N, H, W, C)" if key in tables else "one value a row"
+    for key, values in taken.items():
+        table = key in tables or key.startswith(_LAYER)
+        axes, kinds = ((2, 4), "fiu") if table else ((1,), "fiuUb")
+        if key != "provenance" and (values.ndim not in axes or values.dtype.kind not in kinds):
+            form = "(N, D) or (N, H, W, C)" if table else "one value a row"
             raise UserError(
                 f"{src}: {key} is {values.dtype} of shape {values.shape}; expected {form}."
             )
@@ -191,9 +246,9 @@ def _split_numbers(split: NDArray[Any]) -> NDArray[np.uint8]:
             raise UserError("split must hold 0 (train), 1 (val) or 2 (test), or their names.")
         return split
     for value in np.unique(split).tolist():
-        if value not in SPLITS:
-            raise unknown("split", value, SPLITS)
-    return np.array([SPLITS.index(value) for value in split.tolist()], dtype=np.uint8)
+        if value not in PARTS:
+            raise unknown("split", value, PARTS)
+    return np.array([PARTS[value] for value in split.tolist()], dtype=np.uint8)
 
 
 def _default_ids(n: int, split: NDArray[np.uint8] | None) -> NDArray[np.str_]:

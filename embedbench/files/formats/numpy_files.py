@@ -88,7 +88,9 @@ class Streamed:
         return out.astype(self.dtype, copy=False)
 
 
-Table = NDArray[Any] | Streamed  # (N, …)
+def load_folder(path: Path) -> dict[str, Any]:
+    """Return the arrays of a folder of npy files, by name; raises as `load_npy`."""
+    return {file.stem: load_npy(file) for file in sorted(path.glob("*.npy")) if file.is_file()}
 
 
 def load_npz(path: Path) -> dict[str, Any]:

@@ -1,0 +1,270 @@
+"""Columns of Arrow: of Parquet files, and of data sets that Hugging Face's `datasets` saved."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.errors import UserError
+from embedbench.gate import too_large
+
+from .tables import PARTS, Named, Sliced, Table, joined
+
+BATCH = 1024  # rows that are read at once
+TEXT = 512  # most characters of a label, an id or a group
+
+
+def arrow(path: Path) -> Any:
+    """Return the module pyarrow."""
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise UserError(
+            f"{path} needs pyarrow; install it with pip install embedbench-cl[parquet]."
+        ) from error
+    return pyarrow
+
+
+def broken(path: Path, error: Exception) -> UserError:
+    """Return the error for a file that pyarrow cannot read."""
+    reason = str(error).partition("\n")[0][:120] or type(error).__name__
+    return UserError(f"{path} cannot be read ({reason}); write it again.")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    schema : object
+        pyarrow's schema.
+    rows, size : int
+        Number of rows, and bytes of the file.
+    batches : callable
+        Yields record batches of some columns, in order, from the first row on.
+    split : int or None
+        TRAIN, VAL or TEST; None: not stated.
+    """
+
+    path: Path
+    schema: Any
+    rows: int
+    size: int
+    batches: Callable[[Sequence[str]], Iterator[Any]]
+    split: int | None = None
+
+
+class Columns(Mapping[str, Any]):
+    """The columns of some files, one after the other, by name; each is read when it is taken.
+
+    Lists are features (N, D). A pattern such as `f*` stands for the numeric columns whose names
+    match it, in their order, as features. Without a column of that name, `split` follows from the
+    files.
+    """
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.parts = parts
+        self.names = list(parts[0].schema.names)
+        if len(set(self.names)) < len(self.names):
+            raise UserError(f"{parts[0].path} has two columns of one name; rename one.")
+        for part in parts:
+            if not part.schema.equals(parts[0].schema):
+                raise UserError(
+                    f"{part.path} has other columns than {parts[0].path}; import them one by one."
+                )
+            if too_large(8 * part.rows, part.size):
+                raise UserError(f"{part.path} declares more rows than its bytes can hold.")
+        self.official = "split" not in self.names and all(p.split is not None for p in parts)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self.names, "split"] if self.official else self.names)
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __getitem__(self, name: str) -> Any:
+        if name == "split" and self.official:
+            return np.repeat([p.split for p in self.parts], [p.rows for p in self.parts])
+        if name not in self.names:
+            matching = fnmatch.filter(self.names, name) if "*" in name else []
+            if not matching:
+                raise KeyError(name)
+            return self._features(matching)
+        pa = arrow(self.parts[0].path)
+        kind = _stored(self.parts[0].schema.field(name).type)
+        if _is_list(pa, kind):
+            return self._features([name])
+        return self._column(pa, name)
+
+    def _features(self, names: Sequence[str]) -> Table:
+        tables = [Sliced(*_opened(part, names)) for part in self.parts]
+        return joined(tables, str(self.parts[0].path))
+
+    def _column(self, pa: Any, name: str) -> Any:
+        """Read one value a row."""
+        chunks = []
+        for part in self.parts:
+            there = 0
+            for batch in _guarded(part, [name]):
+                chunks.append(_plain(batch.column(0)))
+                there += chunks[-1].nbytes
+                if too_large(there, part.size):
+                    raise UserError(f"{part.path}: {name} is larger than its bytes can hold.")
+        kind = _stored(self.parts[0].schema.field(name).type)
+        whole = pa.chunked_array(chunks, kind)
+        where = f"{self.parts[0].path}: {name}"
+        if whole.null_count:
+            raise UserError(f"{where} has {whole.null_count} rows without a value; leave them out.")
+        if pa.types.is_dictionary(kind):
+            one = whole.unify_dictionaries().combine_chunks()
+            one = one.chunk(0) if isinstance(one, pa.ChunkedArray) else one
+            return Named(
+                one.indices.to_numpy(zero_copy_only=False).astype(np.int64),
+                np.array([str(value) for value in one.dictionary.to_pylist()], np.str_),
+            )
+        values = _values(pa, whole, where)
+        names = _class_names(self.parts[0].schema, name)
+        return values if names is None else Named(values.astype(np.int64), np.array(names))
+
+
+def _stored(kind: Any) -> Any:
+    """The type in which values of a type are stored."""
+    return getattr(kind, "storage_type", kind)
+
+
+def _plain(array: Any) -> Any:
+    return getattr(array, "storage", array)
+
+
+def _is_list(pa: Any, kind: Any) -> bool:
+    t = pa.types
+    return bool(t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind))
+
+
+def _is_number(pa: Any, kind: Any) -> bool:
+    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
+
+
+def _values(pa: Any, column: Any, where: str) -> NDArray[Any]:
+    """Numbers or texts (N,) of a column."""
+    kind = column.type
+    if _is_number(pa, kind) or pa.types.is_boolean(kind):
+        values: NDArray[Any] = column.to_numpy()
+        return values
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise UserError(f"{where} is {kind}; expected one number or text a row.")
+    import pyarrow.compute as pc
+
+    longest = pc.max(pc.utf8_length(column)).as_py() or 0
+    if longest > TEXT:
+        raise UserError(
+            f"{where} has a text of {longest:,} characters; at most {TEXT} are possible."
+        )
+    return np.array(column.to_pylist(), np.str_)
+
+
+def _class_names(schema: Any, name: str) -> list[str] | None:
+    """The names that `datasets` keeps of a column of the type ClassLabel."""
+    try:
+        known = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+        feature = known["info"]["features"][name]
+        names = feature["names"] if feature["_type"] == "ClassLabel" else None
+    except (ValueError, KeyError, TypeError):
+        return None
+    sound = isinstance(names, list) and all(isinstance(label, str) for label in names)
+    return names if sound else None
+
+
+def _guarded(part: Part, names: Sequence[str]) -> Iterator[Any]:
+    """Yield the batches of a file; what is wrong with it is a UserError."""
+    try:
+        yield from part.batches(names)
+    except UserError:
+        raise
+    except Exception as error:  # pyarrow raises many kinds on a damaged file
+        raise broken(part.path, error) from error
+
+
+def _opened(
+    part: Part, names: Sequence[str]
+) -> tuple[tuple[int, int], np.dtype[Any], Callable[[int, int], NDArray[Any]]]:
+    """Shape, type and reader of features, which goes on where it was, or begins anew."""
+    first = next(_blocks(part, names), np.zeros((0, 0), np.float32))
+    width = first.shape[1]
+    blocks: Iterator[NDArray[Any]] = iter(())
+    start, block = part.rows, first[:0]  # so that the first call opens the file
+
+    def take(begin: int, end: int) -> NDArray[Any]:
+        nonlocal blocks, start, block
+        if begin < start:
+            blocks, start, block = _blocks(part, names, width), 0, first[:0]
+        taken = []
+        while begin < end:
+            if begin >= start + len(block):
+                start += len(block)
+                block = next(blocks, first[:0])
+                if not len(block):
+                    raise UserError(f"{part.path} has fewer rows than it declares.")
+                continue
+            taken.append(block[begin - start : end - start])
+            begin += len(taken[-1])
+        return np.concatenate(taken) if taken else first[:0]
+
+    return (part.rows, width), first.dtype, take
+
+
+def _blocks(
+    part: Part, names: Sequence[str], width: int | None = None
+) -> Iterator[NDArray[np.floating]]:
+    """Yield features (n, D), float16 or float32, batch by batch."""
+    pa = arrow(part.path)
+    row = 0
+    for batch in _guarded(part, names):
+        columns = [_plain(batch.column(name)) for name in names]
+        where = f"{part.path}: {names[0]}"
+        if len(columns) == 1 and _is_list(pa, columns[0].type):
+            block = _from_lists(pa, columns[0], where, row, width)
+        else:
+            for name, column in zip(names, columns, strict=True):
+                if not _is_number(pa, column.type) or column.null_count:
+                    raise UserError(
+                        f"{part.path}: {name} holds no numbers, or rows without one; choose other "
+                        "columns with --features."
+                    )
+            block = np.stack([column.to_numpy(zero_copy_only=False) for column in columns], axis=1)
+        width, row = block.shape[1], row + len(block)
+        yield block if block.dtype == np.float16 else block.astype(np.float32)
+
+
+def _from_lists(pa: Any, column: Any, where: str, row: int, width: int | None) -> NDArray[Any]:
+    """Features (n, D) of a column of lists; `row` is the number of its first row."""
+    import pyarrow.compute as pc
+
+    lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
+    values = column.flatten()
+    width = int(lengths[0]) if width is None and len(lengths) else width or 0
+    if not _is_number(pa, values.type) or values.null_count or column.null_count:
+        raise UserError(f"{where} must hold lists of numbers, none of them missing.")
+    wrong = np.flatnonzero(lengths != width)
+    if len(wrong):
+        raise UserError(
+            f"{where} has {int(lengths[wrong[0]])} values in row {row + int(wrong[0])} and {width} "
+            "in those before; every row needs as many."
+        )
+    out: NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(len(column), width)
+    return out
+
+
+def part_of(name: str) -> int | None:
+    """The split that a file's or folder's name begins with: `train-00000-of-00002`."""
+    return PARTS.get(name.partition("-")[0].partition(".")[0])

@@ -1,0 +1,131 @@
+"""Files of sound: WAV; and FLAC, Ogg and MP3 with soundfile (libsndfile)."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.io import wavfile
+
+from embedbench.errors import UserError
+
+from .source import Encoded
+
+SLOWEST, FASTEST = 1_000, 384_000  # other sample rates are refused
+READS = 20_000  # most calls of `read` that a file takes; there are two a chunk
+PIECE = 2**20  # values that are scaled at a time
+CHANNELS = 32  # most of a FLAC, Ogg or MP3 file
+
+_BY_SOUNDFILE = (".flac", ".ogg", ".mp3")
+
+
+def check_readable(names: Sequence[str]) -> None:
+    """Raise UserError if files of these names need soundfile, and it is not installed."""
+    first = next((name for name in names if name.lower().endswith(_BY_SOUNDFILE)), None)
+    if first is not None and importlib.util.find_spec("soundfile") is None:
+        raise UserError(
+            f"{first} needs soundfile; install it with pip install embedbench-cl[audio]."
+        )
+
+
+def read_sound(content: bytes, seconds: int) -> tuple[int, NDArray[np.float32]]:
+    """Return rate and (n,) samples of the first seconds of a file, the mean of its channels.
+
+    What the file is follows from its bytes, not from its name.
+
+    Raises
+    ------
+    ValueError
+        The bytes are no sound, or are damaged.
+    """
+    mp3 = content[:3] == b"ID3" or (content[:1] == b"\xff" and content[1:2] >= b"\xe0")
+    if content[:4] not in (b"fLaC", b"OggS") and not mp3:
+        return read_wav(content, seconds)
+    try:
+        import soundfile
+    except ImportError as error:
+        raise ValueError("it needs soundfile: pip install embedbench-cl[audio]") from error
+    try:
+        with soundfile.SoundFile(io.BytesIO(content)) as file:
+            if file.channels > CHANNELS:
+                raise ValueError(f"{file.channels} channels; at most {CHANNELS} are possible")
+            rate = _checked_rate(file.samplerate)
+            wanted = min(file.frames, seconds * rate)
+            pieces = []
+            while wanted > 0:
+                piece = file.read(min(wanted, PIECE), dtype="float32", always_2d=True)
+                if not len(piece):
+                    raise ValueError("cut short")
+                pieces.append(piece.mean(axis=1, dtype=np.float32))
+                wanted -= len(piece)
+    except soundfile.LibsndfileError as error:
+        raise ValueError(f"not a file of sound that libsndfile reads: {error}") from error
+    return rate, _checked(np.concatenate(pieces or [np.zeros(0, np.float32)]))
+
+
+def _checked_rate(rate: int) -> int:
+    if not SLOWEST <= rate <= FASTEST:
+        raise ValueError(f"{rate} samples a second; expected {SLOWEST} to {FASTEST}")
+    return int(rate)
+
+
+def _checked(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    if not values.size:
+        raise ValueError("no sound in it")
+    if not np.isfinite(values).all():
+        raise ValueError("samples that are NaN or infinite")
+    return values
+
+
+def read_wav(content: bytes, seconds: int | None = None) -> tuple[int, NDArray[np.float32]]:
+    """Return rate and (n,) samples of a WAV file, the mean of its channels, full scale at ±1.
+
+    Parameters
+    ----------
+    content : bytes
+        The file.
+    seconds : int or None
+        How many are used, from the start; None: all.
+
+    Raises
+    ------
+    ValueError
+        The bytes are not a WAV file of PCM or floating-point samples, or are damaged.
+    """
+    size = int.from_bytes(content[4:8], "little") + 8
+    if (
+        content[:4] == b"RIFF" and len(content) < size < 0xFFFFFFFF
+    ):  # writers to a pipe put the largest size
+        raise ValueError(f"cut short: {len(content)} bytes of {size}")
+    try:
+        rate, sound = wavfile.read(Encoded(content, READS))
+    except Exception as error:  # scipy's reader raises many kinds of errors on damaged bytes
+        raise ValueError(f"not a WAV file that scipy reads: {error}") from error
+    _checked_rate(rate)
+    if not sound.size:
+        raise ValueError("no sound in it")
+    sound = sound[: None if seconds is None else seconds * rate]
+    step = max(1, PIECE * len(sound) // sound.size)
+    values = np.concatenate([_mono(sound[at : at + step]) for at in range(0, len(sound), step)])
+    return int(rate), _checked(values)
+
+
+def _mono(sound: NDArray[Any]) -> NDArray[np.float32]:
+    """Return the mean of the channels, full scale at ±1."""
+    values = _scaled(sound)
+    return values if values.ndim == 1 else values.mean(axis=1, dtype=np.float32)
+
+
+def _scaled(sound: NDArray[Any]) -> NDArray[np.float32]:
+    """Return samples with full scale at ±1; scipy puts 24 bits into the upper bits of 32."""
+    if sound.dtype.kind == "f":
+        with np.errstate(over="ignore"):  # too large for float32: infinite, which is refused
+            return sound.astype(np.float32)
+    if sound.dtype == np.uint8:
+        return (sound.astype(np.float32) - np.float32(128)) / np.float32(128)
+    scaled: NDArray[np.float32] = (sound / -float(np.iinfo(sound.dtype).min)).astype(np.float32)
+    return scaled
