@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import zipfile
-from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
-from embedbench.disk import open_regular, unreadable
-from embedbench.errors import UserError
+from embedbench.archives import member_problem, open_archive
 
 from .folders import MEDIA, hidden, suffix_of
 from .source import escaped, id_problem, size_problem
 
-_ENCRYPTED, _PATCH, _STRONG = 0x1, 0x20, 0x40  # bits of a member's flags
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of others, zipfile cannot bound the output
 
 
@@ -40,23 +37,9 @@ class Archive:
     """
 
     def __init__(self, path: Path, known: frozenset[str] = MEDIA) -> None:
-        try:
-            self._archive = zipfile.ZipFile(open_regular(path))
-        except OSError as error:
-            raise unreadable(path, error) from error
-        except UnicodeDecodeError as error:
-            name = error.object.decode(errors="backslashreplace")
-            raise UserError(
-                f"{path} has a member {escaped(name)}, whose name is not UTF-8; pack it anew."
-            ) from error
-        except Exception as error:  # zipfile raises many kinds of errors on damaged archives
-            raise UserError(f"{path} cannot be read as a zip archive ({error}).") from error
-        listed = self._archive.infolist()
-        places = sorted((m.header_offset, m.header_offset + m.compress_size) for m in listed)
-        if any(end > start for (_, end), (start, _) in pairwise(places)):
-            raise UserError(f"{path} is a zip archive whose members overlap; pack it anew.")
+        self._archive = open_archive(path)
         by_path: dict[str, list[zipfile.ZipInfo]] = {}
-        for member in listed:
+        for member in self._archive.infolist():
             if _is_sample(member, known):
                 by_path.setdefault(_path(member), []).append(member)
         self.members: dict[str, zipfile.ZipInfo] = {}
@@ -89,12 +72,7 @@ def _is_sample(member: zipfile.ZipInfo, known: frozenset[str]) -> bool:
 
 def _problem(name: str, member: zipfile.ZipInfo) -> str:
     """Return why a member cannot be read; empty if it can."""
-    if name.startswith("/") or ".." in name.split("/"):
-        return "its name leads out of the archive"
-    if member.flag_bits & (_ENCRYPTED | _STRONG):
-        return "it is encrypted"
-    if member.flag_bits & _PATCH:
-        return "it is a patch of another file"
-    if member.compress_type not in _METHODS:
-        return f"compression method {member.compress_type}; pack it anew with method 8, deflate"
-    return id_problem(name) or size_problem(member.file_size)
+    problem = member_problem(name, member, _METHODS)
+    if problem.startswith("compression"):
+        return f"{problem}; pack it anew with method 8, deflate"
+    return problem or id_problem(name) or size_problem(member.file_size)

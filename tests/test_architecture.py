@@ -21,7 +21,7 @@ FLAT = ("extract", "models", "protocols")  # beside the package, linked into it
 FLOORS = (
     {"errors", "arrays", "callbacks", "machine", "repeatable", "version"},
     {"disk", "fields", "plugins", "seeds", "terminal", "typed"},
-    {"cache", "gate", "holder"},
+    {"archives", "cache", "gate", "holder"},
     {"hdf5", "leases"},
     {"files", "networks", "scores", "engines"},
     {"streams", "reports", "extract", "fetching"},

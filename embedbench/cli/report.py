@@ -11,6 +11,7 @@ import typer
 
 from embedbench.errors import UserError, unknown
 
+from .named import here
 from .options import Json, Overwrite, check_free, note, show
 
 if TYPE_CHECKING:
@@ -88,10 +89,23 @@ def _audit(runs: Path, as_json: bool) -> None:
     show(plain(definitions), lambda _: audit_text(definitions), as_json)
 
 
+Reported = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="RUNS...", help="One directory; several with --bridge; packs with --site."
+    ),
+]
+Site = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Write the pages of a board of packs there.")
+]
+Data = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FILE", help="With --site: a file to rebuild streams from.", parser=here),
+]
+
+
 def report(
-    runs: Annotated[
-        list[Path], typer.Argument(metavar="RUNS...", help="One directory; several with --bridge.")
-    ],
+    runs: Reported,
     html: Annotated[Path | None, typer.Option(help="Also write one HTML file.")] = None,
     compare: Annotated[
         bool, typer.Option("--compare", help="Print paired differences, ties and ranks instead.")
@@ -111,12 +125,17 @@ def report(
         Path | None,
         typer.Option(metavar="SVG", help="With --compare: draw average ranks and ties."),
     ] = None,
+    site: Site = None,
+    data: Data = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Print tables over all runs: means with 95 % intervals over seeds."""
     from embedbench.reports.collect import collect
 
+    if site is not None or data:
+        _site(runs, site, data or [], (html, plot, compare, by, bridge, metric), overwrite, as_json)
+        return
     _check_options(runs, (html, plot), compare, by, bridge, overwrite)
     rows = [row for root in runs for row in collect(root, metrics=metric or ())]
     pairs = None
@@ -134,6 +153,24 @@ def report(
         write_html(rows, html, ", ".join(r.resolve().name for r in runs), bridge=pairs)
         note(f"wrote {html}")
     output()  # last: who reads it may stop reading
+
+
+def _site(
+    packs: list[Path],
+    site: Path | None,
+    data: list[Path],
+    others: tuple[object, ...],
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Write a board; `others` are the options that make something else."""
+    from .board import write_site
+
+    if site is None:
+        raise UserError("--data is for the streams of a board; add --site DIR")
+    if any(others):
+        raise UserError("--site makes pages of its own; leave --html, --compare, --by, … out")
+    write_site(packs, site, data, overwrite=overwrite, as_json=as_json)
 
 
 def _one(metrics: list[str] | None) -> str:

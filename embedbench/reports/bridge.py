@@ -260,7 +260,7 @@ def _entry(frozen: Row, full: Row) -> BridgedLearner:
     """One learner: scores and costs of its paired runs, on embeddings and on images."""
     pairs = _pairs(frozen, full)
     metrics = {
-        name: Sides.of([(_value(a, name), _value(b, name)) for a, b in pairs])
+        name: Sides.of([(value_of(a, name), value_of(b, name)) for a, b in pairs])
         for name in (*METRICS, *CURVES)
     }
     seconds = Sides.of([(a.seconds.learn, b.seconds.learn) for a, b in pairs])
@@ -283,9 +283,9 @@ def _joules(record: RunRecord) -> float:
     return record.joules.learn if record.joules else math.nan
 
 
-def _value(record: RunRecord, name: str) -> float:
-    """A metric of a run, or the mean of a curve; NaN if the run has neither."""
-    if name in METRICS:
+def value_of(record: RunRecord, name: str) -> float:
+    """A metric of a run, or the mean of one of `CURVES`; NaN if the run has neither."""
+    if name not in CURVES:
         return record.metrics.get(name, math.nan)
     curve = np.array((record.curves or {}).get(name, ()), dtype=np.float64)
     defined = curve[~np.isnan(curve)]

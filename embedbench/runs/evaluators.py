@@ -28,6 +28,30 @@ class Moment:
     seen: Bools
 
 
+def truth_of(stream: Stream) -> dict[str, Any]:
+    """What predictions on a stream hold beside moments and answers: ids, true labels, classes."""
+    sets = stream.eval_sets
+    sizes, ids = [len(e.y) for e in sets], np.concatenate([e.ids for e in sets])
+    if not stream.spec.multilabel:
+        return {
+            "ids": ids,
+            "y": np.concatenate([e.y for e in sets]),
+            "eval_set": np.repeat(np.arange(len(sets)), sizes),
+            "set_classes": np.stack([e.classes for e in sets]),
+        }
+    introduces = np.zeros((len(stream.sessions), stream.spec.n_classes), dtype=np.bool_)
+    for i, session in enumerate(stream.sessions):
+        introduces[i, session.classes] = True
+    none = np.full(stream.spec.n_classes, -1)
+    return {
+        "ids": ids,
+        "split": np.repeat([int(e.split == "val") for e in sets], sizes),
+        "y": np.concatenate([pack(e.y) for e in sets]),
+        "introduces": introduces,
+        "parents": none if stream.parents is None else stream.parents,
+    }
+
+
 def evaluator_of(stream: Stream, device: str) -> ClassEvaluator | LabelEvaluator:
     """The evaluator of a stream: `LabelEvaluator` for label sets, else `ClassEvaluator`."""
     if stream.spec.multilabel:
@@ -103,17 +127,8 @@ class LabelEvaluator(_Evaluator):
 
     def predictions(self) -> LabelSets:
         """All answers so far."""
-        stream, none = self.stream, np.full(self.stream.spec.n_classes, -1)
-        sizes = [len(e.y) for e in self.sets]
-        introduces = np.zeros((len(stream.sessions), stream.spec.n_classes), dtype=np.bool_)
-        for i, session in enumerate(stream.sessions):
-            introduces[i, session.classes] = True
         return LabelSets(
-            ids=np.concatenate([e.ids for e in self.sets]),
-            split=np.repeat([int(e.split == "val") for e in self.sets], sizes),
-            y=np.concatenate([pack(e.y) for e in self.sets]),
-            introduces=introduces,
-            parents=none if stream.parents is None else stream.parents,
+            **truth_of(self.stream),
             answer=np.stack(self.answer),
             undecided=np.array(self.undecided),
             **self._moment_columns(),
@@ -172,12 +187,8 @@ class ClassEvaluator(_Evaluator):
 
     def predictions(self) -> Predictions:
         """All answers so far."""
-        sizes = [len(e.y) for e in self.sets]
         return Predictions(
-            ids=np.concatenate([e.ids for e in self.sets]),
-            y=np.concatenate([e.y for e in self.sets]),
-            eval_set=np.repeat(np.arange(len(self.sets)), sizes),
-            set_classes=np.stack([e.classes for e in self.sets]),
+            **truth_of(self.stream),
             answer=np.stack(self.answer),
             within=np.stack(self.within),
             **self._moment_columns(),

@@ -79,7 +79,7 @@ def merge(roots: Sequence[Path], out: Path) -> Merged:
             if relative == Path():
                 raise UserError(f"{root} is a single run; give the directory of all runs")
             try:
-                sha256 = _verified(run)
+                sha256 = verified(run)
             except UserError as e:
                 left_out.append(str(e))
                 continue
@@ -101,7 +101,7 @@ def _differ(first: Path, other: Path) -> UserError:
     )
 
 
-def _verified(run: Path) -> str:
+def verified(run: Path) -> str:
     """The SHA-256 of a run's predictions, which is that of its record."""
     made = record.load(run)
     actual = record.pinned(run, made)
@@ -123,13 +123,13 @@ def _copy(run: Path, place: Path, out: Path, sha256: str) -> bool:
         try:
             for name in (record.PREDICTIONS, record.RECORD):
                 _copy_file(run / name, made / name)
-            if _verified(made) != sha256:
+            if verified(made) != sha256:
                 raise UserError(f"{run} changed while it was copied; run the command again")
             if publish(made, place, out):
                 return True
         finally:
             shutil.rmtree(made, ignore_errors=True)
-    if _verified(place) != sha256:
+    if verified(place) != sha256:
         raise _differ(place, run)
     return False
 

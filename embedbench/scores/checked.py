@@ -117,7 +117,7 @@ def _scoring() -> str:
 
 def _outcome(kept: RunRecord, place: Path, root: Path) -> dict[str, Any]:
     """What differs, in words; or the whole record, if there is more in it than in the kept one."""
-    again, seen = _again(kept, place, root)
+    again, seen = recomputed(kept, place, root)
     if seen.differs:
         first, *others = seen.differs
         more = f", and {len(others)} more values" if others else ""
@@ -130,8 +130,14 @@ def _outcome(kept: RunRecord, place: Path, root: Path) -> dict[str, Any]:
     return {"record": merged(kept, again).to_json() if more_than else None}
 
 
-def _again(kept: RunRecord, place: Path, root: Path) -> tuple[RunRecord, Comparison]:
-    """The recomputed record, and how it compares."""
+def recomputed(kept: RunRecord, place: Path, root: Path) -> tuple[RunRecord, Comparison]:
+    """The recomputed record, and how it compares.
+
+    Raises
+    ------
+    UserError
+        The predictions cannot be used, or do not belong to the record.
+    """
     try:
         again = record.evaluate(kept, place, root)
         return again, compare(kept, again)
@@ -222,7 +228,7 @@ def _rescored(
 ) -> tuple[Rescored, RunRecord]:
     """How a record compares, and the record with what is new or was open."""
     pin = record.pinned(place, kept)
-    again, seen = _again(kept, place, root)
+    again, seen = recomputed(kept, place, root)
     pinned = kept.predictions_sha256 is not None
     waits = kept.reference.source == MISSING
     runs = kept.reference.runs if waits else []

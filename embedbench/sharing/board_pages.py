@@ -1,0 +1,186 @@
+"""The pages of a board: an index, one page a stream, and all numbers as JSON beside them.
+
+They load nothing and need no server. Whatever comes from a pack is escaped.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from embedbench.disk import write_safely
+from embedbench.errors import UserError
+from embedbench.reports.page import page
+from embedbench.reports.text import amount
+from embedbench.scores.stats import signed
+
+from .board import METRICS
+from .board_parts import Board, BoardStream, Entry
+from .verify import Submission
+
+INDEX, DATA = "index.html", "board.json"
+# metric → heading, what it is, decimals, factor
+HEADINGS = {
+    "final_accuracy": ("final %", "final accuracy", 1, 100.0),
+    "omega_all": ("Ω_all", "mean accuracy after each session as a share of α_ideal", 3, 1.0),
+    "raa": ("RAA %", "accuracy against guessing, mean over the sessions", 1, 100.0),
+    "gacc": ("gAcc %", "generalised accuracy, mean over the sessions", 1, 100.0),
+    "memory": ("MB", "memory that the learner holds after the last session", None, 1e-6),
+    "seconds": ("seconds", "time of learning on the submitter's machine", None, 1.0),
+}
+
+
+def write_board(board: Board, site: Path, *, overwrite: bool = False) -> list[Path]:
+    """Write the pages to a directory, and return their paths, the index first.
+
+    Pages of streams that an earlier board had and this one has not are removed.
+
+    Parameters
+    ----------
+    board : Board
+        What is written.
+    site : Path
+        The directory; it is made if it is missing.
+    overwrite : bool
+        Whether an earlier board there is replaced.
+
+    Raises
+    ------
+    UserError
+        The directory holds something else, or cannot be written.
+    """
+    check_site(site, overwrite)
+    try:
+        site.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise UserError(f"cannot make the directory {site} ({e.strerror})") from e
+    texts = {INDEX: _index(board), DATA: json.dumps(board.to_json(), indent=1) + "\n"}
+    texts |= {stream.page: _page(stream, board) for stream in board.streams}
+    for old in site.glob("stream-*.html"):
+        if old.name not in texts:
+            old.unlink()
+    for name, text in texts.items():
+        write_safely(site / name, text)
+    return [site / name for name in texts]
+
+
+def check_site(site: Path, overwrite: bool) -> None:
+    """Refuse a directory that holds something else than an earlier board.
+
+    Raises
+    ------
+    UserError
+        It does, or holds a board and `overwrite` is False, or is a file.
+    """
+    if site.exists() and not site.is_dir():
+        raise UserError(f"{site} is a file; --site takes a directory for the pages")
+    there = {path.name for path in site.iterdir()} if site.is_dir() else set()
+    if there and DATA not in there:
+        raise UserError(f"{site} holds other files and no board; give --site a new directory")
+    if there and not overwrite:
+        raise UserError(f"{site} holds a board already; add --overwrite or name another directory")
+
+
+def _index(board: Board) -> str:
+    return page(
+        "board.html.j2",
+        board=board,
+        submissions=[_submission(one) for one in board.submissions],
+        streams=[_summary(stream) for stream in board.streams],
+        runs=sum(one.runs for one in board.submissions),
+        failed=sum(len(one.left_out) for one in board.submissions),
+    )
+
+
+def _submission(one: Submission) -> dict[str, Any]:
+    """The values of one pack for the template."""
+    if one.refused:
+        compared = ""
+    elif one.compared == one.runs:
+        compared = "all runs"
+    else:
+        compared = f"{one.compared} of {one.runs} runs"
+    return {"data": one, "compared": compared, "own": one.runs - one.references}
+
+
+def _summary(stream: BoardStream) -> dict[str, Any]:
+    """The values of one stream for the index."""
+    learned = [entry for entry in stream.entries if entry.learns]
+    best = learned[0] if learned else None
+    return {
+        "data": stream,
+        "entries": len(learned),
+        "best": best,
+        "final": _cell(best, "final_accuracy") if best else None,
+        "ties": [e.label for e in learned[1:] if best and _tied(best, e)],
+    }
+
+
+def _tied(a: Entry, b: Entry) -> bool:
+    """Whether two entries cannot be told apart by their final accuracy."""
+    name = "final_accuracy"
+    return bool({*a.groups.get(name, ())} & {*b.groups.get(name, ())})
+
+
+def _page(stream: BoardStream, board: Board) -> str:
+    """The page of one stream."""
+    shared = {
+        name: [g for g, group in enumerate(ranking.groups) if len(group) > 1]
+        for name, ranking in stream.rankings.items()
+    }
+    columns = [
+        (name, *HEADINGS[name][:2])
+        for name in METRICS
+        if not all(math.isnan(entry.metrics[name].mean) for entry in stream.entries)
+    ]
+    return page(
+        "board_stream.html.j2",
+        board=board,
+        stream=stream,
+        columns=columns,
+        rows=[
+            {
+                "entry": entry,
+                "cells": {name: _cell(entry, name, shared.get(name, ())) for name, _, _ in columns},
+                "rank": entry.ranks.get("final_accuracy"),
+                "flags": entry.flags,
+            }
+            for entry in stream.entries
+        ],
+        ties={
+            HEADINGS[name][1]: [group for group in ranking.groups if len(group) > 1]
+            for name, ranking in stream.rankings.items()
+        },
+        params=json.dumps(stream.to_json()["protocol_params"], indent=1, ensure_ascii=False),
+    )
+
+
+def _cell(entry: Entry, name: str, shared: Sequence[int] = ()) -> dict[str, Any]:
+    """One number: its text, its interval, its rank, and what its column is sorted by.
+
+    `shared` are the groups with several entries, which get the letters a, b, … in this order.
+    """
+    stat = entry.metrics[name]
+    groups = entry.groups.get(name, ())
+    _, _, decimals, factor = HEADINGS[name]
+
+    def text(value: float) -> str:
+        if math.isnan(value):
+            return "–"
+        return amount(value * factor) if decimals is None else signed(value * factor, decimals)
+
+    return {
+        "text": text(stat.mean),
+        "half": "" if math.isnan(stat.half) else text(stat.half),
+        "sort": "" if math.isnan(stat.mean) else repr(stat.mean),
+        "rank": entry.ranks.get(name),
+        "groups": " ".join(_letters(shared.index(g)) for g in groups if g in shared),
+    }
+
+
+def _letters(n: int) -> str:
+    """The name of a group: a, …, z, aa, ab, …"""
+    return (_letters(n // 26 - 1) if n >= 26 else "") + chr(ord("a") + n % 26)

@@ -1,0 +1,256 @@
+"""Packs: the runs of a directory as one zip archive, for other people.
+
+`docs/board.md` describes the archive. Its bytes depend on the runs, the cards of their files, the
+name and the date alone: members are sorted, stamped 1980-01-01 and stored without compression.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import re
+import shlex
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from embedbench import cache
+from embedbench.disk import writing
+from embedbench.errors import UserError, printable, short
+from embedbench.files.file import EmbeddingFile
+from embedbench.runs.merge import verified
+from embedbench.runs.study import Study
+from embedbench.runs.study_file import read_study, study_text
+from embedbench.scores import record
+from embedbench.scores.run_record import FileInfo, RunRecord
+from embedbench.typed import ABSENT, Typed, plain
+
+from .strip import command_without_paths, text_without_paths, without_paths
+
+SCHEMA = "embedbench-pack/1.0"
+INFO, RUNS, FILES, STUDY = "pack.json", "runs", "files", "study.toml"
+LONGEST = 200  # characters of a name
+LONG, DEEP = 200, 12  # characters of the name of a directory, directories in each other
+_PART = re.compile(r"[^\x00-\x1f\x7f/\\:.\ud800-\udfff][^\x00-\x1f\x7f/\\:\ud800-\udfff]*")
+_STAMP = (1980, 1, 1, 0, 0, 0)  # the first that a zip archive can have
+_REGULAR = 0o100644 << 16
+
+
+@dataclass(frozen=True)
+class PackInfo(Typed):
+    """What a pack says of itself: who made it and when, None where that is not stated."""
+
+    schema: str
+    by: str | None = field(default=None, metadata=ABSENT)
+    date: str | None = field(default=None, metadata=ABSENT)
+
+    def check(self, name: str) -> None:
+        """Refuse another schema, an empty or long name, and what is no date.
+
+        Raises
+        ------
+        UserError
+            The first of these; `name` is where it was read.
+        """
+        if self.schema != SCHEMA:
+            raise UserError(f"{name} has schema {short(self.schema)}, expected {SCHEMA!r}")
+        if self.by is not None and not 0 < len(printable(self.by).strip()) <= LONGEST:
+            raise UserError(f"{name}: by must be a name of 1 to {LONGEST} characters")
+        try:
+            datetime.date.fromisoformat(self.date or "2000-01-01")
+        except ValueError:
+            raise UserError(
+                f"{name}: the date must be written as 2026-11-30, got {short(self.date)}"
+            ) from None
+
+
+@dataclass(frozen=True)
+class Packed(Typed):
+    """What was packed.
+
+    Parameters
+    ----------
+    runs, references : int
+        Numbers of runs.
+    cards : int
+        Files that could be read here and are described.
+    sha256 : str
+        Of the pack.
+    left_out : tuple of str
+        A sentence for each run that is damaged.
+    """
+
+    runs: int
+    references: int
+    cards: int
+    sha256: str
+    left_out: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        """The numbers in words."""
+        cards = f", file cards: {self.cards}" if self.cards else ""
+        return f"runs: {self.runs}, references: {self.references}{cards}; SHA-256 {self.sha256}"
+
+
+def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = None) -> Packed:
+    """Write the finished runs of a directory, with their references, as one zip archive.
+
+    Records lose the paths in them, see `strip`. A run is packed if its predictions have the SHA-256
+    that its record names.
+
+    Parameters
+    ----------
+    root : Path
+        The directory of runs.
+    out : Path
+        The archive; an existing one is replaced.
+    by, date : str or None
+        Who submits it, and when; None: not stated.
+
+    Raises
+    ------
+    UserError
+        There is no run that can be packed, or the archive cannot be written.
+    """
+    info = PackInfo(SCHEMA, by, date)
+    info.check("the pack")
+    members = {INFO: _text(info.to_json())}
+    left_out, cards, packed = [], _Cards(root), {}
+    for run in record.find(root, references=True):
+        place = run.relative_to(root)
+        if place == Path():
+            raise UserError(f"{root} is a single run; give the directory of all runs")
+        try:
+            if not is_place(place.parts):
+                raise UserError(f"{run} has a name that packs cannot hold; rename its directories")
+            verified(run)
+            cards.add(record.load(run))
+        except UserError as e:
+            left_out.append(str(e))
+            continue
+        packed[place] = run
+    if not packed:
+        raise UserError(f"{root} has no finished run; give the --out of an earlier run")
+    members |= cards.members
+    if (root / STUDY).is_file():
+        members[STUDY] = _study(root / STUDY).encode()
+    with writing(out) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+        for name, data in sorted(members.items()):
+            _add(archive, name, data)
+        for place, run in sorted(packed.items()):
+            for name, data in _run_members(run):
+                _add(archive, f"{RUNS}/{place.as_posix()}/{name}", data)
+    references = sum("references" in place.parts for place in packed)
+    counts = len(packed) - references, references, len(cards.members)
+    return Packed(*counts, cache.sha256(out), tuple(left_out))
+
+
+def is_place(parts: Sequence[str]) -> bool:
+    """Whether a path of directories can be that of a run in a pack, on any file system."""
+    return len(parts) <= DEEP and all(_PART.fullmatch(p) and len(p) <= LONG for p in parts)
+
+
+def _run_members(run: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the predictions of a run, and its record without paths."""
+    made = record.load(run)
+    predictions = (run / record.PREDICTIONS).read_bytes()
+    if hashlib.sha256(predictions).hexdigest() != made.predictions_sha256:
+        raise UserError(f"{run} changed while it was packed; run the command again")
+    yield record.PREDICTIONS, predictions
+    yield record.RECORD, _text(without_paths(made.to_json()))
+
+
+def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
+    member = zipfile.ZipInfo(name, _STAMP)
+    member.create_system, member.external_attr = 3, _REGULAR
+    archive.writestr(member, data, zipfile.ZIP_STORED)
+
+
+def _text(values: dict[str, Any]) -> bytes:
+    return (json.dumps(plain(values), indent=1, allow_nan=False) + "\n").encode()
+
+
+def card_name(file: FileInfo) -> str:
+    """The name of the card of a file in a pack."""
+    digests = "".join(f"{key}{value}" for key, value in sorted(file.digests.items()))
+    return f"{FILES}/{hashlib.sha256(digests.encode()).hexdigest()[:16]}.json"
+
+
+class _Cards:
+    """The cards of the files behind the runs, as far as these files can be read here.
+
+    A file is sought where the command of a run names it, beside the runs, and in the working
+    directory; it is the file of a run if its digests are.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.members: dict[str, bytes] = {}
+        self._missing: set[tuple[str, str]] = set()
+
+    def add(self, made: RunRecord) -> None:
+        """Add the cards of a run's files."""
+        for info in made.files:
+            name = card_name(info)
+            if name in self.members or (name, made.command) in self._missing:
+                continue
+            file = self._file(info, made.command)
+            if file is None:
+                self._missing.add((name, made.command))
+            else:
+                self.members[name] = _text(without_paths(_card(info, file)))
+
+    def _file(self, info: FileInfo, command: str) -> EmbeddingFile | None:
+        try:
+            words = [Path(word) for word in shlex.split(command)[2:] if word]
+        except ValueError:
+            words = []
+        named = [path for path in words if path.name == info.name]
+        for path in (*named, self.root.parent / info.name, Path(info.name)):
+            try:
+                if path.is_file() and (file := EmbeddingFile.open(path)).digests == info.digests:
+                    return file
+            except (UserError, OSError):  # damaged, or not that file
+                continue
+        return None
+
+
+def _card(info: FileInfo, file: EmbeddingFile) -> dict[str, Any]:
+    """What is said of a file in a pack."""
+    leaves = file.samples.n_leaves
+    return {
+        **info.to_json(),
+        "format_version": file.version,
+        "shape": list(file.shape),
+        "dtype": str(file.dtype),
+        "layers": file.layers,
+        "classes_leaves": leaves,
+        "provenance": file.provenance,
+    }
+
+
+def _study(path: Path) -> str:
+    """The text of a study file without directories."""
+    study = read_study(path)
+    values: dict[str, Any] = {}
+    for name in (f.name for f in fields(Study)):
+        value = getattr(study, name)
+        if name == "files":
+            values[name] = tuple(tuple(map(_last, files)) for files in value)
+        elif isinstance(value, str):
+            values[name] = text_without_paths(value)
+        elif name == "set":
+            values[name] = {k: text_without_paths(v) for k, v in value.items()}
+        elif name in ("orders", "learners", "protocols"):
+            values[name] = tuple(map(text_without_paths, value))
+        elif name in ("tune", "grid"):
+            values[name] = {k: tuple(map(text_without_paths, v)) for k, v in value.items()}
+    return study_text(replace(study, **values, engine=None, engine_set={}, resources=None))
+
+
+def _last(path: str) -> str:
+    return command_without_paths(shlex.quote(path)).strip("'")

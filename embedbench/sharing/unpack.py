@@ -1,0 +1,162 @@
+"""Reading packs of other people, and merging them into a directory of runs.
+
+A pack is an archive that `pack` writes, and nothing else is read: members are stored without
+compression, so that what comes out is never more than what is there; their names are those of a
+pack; no two have one name, even where a file system takes upper and lower case for one.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+import tempfile
+import unicodedata
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from embedbench.archives import member_problem, open_archive
+from embedbench.disk import write_safely
+from embedbench.errors import UserError, short
+from embedbench.runs.merge import Merged, merge
+from embedbench.scores.record import LARGEST, PREDICTIONS, RECORD
+from embedbench.typed import parse_json
+
+from .pack import FILES, INFO, RUNS, STUDY, PackInfo, is_place
+
+MOST = 200_000  # members
+SMALL = 2**24  # bytes of a member that is neither record nor predictions
+
+_CARD = re.compile(rf"{FILES}/[0-9a-f]{{16}}\.json")
+
+
+@dataclass(frozen=True)
+class Unpacked:
+    """A pack, unpacked.
+
+    Parameters
+    ----------
+    pack : Path
+        The archive.
+    folder : Path
+        Where its members lie.
+    info : PackInfo
+        Who made it, and when.
+    """
+
+    pack: Path
+    folder: Path
+    info: PackInfo
+
+    @property
+    def runs(self) -> Path:
+        """The directory of its runs."""
+        return self.folder / RUNS
+
+    def named(self, sentence: str) -> str:
+        """A sentence about a run, which names the archive instead of where it was unpacked."""
+        return sentence.replace(str(self.runs), str(self.pack))
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[Unpacked]:
+    """Unpack a pack into a temporary directory.
+
+    Raises
+    ------
+    UserError
+        It is no zip archive, or has a member that no pack has; nothing of it was used.
+    """
+    with open_archive(path) as archive:
+        members = _members(path, archive)
+        with tempfile.TemporaryDirectory(prefix="embedbench-") as made:
+            folder = Path(made).resolve()
+            for name, member in members.items():
+                target = folder / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                write_safely(target, _bytes(path, archive, member), sync=False)
+            (folder / RUNS).mkdir(exist_ok=True)
+            where = f"{path}: {INFO}"
+            info = PackInfo.from_json(parse_json((folder / INFO).read_bytes(), where), where)
+            info.check(where)
+            yield Unpacked(path, folder, info)
+
+
+def merge_packs(roots: Sequence[Path], out: Path) -> Merged:
+    """Merge directories of runs and packs, see `embedbench.runs.merge.merge`."""
+    with ExitStack() as stack:
+        packs = {root: stack.enter_context(unpacked(root)) for root in roots if root.is_file()}
+
+        def named(sentence: str) -> str:
+            for one in packs.values():
+                sentence = one.named(sentence)
+            return sentence
+
+        try:
+            merged = merge([packs[root].runs if root in packs else root for root in roots], out)
+        except UserError as e:
+            raise UserError(named(str(e))) from None
+        return replace(merged, left_out=tuple(map(named, merged.left_out)))
+
+
+def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The members of a pack by name.
+
+    Raises
+    ------
+    UserError
+        One of them cannot be that of a pack.
+    """
+    listed = archive.infolist()
+    if len(listed) > MOST:
+        raise UserError(f"{path} has {len(listed):,} members, and a pack has at most {MOST:,}")
+    members: dict[str, zipfile.ZipInfo] = {}
+    same: set[str] = set()
+    for member in listed:
+        name = member.filename
+        alike = unicodedata.normalize("NFC", name).casefold()
+        problem = _problem(name, member)
+        if alike in same:
+            problem = problem or "it is there more than once"
+        if problem:
+            raise UserError(
+                f"{path} is not read: its member {short(name)} is not that of a pack ({problem}); "
+                "embedbench runs pack makes one"
+            )
+        same.add(alike)
+        members[name] = member
+    if INFO not in members:
+        raise UserError(f"{path} holds no {INFO}, so it is no pack; embedbench runs pack makes one")
+    return members
+
+
+def _problem(name: str, member: zipfile.ZipInfo) -> str:
+    """Why a member cannot be that of a pack; empty if it can."""
+    kind = stat.S_IFMT(member.external_attr >> 16)
+    problem = member_problem(name, member, (zipfile.ZIP_STORED,))
+    if problem:
+        return problem
+    if kind not in (0, stat.S_IFREG) or member.is_dir():
+        return "it is no regular file"
+    if member.file_size != member.compress_size:
+        return "its size is not that of its bytes"
+    *folders, last = name.split("/")
+    if folders[:1] != [RUNS]:
+        if name not in (INFO, STUDY) and not _CARD.fullmatch(name):
+            return "no pack has such a file"
+        return "it is too large" if member.file_size > SMALL else ""
+    if len(folders) < 2 or last not in (RECORD, PREDICTIONS) or {RECORD, PREDICTIONS} & {*folders}:
+        return "no pack has such a file"
+    if not is_place(folders):
+        return "its name is not that of a run"
+    return "it is too large" if last == RECORD and member.file_size > LARGEST else ""
+
+
+def _bytes(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    try:
+        with archive.open(member) as file:
+            return file.read(member.file_size + 1)
+    except (zipfile.BadZipFile, OSError, EOFError, ValueError, NotImplementedError) as e:
+        raise UserError(f"{path} is damaged at {short(member.filename)} ({e}); get it again") from e

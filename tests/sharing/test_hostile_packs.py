@@ -1,0 +1,145 @@
+"""Zip archives that no `runs pack` wrote: one sentence each, and nothing is written."""
+
+from __future__ import annotations
+
+import stat
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from packs import members
+
+from embedbench.errors import UserError
+from embedbench.sharing.unpack import merge_packs, unpacked
+
+Edit = Callable[[zipfile.ZipFile], None]
+RUN = "runs/s/l/seed-7/predictions.h5"
+
+
+def member(name: str, *, mode: int = 0o100644, data: bytes = b"x") -> Edit:
+    def add(archive: zipfile.ZipFile) -> None:
+        info = zipfile.ZipInfo(name)
+        info.create_system, info.external_attr = 3, mode << 16
+        archive.writestr(info, data)
+
+    return add
+
+
+def deflated(archive: zipfile.ZipFile) -> None:
+    archive.writestr(RUN, bytes(2**24), zipfile.ZIP_DEFLATED)
+
+
+def twice(archive: zipfile.ZipFile) -> None:
+    archive.writestr("runs/s/l/seed-7/record.json", "{}")
+    archive.writestr("runs/S/l/SEED-7/record.json", "{}")
+
+
+CASES: dict[str, tuple[Edit, str]] = {
+    "above": (member("../evil.json"), "its name leads out of the archive"),
+    "above inside": (member("runs/../../evil/record.json"), "its name leads out of the archive"),
+    "absolute": (member("/tmp/evil/record.json"), "its name leads out of the archive"),
+    "backslash": (member("runs\\..\\..\\record.json"), "no pack has such a file"),
+    "backslash inside": (member("runs/..\\x/record.json"), "its name is not that of a run"),
+    "drive": (member("runs/C:/record.json"), "its name is not that of a run"),
+    "hidden": (member("runs/.seed-0.lease/record.json"), "its name is not that of a run"),
+    "nameless": (member("runs//x/record.json"), "its name is not that of a run"),
+    "long": (member(f"runs/{'x' * 300}/record.json"), "its name is not that of a run"),
+    "deep": (member(f"runs/{'x/' * 50}record.json"), "its name is not that of a run"),
+    "run in a file": (member("runs/record.json/record.json"), "no pack has such a file"),
+    "link": (member(RUN, mode=stat.S_IFLNK | 0o777), "it is no regular file"),
+    "device": (member(RUN, mode=stat.S_IFCHR | 0o666), "it is no regular file"),
+    "directory": (member("runs/s/", data=b""), "it is no regular file"),
+    "code": (member("runs/s/learner.py"), "no pack has such a file"),
+    "checkpoint": (member("files/x.safetensors"), "no pack has such a file"),
+    "bomb": (deflated, "compression method 8"),
+    "twice": (twice, "it is there more than once"),
+}
+
+
+def spoilt(team: Path, out: Path, edit: Edit) -> Path:
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, data in members(team / "a.zip").items():
+            archive.writestr(name, data)
+        edit(archive)
+    return out
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_member_that_no_pack_has(team: Path, tmp_path: Path, case: str) -> None:
+    edit, why = CASES[case]
+    path = spoilt(team, tmp_path / "bad.zip", edit)
+    with pytest.raises(UserError) as caught:
+        merge_packs([path], tmp_path / "out")
+    assert f"({why})" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert [p.name for p in tmp_path.iterdir()] == ["bad.zip"]
+
+
+def field(archive: bytes, name: str, at: int, form: str, *values: int) -> bytes:
+    """An archive with other numbers in a member's central entry, `at` bytes from its start."""
+    data = bytearray(archive)
+    start = data.rindex(name.encode()) - 46
+    assert data[start : start + 4] == b"PK\x01\x02"
+    struct.pack_into(form, data, start + at, *values)
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("at", "form", "values", "why"),
+    [
+        (8, "<H", [1], "it is encrypted"),
+        (24, "<I", [2**31], "its size is not that of its bytes"),
+        (20, "<II", [2**31, 2**31], "whose members overlap"),
+        (42, "<I", [0], "whose members overlap"),
+    ],
+)
+def test_a_directory_that_lies(
+    team: Path, tmp_path: Path, at: int, form: str, values: list[int], why: str
+) -> None:
+    path = spoilt(team, tmp_path / "bad.zip", member(RUN))
+    path.write_bytes(field(path.read_bytes(), RUN, at, form, *values))
+    with pytest.raises(UserError, match=why):
+        merge_packs([path], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_large_member_of_a_small_kind(
+    team: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("embedbench.sharing.unpack.SMALL", 10)
+    with pytest.raises(UserError, match="it is too large"), unpacked(team / "a.zip"):
+        pass
+
+
+def test_too_many_members(team: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("embedbench.sharing.unpack.MOST", 3)
+    with pytest.raises(UserError, match="a pack has at most 3"), unpacked(team / "a.zip"):
+        pass
+
+
+def test_damaged_bytes_and_other_files(team: Path, tmp_path: Path) -> None:
+    data = bytearray((team / "a.zip").read_bytes())
+    data[data.index(b"predictions.h5") + 200] ^= 1
+    (tmp_path / "damaged.zip").write_bytes(data)
+    (tmp_path / "cut.zip").write_bytes(data[:-100])
+    (tmp_path / "text.zip").write_text("no archive")
+    with zipfile.ZipFile(tmp_path / "other.zip", "w"):
+        pass
+    said = {"damaged": "is damaged at", "cut": "zip", "text": "zip", "other": "holds no pack.json"}
+    for name, sentence in said.items():
+        with pytest.raises(UserError, match=sentence):
+            merge_packs([tmp_path / f"{name}.zip"], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[", "[]", '{"schema": "other/1.0"}', '{"schema": "embedbench-pack/1.0", "by": 3}'],
+)
+def test_what_a_pack_says_of_itself(team: Path, tmp_path: Path, text: str) -> None:
+    with zipfile.ZipFile(tmp_path / "bad.zip", "w") as archive:
+        archive.writestr("pack.json", text)
+    with pytest.raises(UserError, match=r"bad.zip: pack.json"):
+        merge_packs([tmp_path / "bad.zip"], tmp_path / "out")

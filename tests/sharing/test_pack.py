@@ -1,0 +1,181 @@
+"""Packs: what is in them, what is not, and what comes out of them again."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from packs import edited_record, members
+
+from embedbench.errors import UserError
+from embedbench.scores import record
+from embedbench.scores.checked import rescore
+from embedbench.sharing.pack import INFO, pack
+from embedbench.sharing.strip import text_without_paths, without_paths
+from embedbench.sharing.unpack import merge_packs, unpacked
+from embedbench.typed import plain
+
+
+def places(root: Path) -> list[str]:
+    return [str(p.relative_to(root)) for p in record.find(root, references=True)]
+
+
+def test_the_bytes_are_those_of_the_runs_wherever_they_lie(team: Path, tmp_path: Path) -> None:
+    other = tmp_path / "elsewhere" / "of-another-user"
+    shutil.copytree(team / "runs", other / "results")
+    shutil.copy(team / "e.h5", other)
+    for path in (other / "results").rglob("record.json"):
+        text = path.read_text()
+        assert str(team) in text
+        path.write_text(text.replace(str(team / "runs"), str(other / "runs")))
+        (path.parent / ".seed-9.partial").mkdir()
+    (other / "results" / ".plan-1.json").write_text("{}")
+    pack(other / "results", tmp_path / "b.zip", by="Team A", date="2026-11-22")
+    assert (tmp_path / "b.zip").read_bytes() == (team / "a.zip").read_bytes()
+    pack(other / "results", tmp_path / "c.zip", by="Team B", date="2026-11-22")
+    assert (tmp_path / "c.zip").read_bytes() != (team / "a.zip").read_bytes()
+
+
+def test_what_is_in_a_pack_names_no_place_and_no_machine(team: Path) -> None:
+    values = members(team / "a.zip")
+    runs = [f"runs/{place}" for place in places(team / "runs")]
+    both = {f"{run}/{name}" for run in runs for name in ("record.json", "predictions.h5")}
+    (card,) = {*values} - both - {INFO}
+    assert {*values} == {*both, INFO, card}
+    for name, data in values.items():
+        for secret in (str(team), "jane", str(Path.home()) + "/"):
+            assert secret.encode() not in data, (name, secret)
+        if name.endswith(".json"):
+            assert not re.search(rf"\b{re.escape(platform.node())}\b", data.decode()), name
+    made = json.loads(
+        next(data for name, data in values.items() if "ncm" in name and "rec" in name)
+    )
+    assert " e.h5 " in made["command"]
+    assert "--out runs " in made["command"]
+    described = json.loads(values[card])
+    assert described["name"] == "e.h5"
+    assert described["digests"] == made["files"][0]["digests"]
+    assert described["provenance"]["backbone"] == {"name": "some"}
+    assert json.loads(values[INFO]) == {
+        "schema": "embedbench-pack/1.0",
+        "by": "Team A",
+        "date": "2026-11-22",
+    }
+
+
+def test_merged_runs_have_equal_numbers(team: Path, tmp_path: Path) -> None:
+    merged = merge_packs([team / "a.zip"], tmp_path / "out")
+    assert (merged.copied, merged.there, merged.left_out) == (len(places(team / "runs")), 0, ())
+    assert places(tmp_path / "out") == places(team / "runs")
+    for place in record.find(tmp_path / "out", references=True):
+        original = team / "runs" / place.relative_to(tmp_path / "out")
+        kept, made = record.load(original), record.load(place)
+        assert rescore(place, tmp_path / "out").agrees
+        assert plain(made.metrics) == plain(kept.metrics)
+        assert made.predictions_sha256 == kept.predictions_sha256
+        assert without_paths(kept.to_json()) == made.to_json()
+    again = merge_packs([team / "runs", team / "a.zip"], tmp_path / "out")
+    assert (again.copied, again.filled) == (0, 0)
+    pack(tmp_path / "out", tmp_path / "again.zip", by="Team A", date="2026-11-22")
+    runs = {n: data for n, data in members(team / "a.zip").items() if n.startswith("runs/")}
+    assert runs.items() <= members(tmp_path / "again.zip").items()  # stripped once is stripped
+
+
+def test_a_run_that_is_not_its_records_is_left_out(team: Path, tmp_path: Path) -> None:
+    shutil.copytree(team / "runs", tmp_path / "runs")
+    first = record.find(tmp_path / "runs")[0]
+    (first / "predictions.h5").write_bytes(b"other")
+    made = pack(tmp_path / "runs", tmp_path / "b.zip")
+    assert len(made.left_out) == 1
+    assert "not the file that its record was made from" in made.left_out[0]
+    assert not any(str(first.relative_to(tmp_path)) in name for name in members(tmp_path / "b.zip"))
+    assert json.loads(members(tmp_path / "b.zip")[INFO]) == {"schema": "embedbench-pack/1.0"}
+
+
+def test_a_damaged_run_of_a_pack_is_named_by_the_pack(team: Path, tmp_path: Path) -> None:
+    def other(values: dict[str, object]) -> None:
+        values["predictions_sha256"] = "0" * 64
+
+    bad = edited_record(team / "a.zip", tmp_path / "bad.zip", "ncm", other)
+    (sentence,) = merge_packs([bad], tmp_path / "out").left_out
+    assert sentence.startswith(f"{bad}/incremental-class-")
+
+
+@pytest.mark.parametrize(
+    ("by", "date", "what"),
+    [
+        (None, "22.11.2026", "the date must be written as 2026-11-30, got '22.11.2026'"),
+        ("", None, "by must be a name of 1 to 200 characters"),
+        ("x" * 201, None, "by must be a name of 1 to 200 characters"),
+    ],
+)
+def test_a_name_and_a_date(
+    team: Path, tmp_path: Path, by: str | None, date: str | None, what: str
+) -> None:
+    with pytest.raises(UserError, match=what):
+        pack(team / "runs", tmp_path / "b.zip", by=by, date=date)
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_runs_and_a_single_run(team: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="has no finished run"):
+        pack(tmp_path, tmp_path / "b.zip")
+    with pytest.raises(UserError, match="is a single run"):
+        pack(record.find(team / "runs")[0], tmp_path / "b.zip")
+
+
+def test_a_study_file_loses_its_directories(team: Path, tmp_path: Path) -> None:
+    shutil.copytree(team / "runs", tmp_path / "runs")
+    (tmp_path / "runs" / "study.toml").write_text(
+        '# by jane-doe\nfiles = ["/home/jane-doe/e.h5"]\nprotocols = ["incremental-class"]\n'
+        'learners = ["ncm"]\norders = ["/home/jane-doe/o.json"]\n'
+    )
+    pack(tmp_path / "runs", tmp_path / "b.zip")
+    text = members(tmp_path / "b.zip")["study.toml"].decode()
+    assert "jane" not in text
+    assert 'files = ["e.h5"]' in text
+    assert "o.json" in text
+    with unpacked(tmp_path / "b.zip") as made:
+        assert (made.folder / "study.toml").read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("text", "stripped"),
+    [
+        ("/home/a/x.h5", "x.h5"),
+        ("~/x.h5", "x.h5"),
+        (r"C:\Users\a b\x.h5", "x.h5"),
+        (r"\\server\a\x.h5", "x.h5"),
+        ("file:///home/a/x.h5", "x.h5"),
+        ("hf://datasets/org/name@v1/x.h5", "hf://datasets/org/name@v1/x.h5"),
+        ("https://host/x.h5", "https://host/x.h5"),
+        ("my.module:Class", "my.module:Class"),
+        ("ratio 1/2", "ratio 1/2"),
+        ("references/offline-1/seed-0", "references/offline-1/seed-0"),
+        ("see '/home/a/x.h5', or /tmp/b", "see 'x.h5', or b"),
+    ],
+)
+def test_texts(text: str, stripped: str) -> None:
+    assert text_without_paths(text) == stripped
+    assert text_without_paths(stripped) == stripped
+
+
+def test_commands_and_classes() -> None:
+    made = without_paths(
+        {
+            "command": "embedbench run '/home/a b/x.h5' hf://o/n/y.h5 --out ~/r --set "
+            "protocol.order=/home/a/o.json --set mlp.lr=1e-3,1e-4 --learner my.mod:Mine",
+            "classes": [["/m/09x0r"]],
+            "learner_params": {"images": {"weights": "/home/a/w.safetensors"}},
+        }
+    )
+    assert made == {
+        "command": "embedbench run x.h5 hf://o/n/y.h5 --out r --set protocol.order=o.json "
+        "--set mlp.lr=1e-3,1e-4 --learner my.mod:Mine",
+        "classes": [["/m/09x0r"]],
+        "learner_params": {"images": {"weights": "w.safetensors"}},
+    }
