@@ -1,6 +1,6 @@
 """Files to a data set of the Hugging Face hub: one commit, nothing replaced unasked.
 
-The login is the hub's own (`hf auth login`, or HF_TOKEN); it is neither read nor kept here.
+The login is that of the hub (`hf auth login`, or HF_TOKEN); it is not kept here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Text of other people as Markdown: it is shown as it is, and never read as markup."""
+"""Text of other people as Markdown: it is printed as it is, and never read as markup."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def push(
     """
     place = Place.parse(url)
     if how.private and not place.repository:
-        raise UserError(f"--private is for the hub; {place.url} has permissions of its own.")
+        raise UserError(f"--private is for the hub; {place.url} has other permissions.")
     file = EmbeddingFile.open(path)
     _check_licence(file, how.licence)
     if place.repository:
