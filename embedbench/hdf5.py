@@ -81,11 +81,27 @@ def trust(path: Path) -> None:
 
 
 @contextmanager
-def lend(path: Path, source: BinaryIO) -> Iterator[None]:
-    """Let `opened` read a path by an open file instead, without examining it.
+def lend(path: Path, source: BinaryIO, unread: BinaryIO) -> Iterator[None]:
+    """Let `opened` read a path by an open file instead, after the gate.
 
     Only for a process of its own with bounded memory and time, see `embedbench.gate`.
+
+    Parameters
+    ----------
+    path : Path
+        The path.
+    source : BinaryIO
+        Gives the bytes.
+    unread : BinaryIO
+        The same for the gate; without bytes, compressed values are not inflated to count them.
+
+    Raises
+    ------
+    RefusedError
+        A rule of the gate is broken. HDF5 raises errors of many other kinds.
     """
+    with h5py.File(source, "r") as file:
+        gate.check(file, unread, gate.alive)
     _lent[path] = source
     try:
         yield

@@ -50,7 +50,7 @@ OUTSIDE = {
         *{"timm", "torch", "torchvision", "transformers"},
     },
     "engines": {"ray", "submitit", "torch"},
-    "fetching": {"fsspec", "h5py", "huggingface_hub"},
+    "fetching": {"fsspec", "huggingface_hub"},
     "models": {"numba", "numpy", "scipy", "sklearn", "torch"},
     "protocols": {"numpy"},
     "scores": {"h5py", "numpy", "scipy"},

@@ -120,7 +120,7 @@ def inspect(
         show(result.to_json(), lambda _: card_text(result), as_json)
         return
     opened = EmbeddingFile.open(here(file))
-    result = card(opened)
+    result = replace(card(opened), path=str(file))
     if analysed:
         if heatmap is not None:
             check_free(heatmap, overwrite)

@@ -71,7 +71,7 @@ def transfer_text(card: Card) -> str:
     """What the card of a file elsewhere has cost."""
     cost = card.transfer or {}
     size = f"{cost.get('bytes', 0) / 1e3:,.0f} kB of {card.bytes / 1e6:,.1f} MB"
-    return f"read {size} in {cost.get('requests', 0)} requests; the file was not fetched"
+    return f"read {size} by {cost.get('requests', 0)} requests; the file was not fetched"
 
 
 def file_rows() -> list[dict[str, str]]:

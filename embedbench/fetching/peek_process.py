@@ -13,14 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-import h5py
-
 from embedbench import gate, hdf5
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.inspect import card
 
 BLOCK = 2**15  # bytes; a request takes whole blocks
+AHEAD = 32  # blocks of a request, at most, where one part is read after the other
 ROWS = 64  # whose norms are in the card
 SECONDS = 30.0, 15.0  # without a request: by the clock, and of work; less for the gate
 
@@ -39,6 +38,7 @@ class Ranges(io.RawIOBase):
     def __init__(self, size: int, fetch: Callable[[int, int], bytes]) -> None:
         self._size, self._fetch, self._at = size, fetch, 0
         self._blocks: dict[int, bytes] = {}
+        self._next, self._ahead = 0, 1  # the block after the last request, and how many it took
 
     def readable(self) -> bool:
         return True
@@ -61,6 +61,9 @@ class Ranges(io.RawIOBase):
         missing = [k for k in blocks if k not in self._blocks]
         if missing:
             first, last = missing[0], missing[-1] + 1
+            self._ahead = min(2 * self._ahead, AHEAD) if first == self._next else 1
+            last = max(last, min(first + self._ahead, -(-self._size // BLOCK)))
+            self._next = last
             data = self._fetch(first * BLOCK, min(last * BLOCK, self._size))
             for k in range(first, last):
                 self._blocks[k] = data[(k - first) * BLOCK : (k - first + 1) * BLOCK]
@@ -91,7 +94,7 @@ class _Unread(io.RawIOBase):
         return b""
 
 
-_limits = gate.SECONDS
+_limits: tuple[float, float] = gate.SECONDS
 
 
 def _ask(start: int, end: int) -> bytes:
@@ -113,14 +116,15 @@ def _answer(path: Path) -> dict[str, Any]:
     try:
         if source.read(len(hdf5.SIGNATURE)) != hdf5.SIGNATURE:
             raise UserError(f"{path} is not an HDF5 file; give an embedding file.")
-        with h5py.File(source, "r") as file:
-            gate.check(file, cast(BinaryIO, _Unread(size)), gate.alive)
-        _limits = SECONDS
-        gate.alive(_limits)
-        with hdf5.lend(path, source):
+        with hdf5.lend(path, source, cast(BinaryIO, _Unread(size))):
+            _limits = SECONDS
+            gate.alive(_limits)
             return {"card": card(EmbeddingFile.open(path), ROWS).to_json()}
     except gate.RefusedError as error:
-        return {"error": f"{path} cannot be opened as an embedding file: {error}."}
+        return {
+            "error": f"{path} cannot be opened as an embedding file: {error}.",
+            "damaged": False,
+        }
     except UserError as error:
         return {"error": str(error), "damaged": isinstance(error, DamagedFileError)}
     except Exception as error:  # HDF5 and NumPy raise many kinds on a damaged file

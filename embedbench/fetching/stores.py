@@ -61,4 +61,4 @@ def _refused(url: str, error: Exception) -> UserError:
         return missing(url)
     if isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
         return denied(url, "log in the way this store has for it (such as AWS_PROFILE)")
-    return lost(url, error)
+    return lost(url, type(error).__name__)

@@ -66,6 +66,7 @@ def test_a_store_that_fails(small: bytes, monkeypatch: pytest.MonkeyPatch) -> No
 
     assert "is not given to everybody" in fail(PermissionError)
     assert "could not be reached (RuntimeError)" in fail(RuntimeError)
+    assert "could not be reached (OSError)" in fail(OSError)
 
 
 def test_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,6 +134,7 @@ def test_a_server_without_ranges(web: Served, small: bytes) -> None:
         ("redirect file:///etc/passwd", "leads to an address of the kind file://"),
         ("redirect ftp://127.0.0.1/x", "leads to an address of the kind ftp://"),
         (f"redirect {PATH}", "leads from address to address without an end"),
+        ("less", "bytes; run the command again to go on from there"),
         ("no-length", "does not say how long the file is"),
     ],
 )
@@ -142,7 +143,21 @@ def test_faults(web: Served, fault: str, sentence: str) -> None:
     said = sentence_of(web.address + PATH)
     assert (web.address + PATH) in said
     assert sentence in said
-    assert kept() == []
+    assert kept() == [] or fault == "less"
+
+
+def test_a_file_that_changes_in_the_middle(web: Served, tmp_path: Path, small: bytes) -> None:
+    """Parts of two versions are never put together."""
+    web.faults[PATH] = "cut 5000"
+    other = make_small(tmp_path / "other.h5", seed=1).read_bytes()
+
+    def change(done: int, _: int) -> None:
+        web.files[PATH] = other
+
+    with pytest.raises(UserError, match="changed while it was read"):
+        local(web.address + PATH, progress=change)
+    web.faults.clear()
+    assert local(web.address + PATH).read_bytes() == other
 
 
 def test_no_network(web: Served) -> None:

@@ -27,7 +27,7 @@ class Served:
         Path → bytes.
     faults : dict
         Path → what goes wrong there: a status; `cut N`, N bytes an answer; `redirect URL`;
-        `no-ranges`; `more`, other totals in ranges; `no-length`.
+        `no-ranges`; `no-length`; `less`, a byte less than it says.
     address : str
         Of the server, without a path.
     asked : list of tuple
@@ -120,7 +120,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         assert match is not None
         start, end = int(match[1]), min(int(match[2] or len(data)) + 1, len(data))
-        total = len(data) + (fault == "more" and start > 0)
+        total = len(data) + (fault == "less")
         span = {"Content-Range": f"bytes {start}-{end - 1}/{total}", "ETag": tag}
         part = data[start:end]
         if fault.startswith("cut "):
