@@ -39,6 +39,7 @@ ONLY = {
     "protocols": {"streams", "files"},
     "extract": {"files", "networks", "engines"},
     "reports": {"scores", "files"},
+    "sharing": {"runs", "reports", "streams", "scores", "fetching", "files"},
     "fetching": {"files"},
 }
 GROUND = set().union(*FLOORS[:4])
@@ -70,7 +71,8 @@ SLOW = {
         "timm",
         "torch",
     },
-    *{"soundfile", "tensorboard", "torch", "torchvision", "transformers", "wandb"},
+    *{"fsspec", "huggingface_hub", "pyarrow", "soundfile", "tensorboard", "torchvision"},
+    *{"transformers", "wandb"},
 }
 MAY_BE_SLOW = {
     *{"models", "learning", "extract", "checks", "networks/resnet", "networks/timm_models"},

@@ -13,7 +13,7 @@ from embedbench.errors import UserError, printable
 from embedbench.machine import keep_freed_memory
 from embedbench.version import __version__
 
-from . import extract, files, pretrain, report, reproduce, run, runs
+from . import extract, files, pretrain, push, report, reproduce, run, runs
 from .options import Json, Quiet, chosen_device, note, show
 
 app = typer.Typer(
@@ -54,6 +54,7 @@ for command in (
     files.order,
     files.verify,
     files.diff,
+    push.push,
     pretrain.pretrain,
     run.run,
     reproduce.reproduce,

@@ -18,7 +18,7 @@ from .options import Json, Overwrite, Quiet, check_free, note, show
 
 if TYPE_CHECKING:
     from embedbench.files.file import EmbeddingFile
-    from embedbench.files.inspect import Redundancy
+    from embedbench.files.inspect import Card, Redundancy
 
 
 @taking(column_keys=column_keys, stated=stated)
@@ -73,10 +73,10 @@ def import_command(
 
 def export(
     file: File,
-    out: Annotated[Path, typer.Option(help="The npz to write.")],
+    out: Annotated[Path, typer.Option(help="The .npz, .safetensors or .parquet to write.")],
     overwrite: Overwrite = False,
 ) -> None:
-    """Write an embedding file as npz."""
+    """Write an embedding file as npz, safetensors or Parquet."""
     from embedbench.files.exchange import export_file
 
     export_file(file, out, overwrite=overwrite)
@@ -101,6 +101,9 @@ def inspect(
             "--alignment", help="Measure how well layers fit the final embedding's means."
         ),
     ] = False,
+    page: Annotated[
+        bool, typer.Option("--card", help="Print the page that push writes, Markdown.")
+    ] = False,
     overwrite: Overwrite = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -110,7 +113,7 @@ def inspect(
     from embedbench.files.inspect import card, card_text
 
     analysed = bool(redundancy or discretise or heatmap)
-    if is_name(file) and not (analysed or alignment):
+    if is_name(file) and not (analysed or alignment or page):
         from embedbench.fetching.peek import peek
 
         result = peek(file)
@@ -128,7 +131,7 @@ def inspect(
         from embedbench.streams.alignment import file_alignment
 
         result = replace(result, alignment=file_alignment(opened))
-    show(result.to_json(), lambda _: card_text(result), as_json)
+    show(result.to_json(), lambda _: _page(result) if page else card_text(result), as_json)
 
 
 def _redundancy(
@@ -149,6 +152,13 @@ def _redundancy(
             matrix = su_matrix(codes, lambda *n: advance(*n, "heat map"))
             save_map(matrix, heatmap, "feature", "symmetric uncertainty")
     return Redundancy.from_json(figures)
+
+
+def _page(card: Card) -> str:
+    """The page that push writes."""
+    from embedbench.sharing.card import card_page, file_sha256
+
+    return card_page(card, sha256=file_sha256(Path(card.path))).rstrip("\n")
 
 
 def order(

@@ -1,14 +1,12 @@
 """Importing features from other formats, and exporting them.
 
-docs/files.md lists what `import` reads; `export` writes npz that `import` reads back without loss.
+docs/files.md lists what `import` reads; `exports` says what `export` writes.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.callbacks import Notify, Progress
-from embedbench.disk import writing
 from embedbench.errors import UserError
 
 from .columns import read_list
+from .exports import write_npz, write_parquet, write_safetensors
 from .file import EmbeddingFile
 from .formats.arrays import Arrays, Wanted, read_source
 from .samples import Samples
@@ -142,52 +140,24 @@ def _split(
 def export_file(
     path: str | os.PathLike[str], out: str | os.PathLike[str], *, overwrite: bool = False
 ) -> Path:
-    """Write everything that an embedding file holds to an npz file.
+    """Write everything that an embedding file holds to an npz, safetensors or Parquet file.
 
-    It holds `features`, `layer/NAME`, `labels`, `split` (0 train, 1 val, 2 test),
-    `sample_ids`, `classes`, `parents`, `provenance` (JSON text), and the optional columns. Every
-    block is verified, and is in memory only while it is copied.
+    `exports` says what is in each. Every block is verified, and is in memory only while it is
+    copied.
 
     Raises
     ------
     UserError
-        `out` exists or does not end in .npz, or the file is not valid.
+        `out` exists or has another ending, a package is missing, or the file is not valid.
     """
     file, out = EmbeddingFile.open(path), Path(out)
-    if out.suffix != ".npz":
+    if out.suffix not in _WRITERS:
         raise UserError(
-            f"export writes npz files; name it {out.parent / (out.stem or 'features')}.npz."
+            f"export writes npz files, .safetensors and .parquet; name it "
+            f"{out.parent / (out.stem or 'features')}.npz."
         )
     check_target(out, overwrite=overwrite)
-    samples = file.samples
-    arrays: dict[str, NDArray[Any]] = {
-        "labels": samples.labels,
-        "split": samples.split,
-        "sample_ids": samples.ids,
-        "classes": np.array(samples.classes),
-        "parents": samples.parents,
-        "provenance": np.array(json.dumps(file.provenance, ensure_ascii=False)),
-        **file.columns,
-    }
-    with writing(out) as temporary, zipfile.ZipFile(temporary, "w") as archive:
-        for table in file.tables(list(file.layers)):
-            blocks = (rows for _, rows in file.blocks(table))
-            _add_array(archive, table.replace("layers/", "layer/"), len(samples.ids), blocks)
-        for key, value in arrays.items():
-            with archive.open(f"{key}.npy", "w", force_zip64=True) as target:
-                np.lib.format.write_array(target, value, allow_pickle=False)
-    return out
+    return _WRITERS[out.suffix](file, out)
 
 
-def _add_array(archive: zipfile.ZipFile, key: str, n: int, blocks: Iterable[NDArray[Any]]) -> None:
-    """Add an array of n rows to an npz archive, block by block."""
-    with archive.open(f"{key}.npy", "w", force_zip64=True) as target:
-        for number, rows in enumerate(blocks):
-            if number == 0:
-                head = {
-                    "descr": rows.dtype.str,
-                    "fortran_order": False,
-                    "shape": (n, *rows.shape[1:]),
-                }
-                np.lib.format.write_array_header_1_0(target, head)
-            target.write(rows.tobytes())
+_WRITERS = {".npz": write_npz, ".safetensors": write_safetensors, ".parquet": write_parquet}

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from embedbench.disk import open_regular
 from embedbench.errors import UserError
+from embedbench.typed import parse_json
 
 from .tables import Sliced
 
@@ -51,12 +52,25 @@ def read(path: Path) -> Mapping[str, Any]:
         kinds = {name: file.get_slice(name).get_dtype() for name in names}
         if "BF16" in kinds.values():
             file = safe_open(str(path), "pt")
-        return {name: _table(file, name, kinds[name]) for name in names}
+        tensors = {name: _table(file, name, kinds[name]) for name in names}
+        return {**_texts(file.metadata() or {}), **tensors}
     except UserError:
         raise
     except Exception as error:  # safetensors and the disk raise errors of many kinds
         reason = str(error).partition("\n")[0]
         raise UserError(f"{path} cannot be read as safetensors ({reason}).") from error
+
+
+def _texts(metadata: Mapping[str, str]) -> dict[str, NDArray[Any]]:
+    """Texts that `export` puts into the metadata as JSON lists, and the provenance."""
+    texts: dict[str, NDArray[Any]] = {}
+    for name in ("sample_ids", "classes", "domain", "group"):
+        values = parse_json(metadata[name], name) if name in metadata else None
+        if isinstance(values, list) and all(isinstance(value, str) for value in values):
+            texts[name] = np.array(values, np.str_)
+    if "provenance" in metadata:
+        texts["provenance"] = np.array(metadata["provenance"])
+    return texts
 
 
 def _table(file: Any, name: str, kind: str) -> Any:

@@ -1,0 +1,72 @@
+"""Tables of runs on one file, as Markdown; every number is recomputed from stored predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from embedbench.errors import UserError
+from embedbench.files.file import EmbeddingFile
+from embedbench.reports.collect import collect
+from embedbench.reports.rows import Row, groups
+from embedbench.reports.text import cell_text
+
+from .markdown import escaped, table
+
+_COLUMNS = (
+    ("omega_all", "Ω_all", 3, 1.0),
+    ("final_accuracy", "final %", 1, 100.0),
+    ("average_accuracy", "AA %", 1, 100.0),
+    ("average_forgetting", "AF %", 1, 100.0),
+)
+
+
+def rows_of(root: Path, file: EmbeddingFile, tell: Callable[[str], None]) -> list[Row]:
+    """Return the rows of all runs under `root` that learned from this content.
+
+    Raises
+    ------
+    UserError
+        There is no such run.
+    """
+    content = file.digests["content"]
+    rows = [
+        row
+        for row in collect(root, tell=tell)
+        if any(used.digests.get("content") == content for used in row.group.first.files)
+    ]
+    if not rows:
+        raise UserError(
+            f"no run under {root} learned from {file.path}: their files have other content; make "
+            f"some with `embedbench run {file.path} --learner ncm,slda,joint --out {root}`"
+        )
+    return rows
+
+
+def baseline_lines(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a table for each stream."""
+    for group in groups(rows):
+        settings = ", ".join(
+            f"{name} {value}"
+            for name, value in group.first.protocol_params.items()
+            if value not in (None, "", 0, False)
+        )
+        words = f"{'; '.join(group.describe())}. Settings: {settings}."
+        yield f"**{escaped(group.first.protocol)}**: {escaped(words)}"
+        heads = ["learner", "n", *(heading for _, heading, _, _ in _COLUMNS)]
+        lines = [
+            [
+                escaped(row.label),
+                row.n,
+                *(cell_text(row, key, digits, by, " ") for key, _, digits, by in _COLUMNS),
+            ]
+            for row in rows
+            if row.group is group
+        ]
+        yield table(heads, lines)
+    yield (
+        "Means over n seeds, ± the half-width of the 95 % t-interval; every number was recomputed "
+        "from stored predictions. AA and AF average, in the end, the accuracies on the classes of "
+        "each session and how far these have fallen. Ω_all is relative to a network trained on all "
+        "data at once; – is not measured."
+    )

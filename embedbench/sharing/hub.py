@@ -1,0 +1,184 @@
+"""Files to a data set of the Hugging Face hub: one commit, nothing replaced unasked.
+
+The login is that of the hub (`hf auth login`, or HF_TOKEN); it is not kept here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from embedbench.errors import UserError
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
+Content = Path | bytes
+_CHUNK = 2**20
+_LOGIN = "log in with `hf auth login`, with a token that may write"
+
+
+def check_login(repository: str) -> None:
+    """Refuse to begin without a login.
+
+    Raises
+    ------
+    UserError
+        Nobody is logged in.
+    """
+    from huggingface_hub import get_token
+
+    with explained(repository):
+        if get_token() is None:
+            raise UserError(f"no login of the hub, which pushing to {repository} needs; {_LOGIN}.")
+
+
+def send(
+    files: Mapping[str, Content],
+    repository: str,
+    *,
+    overwrite: bool,
+    private: bool,
+    quiet: bool,
+    message: str,
+) -> tuple[str, list[str]]:
+    """Bring files to a data set, which is made if it is missing; all in one commit.
+
+    Parameters
+    ----------
+    files : mapping
+        Path in the repository → the file here, or its bytes.
+    repository : str
+        ORG/NAME.
+    overwrite : bool
+        Replace files of other content.
+    private : bool
+        Make a new repository private.
+    quiet : bool
+        No bars of progress.
+    message : str
+        What the commit says.
+
+    Returns
+    -------
+    tuple
+        The commit that has all files, and the names of those that were sent.
+
+    Raises
+    ------
+    UserError
+        No network, no permission, or a file of the same name has other content.
+    """
+    from huggingface_hub import CommitOperationAdd, HfApi
+    from huggingface_hub.hf_api import RepoFile
+    from huggingface_hub.utils.tqdm import disable_progress_bars
+
+    if quiet or not sys.stderr.isatty():
+        disable_progress_bars()
+    with explained(repository):
+        api = HfApi()
+        head = _head(api, repository, private=private)
+        there = api.get_paths_info(repository, list(files), repo_type="dataset", revision=head)
+        files_there = [item for item in there if isinstance(item, RepoFile)]
+        digests = {f.path: f.lfs.sha256 if f.lfs else f.blob_id for f in files_there}
+        new = [name for name in files if digests.get(name) not in _digests(files[name])]
+        check_replaced([n for n in new if n in digests], f"hf://datasets/{repository}", overwrite)
+        if not new:
+            return head, []
+        operations = [
+            CommitOperationAdd(name, c if isinstance(c, bytes) else str(c))
+            for name in new
+            for c in (files[name],)
+        ]
+        commit = api.create_commit(
+            repository,
+            operations,
+            commit_message=message,
+            repo_type="dataset",
+            parent_commit=head,
+        )
+    return str(commit.oid), new
+
+
+def check_replaced(names: list[str], place: str, overwrite: bool) -> None:
+    """Refuse to replace files, unless `--overwrite` was given."""
+    if names and not overwrite:
+        raise UserError(
+            f"{place} has {', '.join(names)} with other content; push to another place, or add "
+            "--overwrite."
+        )
+
+
+def _head(api: HfApi, repository: str, *, private: bool) -> str:
+    """The latest commit of a repository, which is made if it is missing."""
+    from huggingface_hub.errors import RepositoryNotFoundError
+
+    try:
+        info = api.repo_info(repository, repo_type="dataset")
+    except RepositoryNotFoundError as error:
+        if error.response.status_code == 401:
+            raise
+        api.create_repo(repository, repo_type="dataset", private=private or None)
+        info = api.repo_info(repository, repo_type="dataset")
+    if private and not info.private:
+        raise UserError(
+            f"{repository} is there already and public; push to another name, or make it private "
+            "in its settings."
+        )
+    return str(info.sha)
+
+
+def _digests(content: Content) -> tuple[str, str]:
+    """SHA-256 of a content, as LFS names it, and SHA-1 with its size, as git does."""
+    size = len(content) if isinstance(content, bytes) else content.stat().st_size
+    sha, blob = hashlib.sha256(), hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False)
+    for part in chunks(content):
+        sha.update(part)
+        blob.update(part)
+    return sha.hexdigest(), blob.hexdigest()
+
+
+def chunks(content: Content) -> Iterator[bytes]:
+    """Yield a content in parts of at most 1 MiB."""
+    if isinstance(content, bytes):
+        yield content
+        return
+    with content.open("rb") as file:
+        while part := file.read(_CHUNK):
+            yield part
+
+
+@contextmanager
+def explained(repository: str) -> Iterator[None]:
+    """Turn what the hub's library raises into one sentence."""
+    from huggingface_hub import constants
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+
+    try:
+        yield
+    except UserError:
+        raise
+    except HfHubHTTPError as error:
+        raise UserError(_answer(error.response.status_code, repository)) from None
+    except OfflineModeIsEnabled:
+        raise UserError("HF_HUB_OFFLINE forbids the network; unset it to push.") from None
+    except Exception as error:  # each version of the library raises others without a network
+        reason = (isinstance(error, OSError) and error.strerror) or type(error).__name__
+        raise UserError(
+            f"cannot push to {repository} at {constants.ENDPOINT} ({reason}); check the network "
+            "and run the command again, nothing was committed."
+        ) from None
+
+
+def _answer(status: int, repository: str) -> str:
+    if status == 401:
+        return f"the hub does not accept the login for {repository}; {_LOGIN}."
+    if status == 403:
+        return f"no permission to write to {repository}; {_LOGIN} there."
+    if status in (409, 412):
+        return f"{repository} was changed by another commit meanwhile; run the command again."
+    return f"the hub answered {status} for {repository}; nothing was committed."

@@ -1,0 +1,92 @@
+"""Files to a folder by its URL: s3, gs, sftp, memory and the other kinds that fsspec writes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from embedbench.errors import UserError
+from embedbench.fetching.stores import PACKAGES
+
+from .hub import Content, check_replaced, chunks
+from .place import Place
+
+_CHUNK = 2**20
+
+
+def send(files: Mapping[str, Content], place: Place, *, overwrite: bool) -> list[str]:
+    """Bring files to a folder: all of them, or none where the store can undo.
+
+    Returns
+    -------
+    list of str
+        Names of the files that were sent; those with the same content are there already.
+
+    Raises
+    ------
+    UserError
+        A package is missing, the store refuses, or a file of the same name has other content.
+    """
+    from fsspec.core import url_to_fs
+
+    with explained(place):
+        store, root = url_to_fs(place.url)
+        store.invalidate_cache()
+        states = {name: _is_there(store, f"{root}/{name}", files[name]) for name in files}
+        check_replaced([n for n, same in states.items() if same is False], place.url, overwrite)
+        new = [name for name, same in states.items() if not same]
+        folders = {f"{root}/{name}".rpartition("/")[0] for name in new}
+        # stores of buckets have no folders, and a bucket that is missing is a slip of the pen
+        if place.url.partition("://")[0] not in PACKAGES:
+            for folder in sorted(folders):
+                store.makedirs(folder, exist_ok=True)
+        with store.transaction:
+            for name in new:
+                with store.open(f"{root}/{name}", "wb") as out:
+                    for part in chunks(files[name]):
+                        out.write(part)
+    return new
+
+
+def _is_there(store: Any, path: str, content: Content) -> bool | None:
+    """Whether a file has this content; None if there is no such file."""
+    try:
+        size = store.info(path)["size"]
+    except FileNotFoundError:
+        return None
+    mine = hashlib.sha256()
+    for part in chunks(content):
+        mine.update(part)
+    if size != (len(content) if isinstance(content, bytes) else content.stat().st_size):
+        return False
+    theirs = hashlib.sha256()
+    with store.open(path, "rb") as file:
+        while part := file.read(_CHUNK):
+            theirs.update(part)
+    return mine.digest() == theirs.digest()
+
+
+@contextmanager
+def explained(place: Place) -> Iterator[None]:
+    """Turn what a store raises into one sentence; its text may hold anything and is not printed."""
+    try:
+        yield
+    except UserError:
+        raise
+    except ImportError:
+        scheme = place.url.partition("://")[0]
+        package = PACKAGES.get(scheme)
+        which = f"pip install {package}" if package else "see fsspec's list of file systems"
+        raise UserError(f"{scheme}:// needs one more package: {which}") from None
+    except Exception as error:  # each store has errors of its own
+        if isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
+            raise UserError(
+                f"no permission to write to {place.url}; log in the way this store has for it "
+                "(such as AWS_PROFILE)"
+            ) from None
+        reason = (isinstance(error, OSError) and error.strerror) or type(error).__name__
+        raise UserError(
+            f"cannot write to {place.url} ({reason}); is the address right, and the network there?"
+        ) from None

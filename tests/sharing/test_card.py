@@ -1,0 +1,138 @@
+"""The page of a file: a golden text, hostile text, licences, determinism, the picture."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from file_helpers import PROVENANCE, make_features, make_samples
+from image_files import embedding_file, pixel_file
+from markdown_it import MarkdownIt
+from PIL import Image
+from report_records import keep, make
+from typer.testing import CliRunner
+
+from embedbench.cli.app import app
+from embedbench.errors import UserError
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.inspect import card
+from embedbench.files.writer import write_file
+from embedbench.sharing.baselines import rows_of
+from embedbench.sharing.card import card_page, file_sha256
+from embedbench.sharing.licences import hub_licence
+from embedbench.sharing.markdown import code, escaped
+from embedbench.sharing.picture import components, picture
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+HOSTILE = (
+    "</h1><script>alert(1)</script>\x1b[31m![x](http://e.org/x.png)`|\n# big\n---\nlicense: mit"
+)
+
+
+def front(page: str) -> dict[str, object]:
+    """The metadata of a page, read as the hub reads it."""
+    _, text, _ = re.split(r"^---\n", page, maxsplit=2, flags=re.MULTILINE)
+    data: dict[str, object] = yaml.safe_load(text)
+    return data
+
+
+def test_the_page_of_the_golden_file() -> None:
+    path = GOLDEN / "v1.1.h5"
+    page = card_page(card(EmbeddingFile.open(path)), sha256=file_sha256(path))
+    assert page == (GOLDEN / "v1.1-card.md").read_text(encoding="utf-8")
+
+
+def test_inspect_prints_it_and_says_nothing_of_this_machine(tmp_path: Path) -> None:
+    path = tmp_path / "v1.1.h5"
+    path.write_bytes((GOLDEN / "v1.1.h5").read_bytes())
+    result = CliRunner().invoke(app, ["inspect", str(path), "--card"])
+    assert result.exit_code == 0
+    assert result.stdout == (GOLDEN / "v1.1-card.md").read_text(encoding="utf-8")
+
+
+def test_text_of_other_people_is_no_markup(tmp_path: Path) -> None:
+    samples = make_samples(40)
+    made = {
+        "backbone": {"name": HOSTILE, "weights_sha256": HOSTILE},
+        "source": {"name": HOSTILE, "licence": HOSTILE, "citation": HOSTILE, "url": HOSTILE},
+        "weights": {"licence": HOSTILE, "pretrained_on": [HOSTILE]},
+        "preprocessing": {HOSTILE: HOSTILE},
+    }
+    file = write_file(tmp_path / "a.h5", samples, make_features(40), made)
+    page = card_page(card(file))
+    assert front(page)["license"] == "other"
+    html = MarkdownIt("gfm-like", {"linkify": False}).render(page.split("---\n", 2)[2])
+    assert "<script" not in html
+    assert "<img" not in html
+    assert "\x1b" not in page
+    assert html.count("<h1>") == 1
+    assert html.count("<h2>") == 7
+
+
+@pytest.mark.parametrize("text", ["a`b", "``", "`x", "x`", "a|b", "plain", ""])
+def test_code_is_shown_as_it_is(text: str) -> None:
+    html = MarkdownIt().render(code(text))
+    assert f"<code>{text.replace('|', '¦') or ' '}</code>" in html
+    assert MarkdownIt().renderInline(escaped("*a* _b_ <c> ![d](e)")) == "*a* _b_ &lt;c&gt; ![d](e)"
+
+
+@pytest.mark.parametrize(
+    ("licence", "known"),
+    [("Apache-2.0", "apache-2.0"), ("CC0", "cc0-1.0"), ("CC BY-NC 4.0", "cc-by-nc-4.0")],
+)
+def test_licences_by_the_names_of_the_hub(licence: str, known: str) -> None:
+    assert hub_licence(licence) == {"license": known}
+    assert hub_licence(f"{licence} or so")["license"] == "other"
+
+
+@pytest.mark.parametrize(("n", "size"), [(999, "n<1K"), (1000, "1K<n<10K"), (10_000, "10K<n<100K")])
+def test_sizes_in_the_words_of_the_hub(tmp_path: Path, n: int, size: str) -> None:
+    file = write_file(tmp_path / "a.h5", make_samples(n), make_features(n, 1), PROVENANCE)
+    assert front(card_page(card(file)))["size_categories"] == [size]
+
+
+def test_a_pixel_file_says_that_it_holds_images(tmp_path: Path) -> None:
+    file = pixel_file(tmp_path)
+    page = card_page(card(file))
+    assert front(page)["task_categories"] == ["image-classification"]
+    assert "file.images()" in page
+    assert Image.open(io.BytesIO(picture(file))).width == 720
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_components_are_those_of_the_covariance(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    x = (draw.normal(size=(50, 4)) * [1, 5, 2, 0.1]).astype(np.float32)
+    points = components(x)
+    values, axes = np.linalg.eigh(np.cov(x.T.astype(np.float64)))
+    expected = (x - x.mean(axis=0)) @ axes[:, ::-1][:, :2]
+    np.testing.assert_allclose(np.abs(points), np.abs(expected), atol=1e-4)
+    np.testing.assert_allclose(points.var(axis=0, ddof=1), values[::-1][:2], rtol=1e-5)
+    assert components(x[:, :1]).shape == (50, 2)
+
+
+def test_the_picture_depends_on_the_file_alone(tmp_path: Path) -> None:
+    file = embedding_file(tmp_path)
+    assert picture(file) == picture(EmbeddingFile.open(file.path))
+    other = write_file(tmp_path / "b.h5", file.samples, file.read() ** 2, {})
+    assert picture(other) != picture(file)
+
+
+def test_baselines_are_those_of_this_content(tmp_path: Path) -> None:
+    file = embedding_file(tmp_path)
+    used = [{"name": "e.h5", "digests": file.digests}]
+    runs = [make("ncm", seed, final, files=used) for seed, final in ((0, 0.4), (1, 0.6))]
+    keep(tmp_path / "runs", *runs)
+    keep(tmp_path / "runs", make("slda", 0), stream="stream-2")  # on another file
+    rows = rows_of(tmp_path / "runs", file, lambda _: None)
+    page = card_page(card(file), rows=rows)
+    assert "| ncm | 2 | 0.500 ±1.271 | 50.0 ±127.1 |" in page  # t(0.975, 1) = 12.706, sd = √2 / 10
+    assert "slda |" not in page
+    assert str(tmp_path) not in page
+    other = write_file(tmp_path / "other.h5", file.samples, file.read() + 1, PROVENANCE)
+    with pytest.raises(UserError, match=r"no run under .* learned from .*other\.h5"):
+        rows_of(tmp_path / "runs", other, lambda _: None)

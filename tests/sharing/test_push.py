@@ -1,0 +1,250 @@
+"""Pushing to a server that speaks the hub's protocol: once, again, refused, cut off."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import hub_server
+import numpy as np
+import pytest
+from file_helpers import PROVENANCE, flip, make_features, make_samples, span
+from hub_server import READER, WRITER, Hub
+from image_files import embedding_file
+from typer.testing import CliRunner, Result
+
+from embedbench.cli.app import app
+from embedbench.errors import UserError
+from embedbench.fetching.local import local
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.writer import write_file
+from embedbench.sharing.place import Place
+from embedbench.sharing.push import How, push
+
+PLACE = "hf://datasets/kanan/made-up"
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    # drawing is slow, and has tests of its own
+    monkeypatch.setattr("embedbench.sharing.push.picture", lambda f: f.digests["content"].encode())
+    with hub_server.serving() as hub:
+        hub_server.use(monkeypatch, hub)
+        yield hub
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> EmbeddingFile:
+    return write_file(tmp_path / "a.h5", make_samples(60), make_features(60), PROVENANCE)
+
+
+def command(*words: str) -> Result:
+    """Run a command in this process, errors as exceptions."""
+    return CliRunner().invoke(app, list(words), catch_exceptions=True)
+
+
+def test_a_push_makes_the_repository_in_one_commit(
+    hub: Hub, file: EmbeddingFile, tmp_path: Path
+) -> None:
+    result = push(file.path, PLACE)
+    commit, files = hub.repositories["kanan/made-up"].head
+    assert result.url == f"{PLACE}@{commit}/a.h5"
+    assert sorted(files) == [".gitattributes", "README.md", "a.h5", "a.png"]
+    assert files["a.h5"] == file.path.read_bytes()
+    assert f"{PLACE}@COMMIT/a.h5" in files["README.md"].decode()
+    assert len(hub.repositories["kanan/made-up"].commits) == 2  # made, and pushed to
+    assert not hub.repositories["kanan/made-up"].private
+
+    again = push(file.path, PLACE)
+    assert again.url == result.url
+    assert again.sent == ()
+    assert len(hub.repositories["kanan/made-up"].commits) == 2
+
+
+def test_what_is_pushed_is_fetched_by_its_name(
+    hub: Hub, file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", hub.url)
+    monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
+    path = local(push(file.path, PLACE).url)
+    assert path != file.path
+    assert path.read_bytes() == file.path.read_bytes()
+    assert EmbeddingFile.open(path).digests == file.digests
+
+
+def test_other_content_is_replaced_only_if_asked(
+    hub: Hub, file: EmbeddingFile, tmp_path: Path
+) -> None:
+    push(file.path, PLACE)
+    other = write_file(
+        tmp_path / "a.h5", make_samples(60), make_features(60, 5, 4), PROVENANCE, overwrite=True
+    )
+    with pytest.raises(UserError, match=r"has a\.h5, a\.png, README\.md with other content"):
+        push(other.path, PLACE)
+    assert len(hub.repositories["kanan/made-up"].commits) == 2
+    push(other.path, PLACE, How(overwrite=True))
+    assert hub.repositories["kanan/made-up"].head[1]["a.h5"] == other.path.read_bytes()
+
+
+def test_other_files_of_the_repository_stay(hub: Hub, file: EmbeddingFile) -> None:
+    hub.add("kanan/made-up", {"notes.txt": b"mine"})
+    push(file.path, PLACE)
+    assert hub.repositories["kanan/made-up"].head[1]["notes.txt"] == b"mine"
+
+
+def test_private(hub: Hub, file: EmbeddingFile) -> None:
+    push(file.path, PLACE, How(private=True))
+    assert hub.repositories["kanan/made-up"].private
+    hub.add("kanan/public", {})
+    with pytest.raises(UserError, match="kanan/public is there already and public"):
+        push(file.path, "hf://datasets/kanan/public", How(private=True))
+
+
+def test_a_licence_is_needed(hub: Hub, tmp_path: Path) -> None:
+    file = embedding_file(tmp_path)  # states none
+    with pytest.raises(UserError, match=r"states no licence of its data.*--licence unknown"):
+        push(file.path, PLACE)
+    assert not hub.requests
+    push(file.path, PLACE, How(licence="unknown"))
+    page = hub.repositories["kanan/made-up"].head[1]["README.md"].decode()
+    assert "license: unknown\n" in page
+    push(file.path, "hf://datasets/kanan/b", How(licence="CC BY 4.0"))
+    page = hub.repositories["kanan/b"].head[1]["README.md"].decode()
+    assert "license: cc-by-4.0\n" in page
+    assert "- **data:** CC BY 4.0" in page
+
+
+def test_a_licence_that_contradicts_the_file_is_refused(hub: Hub, file: EmbeddingFile) -> None:
+    with pytest.raises(UserError, match="states the licence 'CC0', and --licence says 'MIT'"):
+        push(file.path, PLACE, How(licence="MIT"))
+
+
+def test_a_damaged_file_is_not_sent(hub: Hub, file: EmbeddingFile) -> None:
+    flip(file.path, span(file.path, "features")[0])
+    with pytest.raises(UserError, match=r"is damaged and was not sent: rows 0 to 59 of features"):
+        push(file.path, PLACE)
+    assert not hub.requests
+
+
+@pytest.mark.parametrize(
+    ("token", "sentence"),
+    [
+        (None, r"no login of the hub, which pushing to kanan/made-up needs; log in with"),
+        (READER, r"no permission to write to kanan/made-up"),
+        ("hf_wrong", r"the hub does not accept the login for kanan/made-up"),
+    ],
+)
+def test_logins(
+    hub: Hub,
+    file: EmbeddingFile,
+    monkeypatch: pytest.MonkeyPatch,
+    token: str | None,
+    sentence: str,
+) -> None:
+    hub_server.use(monkeypatch, hub, token)
+    with pytest.raises(UserError, match=sentence):
+        push(file.path, PLACE)
+    assert not hub.repositories
+
+
+def test_without_a_network(hub: Hub, file: EmbeddingFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(UserError, match=r"cannot push to kanan/made-up at http://127\.0\.0\.1:9"):
+        push(file.path, PLACE)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(UserError, match="HF_HUB_OFFLINE forbids the network"):
+        push(file.path, PLACE)
+
+
+@pytest.mark.parametrize("part", ["/lfs/", "/commit/", "/preupload/"])
+def test_cut_off_in_the_middle_nothing_is_there_and_the_next_push_is_whole(
+    hub: Hub, file: EmbeddingFile, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    from huggingface_hub.utils import _http
+
+    monkeypatch.setattr(_http.time, "sleep", lambda _: None)
+    hub.stopped = part
+    with pytest.raises(UserError, match="nothing was committed"):
+        push(file.path, PLACE)
+    assert sorted(hub.repositories["kanan/made-up"].head[1]) == [".gitattributes"]
+    hub.stopped = ""
+    hub.requests.clear()
+    push(file.path, PLACE)
+    assert hub.asked("PUT", "/lfs/") == (part != "/commit/")  # what is there is not sent again
+    assert hub.repositories["kanan/made-up"].head[1]["a.h5"] == file.path.read_bytes()
+
+
+def test_a_commit_of_somebody_else_in_between_is_not_lost(
+    hub: Hub, file: EmbeddingFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import HfApi
+
+    push(file.path, "hf://datasets/kanan/made-up")
+    asked = HfApi.get_paths_info
+
+    def meanwhile(*args: object, **how: object) -> object:
+        result = asked(*args, **how)  # type: ignore[arg-type]
+        hub.add("kanan/made-up", {"README.md": b"hers"})
+        return result
+
+    monkeypatch.setattr(HfApi, "get_paths_info", meanwhile)
+    write_file(file.path, make_samples(60), make_features(60, 5, 3), PROVENANCE, overwrite=True)
+    with pytest.raises(UserError, match="was changed by another commit meanwhile"):
+        push(file.path, PLACE, How(overwrite=True))
+    assert hub.repositories["kanan/made-up"].head[1]["README.md"] == b"hers"
+
+
+def test_the_token_is_in_no_output_file_or_body(
+    hub: Hub, file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = [command("push", str(file.path), PLACE, "--json")]
+    hub_server.use(monkeypatch, hub, READER)
+    results.append(command("push", str(file.path), "hf://datasets/kanan/other"))
+    assert json.loads(results[0].stdout)["sent"] == ["a.h5", "a.png", "README.md"]
+    texts = [r.output.encode() for r in results] + [repr(r.exception).encode() for r in results]
+    texts += [p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()]
+    texts += [body for *_, body in hub.requests]
+    texts += list(hub.repositories["kanan/made-up"].head[1].values())
+    assert any(token == WRITER for _, _, token, _ in hub.requests)
+    for token in (WRITER, READER):
+        assert not any(token.encode() in text for text in texts)
+        assert not any(token in path for _, path, _, _ in hub.requests)
+    assert os.environ["HF_TOKEN"] == READER
+
+
+def test_parquet_goes_to_the_viewer_of_the_hub(hub: Hub, file: EmbeddingFile) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import io
+
+    import yaml
+
+    push(file.path, PLACE, How(parquet=True))
+    files = hub.repositories["kanan/made-up"].head[1]
+    front = yaml.safe_load(files["README.md"].decode().split("---\n")[1])
+    listed = front["configs"][0]["data_files"]
+    assert [item["split"] for item in listed] == ["train", "validation", "test"]
+    table = parquet.read_table(io.BytesIO(files[listed[2]["path"]]))
+    assert table["sample_ids"].to_pylist() == file.sample_ids[file.split == 2].tolist()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("kanan/made-up", "hf://kanan/made-up", "hf://datasets/kanan", "hf://datasets/a/b/c"),
+        *("hf://datasets/a/b@main", "https://huggingface.co/datasets/a/b", "s4://bucket/a"),
+        *("s3://key:secret@bucket/a", "hf://", "hf://datasets/../b", ""),
+    ],
+)
+def test_wrong_urls(url: str) -> None:
+    with pytest.raises(UserError) as error:
+        Place.parse(url)
+    assert "secret@" not in str(error.value)
+
+
+def test_features_are_not_changed(hub: Hub, file: EmbeddingFile) -> None:
+    push(file.path, PLACE)
+    np.testing.assert_array_equal(file.read(), make_features(60))
