@@ -263,7 +263,7 @@ def test_code_is_named_by_a_file_only_with_leave(
 def test_a_cluster_is_named_by_a_file_only_with_leave() -> None:
     """Ray's answers are pickles."""
     write("engine = 'ray://127.0.0.1:10001'")
-    with pytest.raises(UserError, match="names a Ray cluster, 'ray://127.0.0.1:10001'"):
+    with pytest.raises(UserError, match="names a Ray cluster, 'ray://"):
         asked(*COMMAND, "--config", "study.toml")
     assert asked(*COMMAND, "--config", "study.toml", "--allow-code").engine is not None
     write("engine = 'ray'")
