@@ -97,6 +97,11 @@ class Group:
         return len(self.first.n_train)
 
     @property
+    def so_far(self) -> bool:
+        """Whether α_ideal was measured after every session."""
+        return bool(self.first.reference.so_far)
+
+    @property
     def notes(self) -> list[str]:
         """Notes of the runs, and remarks on this table; each once."""
         notes = dict.fromkeys(n for r in self.records for n in r.notes)
@@ -110,9 +115,11 @@ class Group:
             ] = None
         if any(r.reference.source == "missing" for r in self.records):
             notes["reference runs are missing, so Ω is open; the same command makes them"] = None
-        if any(r.metrics.get("omega_all", math.nan) > 1 for r in self.records):
+        omega = "omega_streaming" if self.so_far else "omega_all"
+        if any(r.metrics.get(omega, math.nan) > 1 for r in self.records):
             notes[
-                "Ω_all above 1: a learner beats the offline reference; see how that was trained"
+                f"Ω{omega[5:]} above 1: a learner beats the offline reference; see how that was "
+                "trained"
             ] = None
         by_order: dict[int, set[tuple[float, ...]]] = {}
         for r in self.records:
