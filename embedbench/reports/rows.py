@@ -71,6 +71,8 @@ class Group:
         Metrics that get a column beside those that every table has.
     outside : dict
         The metrics of other people among them, by name.
+    apart : str
+        Settings of the protocol that differ between tables of one title.
     """
 
     place: str
@@ -78,6 +80,7 @@ class Group:
     varied: int = 0
     further: tuple[str, ...] = ()
     outside: Outside = field(default_factory=dict)
+    apart: str = ""
 
     @property
     def first(self) -> RunRecord:
@@ -85,7 +88,7 @@ class Group:
 
     @property
     def title(self) -> str:
-        return stream_title(self.first)
+        return " · ".join(filter(None, [stream_title(self.first), self.apart]))
 
     @property
     def file_names(self) -> list[str]:
