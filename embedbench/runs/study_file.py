@@ -171,7 +171,7 @@ def _import_installed(name: str, path: Path) -> None:
     module = name.partition(":")[0]
     try:
         importlib.import_module(module)
-    except Exception as e:  # the module may fail in any way
+    except (Exception, SystemExit) as e:  # the module may fail in any way
         raise UserError(
             f"cannot import {module!r} for {short(name)} of {path} ({e}); install it, or name it "
             "on the command line"
