@@ -70,7 +70,7 @@ def load(kind: str, name: str, known: Iterable[str] = ()) -> Any:
     (entry,) = named.values()
     try:
         return entry.load()
-    except Exception as e:  # the module may fail in any way
+    except (Exception, SystemExit) as e:  # the module may fail in any way
         raise UserError(
             f"cannot import the {kind[:-1]} {name!r} of {origin(entry)} ({entry.value}): {e}"
         ) from e
@@ -116,7 +116,7 @@ def outside(name: str) -> Any:
         sys.path.insert(0, os.getcwd())
     try:
         module = importlib.import_module(module_name)
-    except Exception as e:  # the module may fail in any way
+    except (Exception, SystemExit) as e:  # the module may fail in any way
         raise UserError(f"cannot import {module_name!r} for {name!r}: {e}") from e
     value = getattr(module, attribute, None)
     if value is None:
@@ -158,10 +158,11 @@ def summary(entry: EntryPoint) -> str:
 
     Empty where the source, or the line, is not there.
     """
-    spec = importlib.util.find_spec(entry.module.partition(".")[0])
-    if spec is None or spec.origin is None:
+    top, *parts = _module(entry).split(".")
+    spec = importlib.util.find_spec(top) if top else None
+    if spec is None or not spec.has_location or spec.origin is None:
         return ""
-    inside = Path(spec.origin).parent.joinpath(*entry.module.split(".")[1:])
+    inside = Path(spec.origin).parent.joinpath(*parts)
     for path in (Path(spec.origin), inside.with_suffix(".py"), inside / "__init__.py"):
         try:
             body = ast.parse(path.read_text(encoding="utf-8")).body
@@ -177,13 +178,19 @@ def _entries(kind: str) -> EntryPoints:
     return importlib.metadata.entry_points(group=f"embedbench.{kind}")
 
 
+def _module(entry: EntryPoint) -> str:
+    """The module that an entry point names; empty if it names none."""
+    match = entry.pattern.match(entry.value)
+    return match["module"] if match else ""
+
+
 def _distributions(top: str) -> Iterator[Distribution]:
     """Yield the distributions that may hold the top package `top`.
 
     One installed for development lists no files of it, but may have entry points of ours.
     """
     for entry in itertools.chain.from_iterable(map(_entries, KINDS)):
-        if entry.module.partition(".")[0] == top and entry.dist is not None:
+        if _module(entry).partition(".")[0] == top and entry.dist is not None:
             yield entry.dist
     for name in dict.fromkeys(importlib.metadata.packages_distributions().get(top, ())):
         yield importlib.metadata.distribution(name)

@@ -134,3 +134,20 @@ def test_only_a_name_by_path_adds_the_working_directory(site: Path) -> None:
 def test_a_summary_of_code_that_cannot_be_read_is_empty(site: Path) -> None:
     install(site, "kiln", "[embedbench.metrics]\na = kiln.mod:none\nb = gone.mod:x\n")
     assert [plugins.summary(e) for e in plugins.offered("metrics").values()] == ["", ""]
+
+
+def test_wrong_entry_points_do_not_end_a_command(site: Path) -> None:
+    """One names no module, one a module without a file, one a module that ends Python."""
+    entries = "[embedbench.metrics]\nnone = no module\nbare = sys:exit\nends = kiln.ends:f\n"
+    install(site, "kiln", entries)
+    (site / "kiln" / "ends.py").write_text("raise SystemExit('ended')")
+    assert {plugins.summary(e) for e in plugins.offered("metrics").values()} == {""}
+    for name in ("none", "ends"):
+        with pytest.raises(UserError, match=f"cannot import the metric '{name}' of kiln 1.0"):
+            plugins.load("metrics", name)
+    sys.path.append(str(site / "kiln"))
+    with pytest.raises(UserError, match="cannot import 'ends' for 'ends:f': ended"):
+        plugins.outside("ends:f")
+    import kiln.mod  # type: ignore[import-not-found]
+
+    assert plugins.package_of(kiln.mod.Thing) == ("kiln", "1.0")

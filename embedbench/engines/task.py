@@ -82,12 +82,12 @@ def pairs(option: str, items: Sequence[str]) -> dict[str, str]:
     Raises
     ------
     UserError
-        A part is not of the form name=value, or a name has two values.
+        A part is not of the form name=value or holds a control character, or a name has two values.
     """
     read: dict[str, str] = {}
     for part in (part.strip() for item in items for part in item.split(",")):
         name, equals, value = (text.strip() for text in part.partition("="))
-        if part and not (name and equals and value):
+        if part and not (name and equals and value and part.isprintable()):  # sbatch: no new lines
             raise UserError(f"{option} takes name=value,name=value; got {short(part)}")
         if name in read and read[name] != value:
             raise UserError(

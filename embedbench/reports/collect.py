@@ -93,7 +93,19 @@ def collect(
         raise refused[0]
     for error in refused:
         tell(f"left out, a whole table: {error}")
-    return rows
+    return _apart(rows)
+
+
+def _apart(rows: Sequence[Row]) -> list[Row]:
+    """The same rows; tables of one title have in it what differs between their protocols."""
+    tables = [(g, g.title, _flat(g.first.protocol_params)) for g in groups(rows)]
+    named = {}
+    for group, title, mine in tables:
+        others = [params for _, other, params in tables if other == title]
+        keys = [k for k in mine if any(params.get(k, mine[k]) != mine[k] for params in others)]
+        apart = ", ".join(f"{k}={_value(mine[k])}" for k in keys)
+        named[id(group)] = dataclasses.replace(group, apart=apart)
+    return [dataclasses.replace(row, group=named[id(row.group)]) for row in rows]
 
 
 def _name(place: Path, root: Path) -> str:

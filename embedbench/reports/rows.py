@@ -71,6 +71,8 @@ class Group:
         Metrics that get a column beside those that every table has.
     outside : dict
         The metrics of other people among them, by name.
+    apart : str
+        Settings of the protocol that differ between tables of one title.
     """
 
     place: str
@@ -78,6 +80,7 @@ class Group:
     varied: int = 0
     further: tuple[str, ...] = ()
     outside: Outside = field(default_factory=dict)
+    apart: str = ""
 
     @property
     def first(self) -> RunRecord:
@@ -85,7 +88,7 @@ class Group:
 
     @property
     def title(self) -> str:
-        return stream_title(self.first)
+        return " · ".join(filter(None, [stream_title(self.first), self.apart]))
 
     @property
     def file_names(self) -> list[str]:
@@ -95,6 +98,11 @@ class Group:
     @property
     def sessions(self) -> int:
         return len(self.first.n_train)
+
+    @property
+    def so_far(self) -> bool:
+        """Whether α_ideal was measured after every session."""
+        return bool(self.first.reference.so_far)
 
     @property
     def notes(self) -> list[str]:
@@ -110,9 +118,11 @@ class Group:
             ] = None
         if any(r.reference.source == "missing" for r in self.records):
             notes["reference runs are missing, so Ω is open; the same command makes them"] = None
-        if any(r.metrics.get("omega_all", math.nan) > 1 for r in self.records):
+        omega = "omega_streaming" if self.so_far else "omega_all"
+        if any(r.metrics.get(omega, math.nan) > 1 for r in self.records):
             notes[
-                "Ω_all above 1: a learner beats the offline reference; see how that was trained"
+                f"Ω{omega[5:]} above 1: a learner beats the offline reference; see how that was "
+                "trained"
             ] = None
         by_order: dict[int, set[tuple[float, ...]]] = {}
         for r in self.records:

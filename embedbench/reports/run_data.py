@@ -117,8 +117,8 @@ class Run:
             "validation": b.validation,
             "score": b.score,
             "flags": " ".join(b.flags),
-            **b.metrics,
         }
+        row |= {name: value for name, value in b.metrics.items() if name not in row}
         tables = {
             "seconds": vars(b.seconds),
             "joules": vars(b.joules) if b.joules else {},

@@ -28,11 +28,17 @@ COLUMNS = (
     ("average_accuracy", "AA %", 1, 100.0),
     ("average_forgetting", "AF %", 1, 100.0),
 )
+STREAMING = ("omega_streaming", "Ω_streaming", 3, 1.0)
 
 
 def columns_of(group: Group) -> list[tuple[str, str, int, float]]:
-    """The columns of a table: those of every table, and the metrics that were asked for."""
-    return [*COLUMNS, *((name, name, 3, 1.0) for name in group.further)]
+    """The columns of a table: those of every table, and the metrics that were asked for.
+
+    Where Ω of streaming learning is measured, it takes the place of Ω_all.
+    """
+    usual = [STREAMING if group.so_far and c[0] == "omega_all" else c for c in COLUMNS]
+    names = [name for name in group.further if name not in (c[0] for c in usual)]
+    return [*usual, *((name, name, 3, 1.0) for name in names)]
 
 
 def print_tables(rows: Sequence[Row]) -> None:

@@ -34,7 +34,8 @@ def read_study(path: Path, *, allow_code: bool = False) -> Study:
     path : Path
         The file.
     allow_code : bool
-        Whether it may name code by `package.module:Name`. That code is imported here.
+        Whether it may name code by `package.module:Name`, which is imported here, or the address
+        of a Ray cluster, whose answers are pickles.
 
     Raises
     ------
@@ -57,6 +58,11 @@ def read_study(path: Path, *, allow_code: bool = False) -> Study:
                 "package that offers it by a name"
             )
         _import_installed(name, path)
+    if study.engine and study.engine.startswith("ray:") and not allow_code:
+        raise UserError(
+            f"{path} names a Ray cluster, {short(study.engine)}, whose answers can run code here; "
+            "add --allow-code if you trust it, or name it with --engine"
+        )
     return study
 
 
@@ -165,7 +171,7 @@ def _import_installed(name: str, path: Path) -> None:
     module = name.partition(":")[0]
     try:
         importlib.import_module(module)
-    except Exception as e:  # the module may fail in any way
+    except (Exception, SystemExit) as e:  # the module may fail in any way
         raise UserError(
             f"cannot import {module!r} for {short(name)} of {path} ({e}); install it, or name it "
             "on the command line"

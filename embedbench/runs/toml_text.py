@@ -19,6 +19,8 @@ from .command import split_key
 
 MOST = 2**20  # bytes of a study file
 DEEPEST = 20  # levels of nested tables
+MOST_KEYS = 10_000  # of a table, after names with commas are taken apart
+LONGEST = 1000  # characters of a key
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _NUMBER = re.compile(r"0|-?[1-9]\d{0,17}|-?(0|[1-9]\d*)(\.\d+([eE][+-]?\d+)?|[eE][+-]?\d+)")
@@ -73,7 +75,7 @@ def flat(table: Any, where: str) -> Iterator[tuple[str, Any]]:
     Raises
     ------
     UserError
-        It is no table, or one nested too deep.
+        It is no table, one nested too deep, or one of too many or too long keys.
 
     Examples
     --------
@@ -82,12 +84,21 @@ def flat(table: Any, where: str) -> Iterator[tuple[str, Any]]:
     """
     if not isinstance(table, dict):
         raise UserError(f"{where} must be a table, got {short(table)}")
-    for first, value in table.items():
-        for name in (part.strip() for part in first.split(",")):
-            yield from _flat(name, value, where, DEEPEST)
+    pairs = (
+        pair
+        for first, value in table.items()
+        for name in first.split(",")
+        for pair in _flat(name.strip(), value, where, DEEPEST)
+    )
+    for number, pair in enumerate(pairs):
+        if number == MOST_KEYS:
+            raise UserError(f"{where} has more than {MOST_KEYS:,} keys; cut it into several files")
+        yield pair
 
 
 def _flat(key: str, value: Any, where: str, levels: int) -> Iterator[tuple[str, Any]]:
+    if len(key) > LONGEST:
+        raise UserError(f"{where} has a key of more than {LONGEST:,} characters; shorten it")
     if not isinstance(value, dict):
         yield key, value
     elif not levels:

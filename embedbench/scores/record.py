@@ -162,6 +162,13 @@ def predictions_of(directory: Path, made: Unscored | None = None) -> AnyPredicti
             f"{directory}: predictions.h5 has {sessions} sessions, record.json "
             f"{len(made.n_train)}; run that cell again with --overwrite"
         )
+    sizes = made.n_train_by_class
+    n_classes = None if isinstance(predictions, LabelSets) else predictions.set_classes.shape[1]
+    if sizes is not None and n_classes not in (None, len(sizes)):
+        raise UserError(
+            f"{directory}: predictions.h5 has {n_classes} classes, n_train_by_class {len(sizes)}; "
+            "run that cell again with --overwrite"
+        )
     return predictions
 
 

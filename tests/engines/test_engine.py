@@ -84,6 +84,8 @@ def test_settings_belong_to_an_engine() -> None:
     for wrong in ({"time": "4"}, {"time": "-1h"}, {"cluster": "mine"}):
         with pytest.raises(UserError, match="got"):
             slurm.options(Resources(), {"cluster": "local", **wrong})
+    with pytest.raises(UserError, match="--engine-set takes name=value"):  # a line of its script
+        Engine.parse("slurm", None, ["cluster=local", "partition=gpu\ntouch here"])
     with pytest.raises(UserError, match="whole cards"):
         slurm.options(Resources(gpus=0.5), {"cluster": "local"})
 

@@ -92,6 +92,21 @@ def test_predictions_are_compared_with_the_record_when_they_are_read(mine: Path)
     assert "is not the file that its record was made from" in left[0]
 
 
+def test_class_sizes_of_another_number_are_one_sentence(mine: Path) -> None:
+    total = sum(record.load(mine / MLP).n_train)
+    edit(mine / MLP, "n_train_by_class", value=[total])
+    (run,) = (r for r in load_runs(mine) if r.name == MLP)
+    with pytest.raises(UserError, match="8 classes, n_train_by_class 1"):
+        run.per_class()
+
+
+def test_no_metric_of_a_record_replaces_a_setting(mine: Path) -> None:
+    edit(mine / MLP, "metrics", "learner", value=0.5)
+    edit(mine / MLP, "metrics", "mine", value=0.25)
+    row = load_runs(mine)[1].row()
+    assert (row["learner"], row["mine"]) == ("mlp", 0.25)
+
+
 def test_verify_finds_an_edited_metric(mine: Path) -> None:
     edit(mine / MLP, "metrics", "final_accuracy", value=0.999)
     assert load_runs(mine)[1].row()["final_accuracy"] == 0.999

@@ -64,6 +64,29 @@ def test_one_run_has_no_plus_minus(tmp_path: Path) -> None:
     assert re.search(r"mlp +1 +0\.889 +0\.700 +0\.800 +80\.0 +80\.0 +10\.0 +2\.0 +6\.0", text)
 
 
+def test_tables_of_one_title_say_what_differs(tmp_path: Path) -> None:
+    same = make()["protocol_params"]
+    for base in (2, 5):
+        keep(tmp_path, make(protocol_params=same | {"base": base}), stream=f"stream-{base}")
+    first, second = sorted(
+        line for line in table_text(collect(tmp_path)).splitlines() if "·" in line
+    )[-2:]
+    assert (first.endswith(" · base=2"), second.endswith(" · base=5")) == (True, True)
+    keep(tmp_path / "one", make())
+    assert "base=" not in table_text(collect(tmp_path / "one"))
+
+
+def test_omega_of_streaming_takes_the_place_of_omega_all(tmp_path: Path) -> None:
+    made = make(final=0.8)
+    made["reference"] |= {"so_far": True}
+    made["metrics"] |= {"omega_all": 1.25, "omega_streaming": 0.875}
+    keep(tmp_path, made)
+    text = table_text(collect(tmp_path, metrics=["omega_streaming"]))
+    assert text.count("Ω_streaming") == 1
+    assert "Ω_all" not in text
+    assert re.search(r"mlp +1 +0\.889 +0\.700 +0\.875 +80\.0", text)
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(1234.5, "1,234"), (12.34, "12.3"), (0.5, "0.50"), (0.004, "0.004"), (1e-5, "<0.001")],

@@ -219,6 +219,15 @@ def test_numbers_keep_their_text() -> None:
         ("[set]\nsi.c = 1", "unknown setting 'si.c'."),
         ("[grid]\nsi.c = [1, 2]", "unknown setting to tune 'si.c'."),
         ("[set]\nlr = 0x" + "f" * 6000, "set.lr must be a text"),
+        (f'[set]\n"{"a" * 2000}" = {{b = 1}}', "set has a key of more than 1,000 characters"),
+        (
+            '[set]\n"'
+            + "a," * 10_000
+            + 'b" = {'
+            + ",".join(f"c{i}=1" for i in range(10_000))
+            + "}",
+            "set has more than 10,000 keys",
+        ),
     ],
 )
 def test_what_is_wrong_is_one_sentence(text: str, sentence: str) -> None:
@@ -249,6 +258,16 @@ def test_code_is_named_by_a_file_only_with_leave(
         asked(*COMMAND, "--config", "study.toml", "--allow-code")
     with pytest.raises(UserError, match="--allow-code is for a study file"):
         asked(*COMMAND, "--allow-code")
+
+
+def test_a_cluster_is_named_by_a_file_only_with_leave() -> None:
+    """Ray's answers are pickles."""
+    write("engine = 'ray://127.0.0.1:10001'")
+    with pytest.raises(UserError, match="names a Ray cluster, 'ray://"):
+        asked(*COMMAND, "--config", "study.toml")
+    assert asked(*COMMAND, "--config", "study.toml", "--allow-code").engine is not None
+    write("engine = 'ray'")
+    assert asked(*COMMAND, "--config", "study.toml").engine == "ray"
 
 
 def test_installed_code_may_be_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
