@@ -346,6 +346,7 @@ OPTIONS = {
     "check": "--json",
     "reproduce": "--table --data --out --seeds --set --jobs --json",
     "demo": "",
+    "push": "--licence --runs --parquet --private --overwrite --json",
     "runs": "",
 }
 
