@@ -24,6 +24,7 @@ for name in sys.argv[1:]:
 assert (home / "py.typed").is_file()
 assets = [p.name for p in (home / "assets").iterdir()]
 assert len(assets) >= 3, assets
+assert len(list((home / "assets" / "presets").glob("*.toml"))) >= 10, "no presets"
 print(f"{len(sys.argv) - 1} modules and {len(assets)} assets")
 """
 

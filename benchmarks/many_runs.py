@@ -27,13 +27,15 @@ READ = """
 import resource, sys, time
 began = time.perf_counter()
 from embedbench import load_runs
-imported = time.perf_counter()
+imported, begun = time.perf_counter(), time.process_time()
 runs = load_runs(sys.argv[1])
 loaded = time.perf_counter()
+cpu = time.process_time()
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 print(f"import {imported - began:.2f} s")
-print(f"load_runs of {len(runs):,} runs {loaded - imported:.2f} s, peak {peak():.0f} MB")
+took = f"{loaded - imported:.2f} s (CPU {cpu - begun:.2f})"
+print(f"load_runs of {len(runs):,} runs {took}, peak {peak():.0f} MB")
 before = time.perf_counter()
 some = runs.where(learner="ewc", seed=[0, 1])
 print(f"where {time.perf_counter() - before:.2f} s, {len(some):,} runs, peak {peak():.0f} MB")

@@ -6,6 +6,7 @@ docs/plugins.md describes the kinds. Nothing is imported before it is loaded by 
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import importlib.metadata
 import importlib.util
@@ -135,6 +136,12 @@ def package_of(thing: object) -> tuple[str, str] | None:
     top, file = name.partition(".")[0], getattr(sys.modules.get(name), "__file__", None)
     if top == "embedbench" or file is None:
         return None
+    return _package(top, file, tuple(sys.path))
+
+
+@functools.cache
+def _package(top: str, file: str, path: tuple[str, ...]) -> tuple[str, str] | None:
+    """The distribution that holds a file of the top package `top`; many runs ask for it."""
     for made in _distributions(top):
         if any(Path(file).resolve().is_relative_to(root) for root in _roots(made)):
             return made.name, made.version

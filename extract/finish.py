@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,39 +12,15 @@ from embedbench.callbacks import Notify
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.partial import Partial
 from embedbench.files.samples import Samples
-from embedbench.files.stated import Stated
 from embedbench.files.stratify import lopsided
 from embedbench.networks.timm_models import known_weights
 
-from .columns import Columns
+from .beside import Beside
 from .source import Source
 from .splits import across, pairs_text
 from .work import Facts
 
 COMPARED = 32  # rows on which half precision is compared with float32
-
-
-@dataclass(frozen=True)
-class Beside:
-    """What a file holds beside the rows of the backbone.
-
-    Parameters
-    ----------
-    split : array of int
-        (N,) TRAIN, VAL or TEST, of all samples of the source, as are the columns.
-    rule : dict
-        How the split was made.
-    columns : dict
-        (N,) values by name.
-    stated : Stated
-        What the user says of the file.
-    """
-
-    split: NDArray[np.uint8]
-    rule: dict[str, Any]
-    columns: Columns
-    stated: Stated
-
 
 Precision = Callable[[Sequence[int]], float | None]  # see `Work.precision`
 
@@ -74,9 +49,10 @@ def finish(
     if pairs:
         notify(pairs_text(pairs, ids, samples.split, source.holds) + ".")
     if skipped:
-        notify(
-            f"left out {len(skipped)} {source.holds} that cannot be used, first {skipped[0][0]}."
-        )
+        many = f"{len(skipped)} {source.holds}"
+        notify(f"left out {many} that cannot be used, first {skipped[0][0]}.")
+    if remark := lopsided(samples.split, samples.labels, samples.classes, beside.rule):
+        notify(remark)
     provenance = {
         "backbone": facts.backbone,
         "preprocessing": facts.preprocessing,
@@ -86,13 +62,11 @@ def finish(
         "source": _origin(source),
         "split": beside.rule,
         "same_content_in_two_splits": {"count": len(pairs), "first": pairs[:100]},
+        **known_weights(facts.backbone),
     }
-    leaves = samples.classes[: samples.n_leaves]
-    if remark := lopsided(samples.split, samples.labels, leaves, beside.rule.get("test_fraction")):
-        notify(f"{remark}.")
     return partial.finish(
         samples,
-        beside.stated.added_to(provenance | known_weights(facts.backbone), leaves),
+        beside.stated.added_to(provenance, samples.classes[: samples.n_leaves]),
         skipped=skipped,
         columns={name: values[kept] for name, values in beside.columns.items()},
         notify=notify,

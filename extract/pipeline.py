@@ -21,13 +21,13 @@ from embedbench.files.partial import Partial
 from embedbench.files.stated import NOTHING, Stated
 from embedbench.files.target import Target, check_target
 
+from .beside import Beside, choose_beside
 from .columns import NO_COLUMNS, ColumnRules
 from .decoders import PILLOW
-from .finish import Beside, finish
+from .finish import finish
 from .job import Job, arithmetic_settings
 from .shards import Shards, ranges
 from .source import Source
-from .splits import choose_split
 from .work import Work
 
 
@@ -140,9 +140,7 @@ def extract(
     opened = job.open_source()
     if opened.remark:
         notify(opened.remark)
-    opened, values = columns.applied(opened)
-    parts, rule = choose_split(opened, split, group, stratify=stratify)
-    beside = Beside(parts, rule, values, stated)
+    opened, beside = choose_beside(opened, split, group, stratify, columns, stated)
     with _at_work(job, opened, engine, notify) as work:
         return _shared(work, target, beside, progress, notify)
 

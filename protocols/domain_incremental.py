@@ -110,15 +110,14 @@ class DomainIncremental(Protocol):
             observe_batch=self.observe_batch,
             evaluate_every=self.evaluate_every,
             validation=self.validation,
-            notes=(f"{left_out} domains are not taught",) if left_out else (),
+            notes=(f"domains that are not taught: {left_out}",) if left_out else (),
         )
 
     def _names(
         self, file: EmbeddingFile, domain: NDArray[Any], split: Split, seed: int
     ) -> tuple[NDArray[Any], int]:
         """The domains in the order of the sessions, and how many are left out."""
-        taught = np.concatenate([split.train, split.val])
-        known = np.unique(domain[taught] if self.test == "all" else domain)
+        known = np.unique(domain[split.train] if self.test == "all" else domain)
         if len(known) < 2:
             raise UserError(
                 f"all samples of {file.path.name} are of one domain, and {self.name} takes two or "

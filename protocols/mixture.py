@@ -79,7 +79,8 @@ class Mixture(Protocol):
         Order of the classes: "natural", "random" (drawn from the seed), "size", or an order file.
     task_free : bool
         Learners are not to know where a session ends. Only learners of batches are taken; the
-        references are as usual. A batch never has samples of two sessions.
+        references are as usual. A batch never has samples of two sessions, and an evaluation
+        follows every session; with `evaluate_every` there are others in between.
     """
 
     setting: str = "i-blurry"

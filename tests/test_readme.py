@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import typer
 
+from embedbench import plugins
 from embedbench.cli import app
 from embedbench.fields import make
 from embedbench.files.exchange import import_file
@@ -37,7 +38,7 @@ RUN = runpy.run_path(str(ROOT / ".ci" / "readme_check.py"))["PAGES"]  # by `make
 ROOMS = r"embedbench|extract|models|protocols|tests|docs|benchmarks|\.ci"
 PATH = re.compile(rf"(?<![\w/.-])((?:{ROOMS})/[\w./-]*\w)")
 IMPORTED = re.compile(r"\b(embedbench(?:\.\w+)+)")
-ENTRY_POINTS = {"embedbench.learners"}
+ENTRY_POINTS = {f"embedbench.{kind}" for kind in plugins.KINDS}
 
 
 def blocks(text: str, *languages: str) -> list[str]:
@@ -108,6 +109,7 @@ def test_the_readme_is_short_and_begins_with_three_commands() -> None:
 def test_examples_are_run() -> None:
     """Every page with commands is run, but the one that has a test of its own."""
     pages = [str(page.relative_to(ROOT)) for page in PAGES if commands_of(page)]
+    pages += [page for page in RUN if blocks((ROOT / page).read_text("utf-8"), "python")]
     assert {*pages} == {*RUN, "docs/add_a_learner.md"}
     examples = {line.split()[1] for page in RUN for line in commands_of(ROOT / page)}
     main = {"extract", "run", "report", "inspect", "verify", "diff", "import", "export"}

@@ -95,4 +95,8 @@ def contract(kind: str, name: str) -> tuple[Sequence[Callable[[Any], None]], Any
         from .engine_contract import ENGINE_CHECKS
 
         return ENGINE_CHECKS, name
-    raise UserError(f"{kind} cannot be checked yet")
+    if kind == "trackers":
+        from . import tracker_contract
+
+        return tracker_contract.TRACKER_CHECKS, tracker_contract.Subject(name)
+    raise UserError(f"{name}: {kind} are checked by themselves")

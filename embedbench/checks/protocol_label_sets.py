@@ -59,8 +59,10 @@ def label_sets_are_the_files(cls: type[Protocol]) -> None:
 def label_sets_never_reveal_the_future(cls: type[Protocol]) -> None:
     """Every class is introduced once, after the class above it.
 
-    Labels and masks hold only classes that have been introduced.
+    Labels and masks hold only classes that have been introduced. A protocol that does not promise
+    it says so by `reveals_no_future`.
     """
+    applies_where(cls.reveals_no_future)
     for case in _cases(cls):
         stream, where = case.stream, case.where
         assert stream.parents is not None

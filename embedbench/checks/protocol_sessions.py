@@ -17,7 +17,7 @@ def labels_never_reveal_the_future(cls: type[Protocol]) -> None:
 
     A protocol that does not promise it says so by `reveals_no_future`.
     """
-    applies_where([cls.reveals_no_future] if cls.reveals_no_future else [])
+    applies_where(cls.reveals_no_future)
     for case in flat(cls):
         where, stream = case.where, case.stream
         seen: set[int] = set()

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from embedbench.files.stated import Stated
 from embedbench.machine import MOST_THREADS
 
-from .file_options import (
-    BackboneName,
-    Citation,
-    ColumnList,
-    Licence,
-    Out,
-    PretrainedOn,
-    Split,
-    Stratify,
-    Url,
-    WeightsLicence,
-    stated,
-)
+from .file_options import Out, samples, stated, taking
 from .options import (
     Device,
     EngineName,
@@ -60,9 +49,6 @@ Layers = Annotated[
 ]
 Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16.")]
 Size = Annotated[int | None, typer.Option(help="Input size in pixels; of sounds in seconds.")]
-Group = Annotated[
-    str | None, typer.Option(help="Samples to keep in one split: stem, parent or a regex.")
-]
 Decoder = Annotated[
     str, typer.Option(help="pil; or torchvision for JPEG and PNG, with nvJPEG on a card.")
 ]
@@ -80,35 +66,19 @@ MixedDevices = Annotated[
     typer.Option("--allow-mixed-devices", help="Let workers have different models of GPU or CPU."),
 ]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out unreadable files.")]
-DomainFrom = Annotated[
-    str | None,
-    typer.Option(help="Column domain: folder (SOURCE/DOMAIN/CLASS/file), or as for --group."),
-]
-GroupFrom = Annotated[str | None, typer.Option(help="Column group: stem, parent or a regex.")]
-TimeFrom = Annotated[str | None, typer.Option(help="Column time: a regex that finds a number.")]
 
 
+@taking(samples=samples, stated=stated)
 def extract(
     source: Source,
     out: Out,
+    samples: dict[str, Any],
+    stated: Stated,
     backbone: Backbone = None,
     weights: Weights = None,
     layers: Layers = "",
     dtype: Dtype = "float32",
     size: Size = None,
-    split: Split = None,
-    group: Group = None,
-    stratify: Stratify = False,
-    columns: ColumnList = None,
-    domain_from: DomainFrom = None,
-    group_from: GroupFrom = None,
-    time_from: TimeFrom = None,
-    licence: Licence = "",
-    citation: Citation = "",
-    url: Url = "",
-    backbone_name: BackboneName = "",
-    weights_licence: WeightsLicence = "",
-    pretrained_on: PretrainedOn = "",
     device: Device = "auto",
     decoder: Decoder = "pil",
     threads: OperationThreads = None,
@@ -125,7 +95,6 @@ def extract(
 
     target = check_target(out, overwrite=overwrite)  # before anything slow is imported
     who, where = _workers(engine, resources, engine_set, threads, device)
-    from embedbench.extract.columns import ColumnRules
     from embedbench.extract.pipeline import extract as run_extraction
 
     with bar("files", quiet) as advance:
@@ -137,11 +106,8 @@ def extract(
             layers=[part for part in layers.split(",") if part],
             dtype=dtype,
             size=size,
-            split=split,
-            group=group,
-            stratify=stratify,
-            columns=ColumnRules(columns, domain_from, group_from, time_from),
-            stated=stated(licence, citation, url, backbone_name, weights_licence, pretrained_on),
+            **samples,
+            stated=stated,
             device=where,
             decoder=decoder,
             skip_bad=skip_bad,

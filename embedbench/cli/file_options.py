@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,23 +23,48 @@ ColumnList = Annotated[
     Path | None,
     typer.Option("--columns", help="A CSV file: sample_id and any of domain, group, time."),
 ]
-Licence = Annotated[str, typer.Option(help="Licence of the data.")]
-Citation = Annotated[str, typer.Option(help="How to cite the data.")]
-Url = Annotated[str, typer.Option(help="Where the data are from.")]
-BackboneName = Annotated[str, typer.Option(help="Name of the backbone, for people.")]
-WeightsLicence = Annotated[str, typer.Option(help="Licence of the backbone's weights.")]
-PretrainedOn = Annotated[
-    str, typer.Option(help="Data sets that the backbone was pretrained on: imagenet-1k,laion-2b.")
-]
+Command = Callable[..., None]
+
+
+def taking(**makers: Callable[..., Any]) -> Callable[[Command], Command]:
+    """Let a command take options as values that functions make of them.
+
+    Parameters
+    ----------
+    **makers : callable
+        By parameter of the command, the function whose parameters are the options behind it.
+    """
+
+    def changed(command: Command) -> Command:
+        listed = inspect.signature(command, eval_str=True).parameters.values()
+        of = {name: inspect.signature(m, eval_str=True).parameters for name, m in makers.items()}
+        added = [option for options in of.values() for option in options.values()]
+
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            made = {
+                name: makers[name](**{option: given.pop(option) for option in options})
+                for name, options in of.items()
+            }
+            command(**given, **made)
+
+        kept = [parameter for parameter in listed if parameter.name not in makers]
+        by_name = [option.replace(kind=option.KEYWORD_ONLY) for option in (*kept, *added)]
+        run.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
+        return run
+
+    return changed
 
 
 def stated(
-    licence: str,
-    citation: str,
-    url: str,
-    backbone_name: str,
-    weights_licence: str,
-    pretrained_on: str,
+    licence: Annotated[str, typer.Option(help="Licence of the data.")] = "",
+    citation: Annotated[str, typer.Option(help="How to cite the data.")] = "",
+    url: Annotated[str, typer.Option(help="Where the data are from.")] = "",
+    backbone_name: Annotated[str, typer.Option(help="Name of the backbone, for people.")] = "",
+    weights_licence: Annotated[str, typer.Option(help="Licence of its weights.")] = "",
+    pretrained_on: Annotated[
+        str, typer.Option(help="Data sets that it was pretrained on: imagenet-1k,laion-2b.")
+    ] = "",
 ) -> Stated:
     """What the options say of a file, for people."""
     names = [name.strip() for name in pretrained_on.split(",")]
@@ -48,3 +76,38 @@ def stated(
         weights_licence=weights_licence,
         pretrained_on=[name for name in names if name],
     )
+
+
+def samples(
+    split: Split = None,
+    group: Annotated[
+        str | None, typer.Option(help="Samples to keep in one split: stem, parent or a regex.")
+    ] = None,
+    stratify: Stratify = False,
+    columns: ColumnList = None,
+    domain_from: Annotated[
+        str | None,
+        typer.Option(help="Column domain: folder (SOURCE/DOMAIN/CLASS/file), or as --group."),
+    ] = None,
+    group_from: Annotated[
+        str | None, typer.Option(help="Column group: stem, parent or a regex.")
+    ] = None,
+    time_from: Annotated[
+        str | None, typer.Option(help="Column time: a regex that finds a number.")
+    ] = None,
+) -> dict[str, Any]:
+    """The split of an extraction and its optional columns, as arguments of it."""
+    from embedbench.extract.columns import ColumnRules
+
+    rules = ColumnRules(columns, domain_from, group_from, time_from)
+    return {"split": split, "group": group, "stratify": stratify, "columns": rules}
+
+
+def column_keys(
+    domain_from: Annotated[str | None, typer.Option(help="Key of the npz: column domain.")] = None,
+    group_from: Annotated[str | None, typer.Option(help="Key of the npz: column group.")] = None,
+    time_from: Annotated[str | None, typer.Option(help="Key of the npz: column time.")] = None,
+) -> dict[str, str]:
+    """The keys of a source whose arrays are optional columns, by column."""
+    keys = {"domain": domain_from, "group": group_from, "time": time_from}
+    return {name: key for name, key in keys.items() if key is not None}

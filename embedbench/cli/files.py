@@ -8,30 +8,23 @@ from typing import Annotated
 
 import typer
 
+from embedbench.files.stated import Stated
+
 from .extract import written
-from .file_options import (
-    BackboneName,
-    Citation,
-    ColumnList,
-    Licence,
-    Out,
-    PretrainedOn,
-    Split,
-    Stratify,
-    Url,
-    WeightsLicence,
-    stated,
-)
+from .file_options import ColumnList, Out, Split, Stratify, column_keys, stated, taking
 from .options import Json, Overwrite, Quiet, check_free, note, show
 
 File = Annotated[Path, typer.Argument(help="An embedding file.")]
 
 
+@taking(column_keys=column_keys, stated=stated)
 def import_command(
     source: Annotated[
         Path, typer.Argument(metavar="SRC", help="npz, npy, parquet, safetensors, pt; a folder.")
     ],
     out: Out,
+    column_keys: dict[str, str],
+    stated: Stated,
     features: Annotated[
         str | None, typer.Option(help="Key or column of the features; 'f*': all numeric f….")
     ] = None,
@@ -43,12 +36,6 @@ def import_command(
     stratify: Stratify = False,
     classes: Annotated[int | None, typer.Option(help="Number of AudioSet classes (100).")] = None,
     columns: ColumnList = None,
-    licence: Licence = "",
-    citation: Citation = "",
-    url: Url = "",
-    backbone_name: BackboneName = "",
-    weights_licence: WeightsLicence = "",
-    pretrained_on: PretrainedOn = "",
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
@@ -69,7 +56,8 @@ def import_command(
             stratify=stratify,
             classes=classes,
             columns=columns,
-            stated=stated(licence, citation, url, backbone_name, weights_licence, pretrained_on),
+            column_keys=column_keys,
+            stated=stated,
             overwrite=overwrite,
             progress=advance,
             notify=note,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from embedbench import plugins
 from embedbench.errors import UserError, unknown
+from embedbench.reports.tracking import TRACKERS
 from embedbench.runs import presets, registry
 from embedbench.terminal import aligned
 
@@ -69,7 +70,7 @@ def _ours(kind: str) -> list[dict[str, str]]:
         return [{"name": n, "summary": presets.summary(n)} for n in presets.preset_names()]
     if kind == "backbones":
         return _backbones()
-    said = {"sources": SOURCES, "engines": ENGINES}.get(kind, {})
+    said = {"sources": SOURCES, "engines": ENGINES, "trackers": TRACKERS}.get(kind, {})
     return [{"name": name, "summary": summary} for name, summary in said.items()]
 
 

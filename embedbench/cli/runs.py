@@ -1,4 +1,4 @@
-"""The commands on directories of runs: status and merge."""
+"""The commands on directories of runs: status, merge and track."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .options import Json, note, show
 
 runs = typer.Typer(
     name="runs",
-    help="Directories of runs: what is being made there, and several into one.",
+    help="Directories of runs: what is being made there, several into one, to trackers.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -47,3 +47,21 @@ def merge(
     show(result.to_json(), lambda _: result.sentence, as_json)
     if result.left_out:
         raise typer.Exit(1)
+
+
+@runs.command()
+def track(
+    root: Annotated[Path, typer.Argument(metavar="RUNS")],
+    to: Annotated[
+        list[str],
+        typer.Option(help="tensorboard:DIR, wandb:PROJECT or package.mod:Name:TARGET; repeatable."),
+    ],
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Look for new runs until Ctrl-C, every ten seconds.")
+    ] = False,
+) -> None:
+    """Replay finished runs to trackers; what a tracker has got before is skipped."""
+    from embedbench.reports.tracking import track as replay
+
+    replays = replay(root, to, tell=note, watch=10.0 if watch else None)
+    note(f"runs replayed: {replays}")

@@ -122,6 +122,6 @@ def _memory(value: str) -> int:
         number, unit, binary = match.groups()
         power = " KMGT".index(unit.upper() or " ")
         size = int(float(number) * (1024 if binary else 1000) ** power)
-        if 0 < size < 2**60:
+        if 10**6 <= size < 2**60:
             return size
-    raise UserError(f"--resources memory takes a size such as 4GB; got {short(value)}")
+    raise UserError(f"--resources memory takes a size of 1MB or more, such as 4GB; got {short(value)}")

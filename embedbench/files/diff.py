@@ -15,6 +15,7 @@ from .differences import (
     Cosines,
     Neighbours,
     SampleDifferences,
+    column_reasons,
     neighbour_changes,
     probe_accuracy,
     row_cosines,
@@ -87,7 +88,8 @@ def diff(a: str | Path, b: str | Path) -> Diff:
         A file cannot be opened or is damaged.
     """
     one, two = EmbeddingFile.open(a), EmbeddingFile.open(b)
-    agree = {key: one.digests[key] == two.digests[key] for key in layout.DIGESTS}
+    keys = [*layout.DIGESTS, *(["columns"] if one.columns or two.columns else [])]
+    agree = {key: one.digests.get(key) == two.digests.get(key) for key in keys}
     score_a, score_b = probe_accuracy(one), probe_accuracy(two)
     rows = shared_rows(one.samples, two.samples)
     samples = sample_differences(one.samples, two.samples, *rows)
@@ -100,7 +102,7 @@ def diff(a: str | Path, b: str | Path) -> Diff:
         cosine=row_cosines(one, two, *rows),
         neighbours=neighbour_changes(one, two, *rows),
         scores=ProbeScores(PROBE, score_a, score_b, moved),
-        reasons=tuple(_reasons(one, two, agree, samples)),
+        reasons=(*_reasons(one, two, agree, samples), *column_reasons(one, two, *rows)),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,6 +99,17 @@ def sample_differences(a: Samples, b: Samples, rows_a: Ints, rows_b: Ints) -> Sa
         same_order=bool((np.diff(rows_b) > 0).all()),
         same_classes=a.classes == b.classes and bool(np.array_equal(a.parents, b.parents)),
     )
+
+
+def column_reasons(a: EmbeddingFile, b: EmbeddingFile, rows_a: Ints, rows_b: Ints) -> Iterator[str]:
+    """Yield in words how the optional columns of two files differ, on the shared samples."""
+    for name in layout.COLUMNS:
+        if (name in a.columns) != (name in b.columns):
+            yield f"columns: only {'a' if name in a.columns else 'b'} has {name}."
+        elif name in a.columns:
+            other = int((a.columns[name][rows_a] != b.columns[name][rows_b]).sum())
+            if other:
+                yield f"columns: {other} shared samples have another {name}."
 
 
 def row_cosines(a: EmbeddingFile, b: EmbeddingFile, rows_a: Ints, rows_b: Ints) -> Cosines | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from embedbench.errors import UserError
 
 from .columns import read_list
 from .file import EmbeddingFile
-from .formats.arrays import Arrays, Wanted, read_source
+from .formats.arrays import NO_KEYS, Arrays, Wanted, read_source
 from .samples import Samples
 from .split import make_split, split_rule
 from .stated import NOTHING, Stated
@@ -41,6 +41,7 @@ def import_file(
     classes: int | None = None,
     stratify: bool = False,
     columns: str | os.PathLike[str] | None = None,
+    column_keys: Mapping[str, str] = NO_KEYS,
     stated: Stated = NOTHING,
     overwrite: bool = False,
     progress: Progress = lambda *_: None,
@@ -73,6 +74,9 @@ def import_file(
         Let every class keep its share in a split by test fraction.
     columns : str or PathLike or None
         A CSV file of optional columns, see `columns.read_list`; they replace those of the source.
+    column_keys : mapping
+        Keys of the source whose arrays are the columns `domain`, `group` and `time`, by column;
+        without one, the key is the column's name.
     stated : Stated
         What the user says of the file.
     overwrite : bool
@@ -90,7 +94,7 @@ def import_file(
     src, out = Path(src), Path(out)
     check_target(out, overwrite=overwrite)
     named = None if labels is None else os.fspath(labels)
-    source = read_source(src, Wanted(features, named, group, classes), progress)
+    source = read_source(src, Wanted(features, named, group, classes, column_keys), progress)
     if len(source.features) != len(source.labels):
         raise UserError(
             f"{src} has {len(source.features)} rows of features and {len(source.labels)} labels; "
@@ -109,9 +113,9 @@ def import_file(
         columns={**source.columns, **listed},
         overwrite=overwrite,
     )
-    asked = None if rows is source.split else rule.get("test_fraction")
-    if remark := lopsided(rows, samples.labels, leaves, asked):
-        notify(f"{remark}.")
+    made = {} if rows is source.split else rule
+    if remark := lopsided(rows, samples.labels, leaves, made):
+        notify(remark)
     return file
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +13,7 @@ from embedbench.typed import ABSENT, Typed
 from . import disk, layout
 from .alignment import Alignment, alignment_words
 from .file import EmbeddingFile
+from .provenance_text import column_words, provenance_lines
 from .samples import SPLITS
 
 NORM_ROWS = 1024  # rows whose norms a card reads
@@ -149,6 +149,8 @@ class Card(Typed):
         The file's digests.
     provenance : dict
         The file's provenance.
+    columns : dict or None
+        The optional columns, in words; None if there are none.
     redundancy : Redundancy or None
         Redundancy of the features; None if it was not computed.
     alignment : Alignment or None
@@ -169,6 +171,7 @@ class Card(Typed):
     norms: Norms
     digests: dict[str, str]
     provenance: dict[str, Any]
+    columns: dict[str, str] | None = field(default=None, metadata=ABSENT)
     redundancy: Redundancy | None = field(default=None, metadata=ABSENT)
     alignment: Alignment | None = field(default=None, metadata=ABSENT)
 
@@ -206,6 +209,7 @@ def card(file: EmbeddingFile) -> Card:
         norms=_norms(file),
         digests=dict(file.digests),
         provenance=dict(file.provenance),
+        columns={name: column_words(values) for name, values in file.columns.items()} or None,
     )
 
 
@@ -243,27 +247,12 @@ def card_text(card: Card) -> str:
     rows = "all rows" if norms.rows == n else f"{norms.rows} rows in {norms.runs} runs"
     values = f"min {norms.min:.4g}, mean {norms.mean:.4g}, max {norms.max:.4g}"
     lines.append(("norms", f"{values} ({rows})"))
-    lines += _provenance_lines(card.provenance)
+    lines += list((card.columns or {}).items())
+    lines += provenance_lines(card.provenance, card.classes.leaves)
     lines += [(f"{key} digest", value) for key, value in sorted(card.digests.items())]
     lines += _redundancy_lines(card.redundancy)
     told = [] if card.alignment is None else alignment_words(card.alignment)
     return aligned(lines + [("" if k else "alignment", text) for k, text in enumerate(told)])
-
-
-def _provenance_lines(made: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the provenance of a file, one line per part."""
-    lines = []
-    for part in ("backbone", "preprocessing", "arithmetic", "source", "split"):
-        values = made.get(part) or {}
-        lines.append(
-            (part, ", ".join(f"{k} {v}" for k, v in values.items() if v not in ("", None)))
-        )
-    lines.append(("skipped", f"{len(made.get('skipped', []))} samples"))
-    made_by = " ".join(f"{k} {v}" for k, v in (made.get("made_by") or {}).items())
-    lines.append(
-        ("made", f"{made.get('date_utc', 'at an unknown date')} by {made_by or 'unknown'}")
-    )
-    return lines
 
 
 def _redundancy_lines(result: Redundancy | None) -> list[tuple[str, str]]:

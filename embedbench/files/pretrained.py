@@ -7,11 +7,12 @@ ids (`n01443537`) and names (`goldfish, Carassius auratus`). Nothing is known of
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+LISTED = 3  # names that a sentence lists
 _LISTS = {
     "imagenet": "imagenet_synsets.txt",
     "ilsvrc2012": "imagenet_synsets.txt",
@@ -39,15 +40,43 @@ def classes_seen(
     """
     seen = {}
     for name in pretrained_on:
-        if _letters(name) == _letters(data_set.rpartition("/")[2]):
+        letters = _letters(name)
+        if letters and letters == _letters(data_set.rpartition("/")[2]):
             seen[name] = list(classes)
-        elif known := _known(_letters(name)):
+        elif known := _known(letters):
             seen[name] = [c for c in classes if _plain(c) in known]
     return {name: names for name, names in seen.items() if names}
 
 
+def seen_note(file: str, seen: Mapping[str, Sequence[str]], classes: Collection[str]) -> list[str]:
+    """Return a sentence for each data set that has classes of a stream.
+
+    Parameters
+    ----------
+    file : str
+        Name of the file.
+    seen : mapping
+        Data set → classes of the file, as of `classes_seen`.
+    classes : collection of str
+        Names of the stream's classes.
+
+    >>> seen_note("a.h5", {"jft": ["crane", "fish"]}, ["cat", "crane"])
+    ['the backbone of a.h5 was pretrained on jft, which has 1 of the 2 classes by name (crane)']
+    """
+    sentences = []
+    for data_set, names in seen.items():
+        if there := [name for name in names if name in set(classes)]:
+            listed = ", ".join(there[:LISTED]) + (", …" if len(there) > LISTED else "")
+            sentences.append(
+                f"the backbone of {file} was pretrained on {data_set}, which has {len(there)} of "
+                f"the {len(classes)} classes by name ({listed})"
+            )
+    return sentences
+
+
 def _letters(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
+    """The letters and digits of a data set's name, in small letters."""
+    return re.sub(r"[\W_]", "", name.lower())
 
 
 def _plain(name: str) -> str:
@@ -57,7 +86,7 @@ def _plain(name: str) -> str:
     'parakeet auklet'
     """
     name = re.sub(r"^\d+\.", "", name.rpartition("/")[2].lower())
-    return re.sub(r"[^\w]+|_", " ", name).strip()
+    return re.sub(r"[\W_]+", " ", name).strip()
 
 
 @cache

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,7 @@ def stratified(
         (N,) TRAIN or TEST.
 
     >>> stratified(["ann", "ann", "bob", "cy"], 0.3, np.array([0, 1, 0, 1])).tolist()
-    [2, 2, 0, 0]
+    [0, 0, 2, 2]
     """
     held: dict[str, Counter[int]] = defaultdict(Counter)  # samples of each class in each group
     for group, label in zip(groups, labels.tolist(), strict=True):
@@ -77,7 +78,7 @@ def lopsided(
     split: NDArray[np.uint8],
     labels: NDArray[np.int64],
     classes: Sequence[str],
-    test_fraction: float | None = None,
+    rule: Mapping[str, Any],
 ) -> str:
     """Return in a sentence which classes lack a side, or a fair share of test; empty if none does.
 
@@ -87,8 +88,8 @@ def lopsided(
         (N,) of the samples.
     classes : sequence of str
         Names of the classes; those without a sample do not count.
-    test_fraction : float or None
-        The share that was asked for; None: any.
+    rule : mapping
+        How the split was made, see `split.split_rule`; empty: in some other way.
     """
     n, test, train = (
         np.bincount(labels[rows], minlength=len(classes))
@@ -96,7 +97,7 @@ def lopsided(
     )
     there = n > 0
     no_train, no_test = there & (train == 0), there & (test == 0)
-    parts = []
+    parts, test_fraction = [], rule.get("test_fraction")
     for mask, lack in ((no_train, "no training samples"), (no_test, "no test samples")):
         if mask.any():
             parts.append(f"{_counted(mask, there, classes)} {lack}")
@@ -104,14 +105,17 @@ def lopsided(
         bound = FAR * min(test_fraction, 1 - test_fraction)
         share = test / np.maximum(n, 1)
         far = there & ~no_train & ~no_test & (abs(share - test_fraction) > bound)
-        far &= abs(test - test_fraction * n) > 1  # one sample more or less is no fault
+        far &= abs(test - test_fraction * n) >= 2  # fewer are no fault
+
         if far.any():
             worst = int(np.argmax(np.where(far, abs(share - test_fraction), -1)))
             parts.append(
                 f"{_counted(far, there, classes)} a share of test samples far from "
                 f"{100 * test_fraction:g} % (of {classes[worst]!r}: {100 * share[worst]:.0f} %)"
             )
-    return f"the split is lopsided: {'; '.join(parts)}" if parts else ""
+    if parts and test_fraction is not None and "stratified" not in rule:
+        parts.append("--stratify keeps the shares of classes")
+    return f"the split is lopsided: {'; '.join(parts)}." if parts else ""
 
 
 def _counted(mask: NDArray[np.bool_], there: NDArray[np.bool_], classes: Sequence[str]) -> str:

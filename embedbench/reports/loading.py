@@ -5,161 +5,20 @@ docs/results_as_data.md has examples.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from embedbench.errors import UserError, printable, unknown
 from embedbench.scores import record
 from embedbench.scores.checked import Checker
-from embedbench.scores.label_sets import AnyPredictions
-from embedbench.scores.matrix import ScoreMatrix
-from embedbench.scores.run_record import SCHEMA, ClassOrder, Costs, Digests, FileInfo, RunRecord
-from embedbench.scores.scoring import score_matrices
-from embedbench.seeds import Seeds
-from embedbench.typed import ABSENT, Typed, parse_json
+
+from .run_data import Run
 
 if TYPE_CHECKING:
     import pandas
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Brief(Typed):
-    """The parts of a record that make a row; docs/record.md describes each."""
-
-    schema: str
-    protocol: str
-    protocol_params: dict[str, Any]
-    learner: str
-    learner_params: dict[str, Any]
-    learns: bool
-    seed: int
-    seeds: Seeds
-    files: tuple[FileInfo, ...]
-    predictions_sha256: str | None = field(default=None, metadata=ABSENT)
-    order: ClassOrder | None = None
-    digests: Digests
-    validation: str
-    n_train: tuple[int, ...]
-    environment: dict[str, Any]
-    command: str
-    seconds: Costs
-    joules: Costs | None = field(default=None, metadata=ABSENT)
-    footprint: dict[str, float]
-    score: str
-    metrics: dict[str, float]
-    flags: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Run:
-    """One finished run.
-
-    Parameters
-    ----------
-    place : Path
-        Its directory.
-    root : Path
-        The directory of all runs.
-    """
-
-    place: Path
-    root: Path
-    _brief: _Brief
-
-    @property
-    def name(self) -> str:
-        """Its directory, relative to that of all runs."""
-        return self.place.relative_to(self.root).as_posix()
-
-    @cached_property
-    def record(self) -> RunRecord:
-        """Everything in `record.json`; read when it is first used."""
-        return record.load(self.place)
-
-    def row(self) -> dict[str, Any]:
-        """Settings, metrics, costs and digests by name.
-
-        Metrics are fractions, times are seconds, sizes are bytes; NaN where undefined. Settings are
-        `learner.lam`, `protocol.base`, nested ones `learner.stop.epochs`; digests `digests.train`;
-        sizes `bytes.total`; times `seconds.learn`. Other names are those of docs/record.md.
-        """
-        b = self._brief
-        row: dict[str, Any] = {
-            "run": self.name,
-            "root": str(self.root),
-            "protocol": b.protocol,
-            "learner": b.learner,
-            "learns": b.learns,
-            "seed": b.seed,
-            "files": " ".join(f.name for f in b.files),
-            "order": None if b.order is None else b.order.name or b.order.kind,
-            "sessions": len(b.n_train),
-            "n_train": sum(b.n_train),
-            "validation": b.validation,
-            "score": b.score,
-            "flags": " ".join(b.flags),
-            **b.metrics,
-        }
-        tables = {
-            "seconds": vars(b.seconds),
-            "joules": vars(b.joules) if b.joules else {},
-            "bytes": b.footprint,
-            "learner": b.learner_params,
-            "protocol": b.protocol_params,
-            "seeds": vars(b.seeds),
-            "environment": b.environment,
-            "digests": vars(b.digests) | {"predictions": b.predictions_sha256},
-        }
-        for name, table in tables.items():
-            row |= _flat(table, f"{name}.")
-        return row | {"command": b.command}
-
-    def predictions(self) -> AnyPredictions:
-        """What the learner answered.
-
-        Raises
-        ------
-        UserError
-            Their SHA-256 is not that of the record, or they hold what no run can have answered.
-        """
-        return record.predictions_of(self.place, self.record)
-
-    def matrix(self, score: str | None = None) -> ScoreMatrix:
-        """A score matrix, computed from the predictions.
-
-        Parameters
-        ----------
-        score : str or None
-            Such as "class_accuracy", "accuracy" or "pw_js"; None: the run's main score.
-
-        Raises
-        ------
-        UserError
-            The run has no such score; or as in `predictions`.
-        """
-        matrices = score_matrices(self.predictions(), self.record.n_train_by_class)
-        name = next(iter(matrices)) if score is None else score
-        if name not in matrices:
-            raise unknown("score", name, matrices)
-        return matrices[name]
-
-    def per_class(self) -> Any:
-        """(T, C) recall of each class after each session; NaN before the class was seen.
-
-        Its columns are in the order of `classes`. It is computed from the predictions.
-        """
-        matrix = self.matrix()
-        return matrix.per_class[matrix.ends]
-
-    @property
-    def classes(self) -> list[str]:
-        """(C,) Names of the classes, file by file."""
-        return [name for names in self.record.classes for name in names]
 
 
 @dataclass(frozen=True, repr=False)
@@ -272,38 +131,12 @@ def load_runs(
             raise UserError(f"{root} has no finished run; give the --out of an earlier run")
         for place in found:
             try:
-                runs.append(Run(place, root, _verified(checker, place) if verify else _read(place)))
+                if verify:
+                    runs.append(Run.of(checker.record(place), place, root))
+                else:
+                    runs.append(Run.read(place, root))
             except UserError as e:
                 tell(printable(f"left out: {e}"))
     if not roots:
         raise UserError("load_runs takes a directory of runs, such as load_runs('runs')")
     return Runs(tuple(runs))
-
-
-def _read(place: Path) -> _Brief:
-    """The row's part of a record."""
-    path = str(place / record.RECORD)
-    if not record.is_finished(place):
-        raise UserError(f"{place} has no predictions.h5; run that cell again")
-    return _brief(parse_json(record.read(place), path), path)
-
-
-def _verified(checker: Checker, place: Path) -> _Brief:
-    """The same, after everything in the record has been computed again."""
-    made = checker.record(place)
-    return _brief(made.to_json(), str(place))
-
-
-def _brief(data: Any, path: str) -> _Brief:
-    if isinstance(data, dict) and data.get("schema") != SCHEMA:
-        raise UserError(f"{path} has schema {data.get('schema')!r}, expected {SCHEMA!r}")
-    return _Brief.from_json(data, path)
-
-
-def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    """Yield nested values by names with dots."""
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield sys.intern(prefix + key), value

@@ -16,6 +16,8 @@ from embedbench import cache
 from embedbench.arrays import digest
 from embedbench.disk import temporary_name
 from embedbench.files.file import EmbeddingFile
+from embedbench.files.pretrained import seen_note
+from embedbench.files.provenance import weights_of
 from embedbench.leases import Lease
 from embedbench.machine import threads_of
 from embedbench.plugins import package_of
@@ -200,7 +202,7 @@ def _recorded(
         order=None if order is None else ClassOrder(**order),
         digests=Digests(**stream.digests),
         validation=stream.validation,
-        notes=tuple(stream.notes),
+        notes=(*stream.notes, *_seen(work, classes)),
         n_train=tuple(len(s.x) for s in stream.sessions),
         n_classes=tuple(len(s.classes) for s in stream.sessions),
         n_candidates=tuple(
@@ -240,6 +242,17 @@ def _environment(device: str, threads: int) -> dict[str, Any]:
         "torch": torch.__version__,
         "threads": threads,
     }
+
+
+def _seen(work: Work, classes: Sequence[Sequence[str]]) -> list[str]:
+    """Sentences on classes of the stream that the files' backbones were pretrained on."""
+    names = [name for part in classes for name in part]
+    introduced = {names[c] for s in work.stream.sessions for c in s.classes.tolist()}
+    return [
+        note
+        for file in work.files
+        for note in seen_note(file.path.name, weights_of(file.provenance).classes_seen, introduced)
+    ]
 
 
 def _total(each: Iterable[tuple[float, float]]) -> Costs:

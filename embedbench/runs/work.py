@@ -142,7 +142,7 @@ class Workshop:
             normalise_new=self._facts_of(cell).normalise_new,
             offline_runs=offline if len(offline) > 1 else offline[0],
             chance_run=chance,
-            so_far=self._facts_of(cell).so_far or None,
+            so_far=(not cell.is_offline and self._facts_of(cell).so_far) or None,
         )
 
     def prepare(self, cell: Cell, root: Path) -> Work:

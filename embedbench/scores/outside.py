@@ -114,7 +114,7 @@ def outside_metrics(names: Sequence[str], tell: Callable[[str], None]) -> Outsid
     """
     ours = all_metrics()
     result = {name: OutsideMetric.load(name) for name in names if name not in ours}
-    for name in plugins.offered("metrics"):
+    for name in sorted(plugins.offered("metrics")):
         if name in ours:
             tell(f"the metric {name} of an installed package has the name of one of ours; left out")
         elif name not in result:

@@ -73,14 +73,18 @@ def read(directory: Path) -> bytes:
         raise UserError(f"cannot read {path} ({e.strerror})") from e
 
 
+def decoded(data: bytes, directory: Path) -> Any:
+    """The JSON values of a record, unchecked, that `read` returned the bytes of."""
+    try:
+        return json.loads(data.decode())
+    except (ValueError, RecursionError) as e:  # text that is not UTF-8, too
+        path = directory / RECORD
+        raise UserError(f"{path} is not valid JSON ({e}); run that cell again") from e
+
+
 def parsed(data: bytes, directory: Path) -> RunRecord:
     """The record that `read` returned the bytes of."""
-    path = directory / RECORD
-    try:
-        values = json.loads(data.decode())
-    except (ValueError, RecursionError) as e:  # text that is not UTF-8, too
-        raise UserError(f"{path} is not valid JSON ({e}); run that cell again") from e
-    record = RunRecord.from_json(values, str(path))
+    record = RunRecord.from_json(decoded(data, directory), str(directory / RECORD))
     run = os.fsencode(directory.resolve().name.removeprefix("seed-"))
     return replace(record, run=run.decode(errors="replace"))
 

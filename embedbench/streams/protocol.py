@@ -43,6 +43,13 @@ class Protocol(ABC):
     evaluate_every : int
         Online learners are also evaluated every time they have seen this many samples; 0: only at
         the ends of sessions.
+
+    Notes
+    -----
+    What a subclass says of itself, as class variables: `normalise_new` (Ω_new is divided by
+    α_ideal), `teaches_all` (every training sample is taught), `several_files`, `reveals_no_future`
+    (a session has the labels that it introduces and no others), and `checked` (the settings that
+    `embedbench check` builds). The conformance suite holds the protocol to them.
     """
 
     validation: str = "train"

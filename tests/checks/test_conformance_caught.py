@@ -18,6 +18,7 @@ from embedbench.fields import later
 from embedbench.protocols.fscil import FSCIL
 from embedbench.protocols.iirc import IIRC
 from embedbench.protocols.incremental_class import IncrementalClass
+from embedbench.protocols.mixture import Mixture
 from embedbench.protocols.permutation import Permutation
 from embedbench.scores.matrix import ScoreMatrix
 from embedbench.scores.metrics import Reference, all_metrics
@@ -123,6 +124,14 @@ def _incomplete_whole(stream: Stream) -> Stream:
     return replace(stream, whole=(replace(whole, y=whole.y & (stream.parents < 0)),))
 
 
+def _introduces_too_late(s: Stream) -> Stream:
+    """The first session introduces nothing, the second all that both do."""
+    first, second, *more = s.sessions
+    both = np.concatenate([first.classes, second.classes])
+    sessions = (replace(first, classes=both[:0]), replace(second, classes=both), *more)
+    return replace(s, sessions=sessions)
+
+
 @dataclass(frozen=True)
 class Fixed(Stream):
     """A stream whose digests have a hole."""
@@ -193,9 +202,11 @@ SPOILED: dict[str, tuple[type[Any], Callable[[Stream], Stream], set[str]]] = {
         {
             "samples are the files",
             "labels never reveal the future",
+            "labels are introduced",
             "merged ignores the order",
         },
     ),
+    "introduces too late": (Mixture, _introduces_too_late, {"labels are introduced"}),
     "hands out a hidden id": (
         IncrementalClass,
         lambda s: _sessions(s, session_id=lambda _: 1),
@@ -269,6 +280,12 @@ class _Later(IncrementalClass):
     overlap: int = later(0, earlier=0)
 
 
+class _Promises(Mixture):
+    """A blurry stream that promises that its labels reveal nothing of the future."""
+
+    reveals_no_future = True
+
+
 class _NamesWhatCameLater(_Later):
     """Its later parameter changes the recipe of runs that were finished without it."""
 
@@ -284,6 +301,7 @@ FAULTY: list[tuple[type[Any], set[str]]] = [
     (_Dice, {"same seed same stream"}),
     (_SeededValidation, {"validation is carved per class", "recipe is the parameters"}),
     (_KeepsUntested, {"small classes are borne"}),
+    (_Promises, {"labels never reveal the future"}),
     (_NamesWhatCameLater, {"parameters survive json"}),
     (_ForgetsParameters, {"parameters survive json", "recipe is the parameters"}),
 ]

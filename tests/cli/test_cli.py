@@ -220,7 +220,7 @@ BAD_INPUT: dict[str, tuple[list[str], str]] = {
     "HDF5 of another program": (_run(file="foreign.h5"), "not an embedding file"),
     "file of a later version": (
         _run(file="future.h5"),
-        "format version 9.0, and this embedbench reads 1.0; install",
+        "format version 9.0, and this embedbench reads 1.0 and 1.1; install",
     ),
     "file with one flipped bit": (
         _run(file="flipped.h5"),

@@ -93,6 +93,38 @@ def test_merge_and_status_from_the_command_line(call: Call) -> None:
         assert "there is no directory none" in err
 
 
+def test_a_study_is_saved_run_and_tracked(call: Call) -> None:
+    """The same runs, whether asked for by words or by a file."""
+    given = ["run", "e.h5", "--protocol", "permutation", "--learner", "ncm,slda", "--seeds", "0-1"]
+    given += ["--set", "references=0", "--device", "cpu", "--jobs", "1"]
+    given += ["--set", "protocol.sessions=2", "--tune", "slda.shrinkage=0.1,0.2"]
+    assert call(*given, "--save-config", "study.toml") == (0, "", "")
+    assert not Path("runs").exists()
+    code, _, err = call(*given, "--save-config", "study.toml")
+    assert (code, err.partition(" is there already")[0]) == (2, "embedbench: study.toml")
+    assert call("run", "--config", "study.toml")[::2] == (
+        2,
+        "embedbench: name a directory for the runs: --out RUNS\n",
+    )
+    assert call(*given, "--out", "by-words", "--quiet")[0] == 0
+    assert call("run", "--config", "study.toml", "--out", "by-file", "--quiet")[0] == 0
+    names = [[p.relative_to(r) for p in record.find(Path(r))] for r in ("by-words", "by-file")]
+    assert names[0] == names[1]
+    assert len(names[0]) == 6  # with the chance runs
+    code, out, _ = call("list", "presets")
+    assert code == 0
+    assert "kemker" in out
+    code_of_a_user = "class Mine:\n    def __getattr__(s, n): return lambda *a: None\n"
+    code_of_a_user += "    def __init__(self, target): pass\n"
+    Path("silent_tracker.py").write_text(code_of_a_user)
+    track = ["runs", "track", "by-file", "--to", "silent_tracker:Mine"]
+    assert call(*track)[::2] == (0, "runs replayed: 6\n")  # nothing of the search
+    assert call(*track)[::2] == (0, "runs replayed: 0\n")
+    code, _, err = call("runs", "track", "by-file", "--to", "tensorbord:x")
+    assert code == 2
+    assert "Did you mean 'tensorboard'" in err
+
+
 @pytest.mark.parametrize(("terminal", "quiet"), [(True, False), (True, True), (False, False)])
 def test_a_terminal_is_given_the_table_before_the_reference_is_made(
     call: Call, monkeypatch: pytest.MonkeyPatch, terminal: bool, quiet: bool

@@ -28,7 +28,7 @@ def test_resources_are_cores_shares_and_bytes() -> None:
     assert Resources.parse("", cpus=3) == Resources(cpus=3)
     assert Resources.parse("cpus=2, gpus=0.25,memory=1.5GiB") == Resources(2, 0.25, 3 * 2**29)
     assert Resources.parse("memory=300MB").memory == 300_000_000
-    assert Resources.parse("memory=512").memory == 512
+    assert Resources.parse("memory=1000000").memory == 1_000_000
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,9 @@ def test_resources_are_cores_shares_and_bytes() -> None:
         ("cpus=1.5", "a number of cores"),
         ("gpus=2", "a share of one card, 0 to 1, such as 0.25; got '2'"),
         ("gpus=nan", "a share of one card"),
-        ("memory=lots", "a size such as 4GB; got 'lots'"),
-        ("memory=0GB", "a size such as 4GB"),
+        ("memory=lots", "such as 4GB; got 'lots'"),
+        ("memory=0GB", "a size of 1MB or more"),
+        ("memory=4", "a size of 1MB or more, such as 4GB; got '4'"),
         ("cpus=2,gpus=1,cpus=3", "two values of cpus, 2 and 3: give one"),
     ],
 )

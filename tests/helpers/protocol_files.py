@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,10 +25,12 @@ def make_file(
     name: str = "file.h5",
     width: int = WIDTH,
     apart: float = 0.0,
+    columns: dict[str, Any] | None = None,
 ) -> EmbeddingFile:
     """A file with these numbers of samples per class: class by class train, val, test.
 
     The class with label k has its mean `apart` further out along column k, if there is one.
+    `columns` are those of the format, one value a sample.
     """
     labels, split = [], []
     for c, counts in enumerate(zip(train, val, test, strict=True)):
@@ -43,4 +46,5 @@ def make_file(
     )
     features = np.random.default_rng(0).normal(1, 2, (len(labels), width)).astype(np.float32)
     features += apart * np.eye(max(width, len(train)), width, dtype=np.float32)[labels]
-    return write_file(folder / name, samples, features, {"backbone": {"name": backbone}})
+    made = {"backbone": {"name": backbone}}
+    return write_file(folder / name, samples, features, made, columns=columns)

@@ -224,6 +224,7 @@ def said(file: str) -> str:
     for array in (s.labels, s.split, s.parents):
         sha.update(array.tobytes())
     sha.update(repr((s.ids.tolist(), s.classes, opened.digests, opened.kind)).encode())
+    sha.update(repr({k: v.tolist() for k, v in opened.columns.items()}).encode())
     sha.update(opened.images().tobytes() if opened.kind == "pixels" else b"")
     sha.update(opened.read(layers).tobytes() if opened.kind != "pixels" else b"")
     return sha.hexdigest()

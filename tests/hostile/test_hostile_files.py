@@ -37,12 +37,14 @@ def sound(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Sound:
     samples = make_samples(90)
     write_file(folder / "a.h5", samples, make_features(90), PROVENANCE)
     shutil.copy(ROOT / "golden" / "v1.0.h5", folder / "golden.h5")
+    shutil.copy(ROOT / "golden" / "v1.1.h5", folder / "columns.h5")
     shutil.copy(ROOT / "golden" / "v1.0-pixels.h5", folder / "pixels.h5")
     words = ["--protocol", "incremental-class", "--set", "protocol.base=2", "--learner", "ncm"]
     ran = server.run("run", folder / "a.h5", *words, "--out", folder / "runs", seconds=60)
     assert ran.code == 0, ran.err
     runs = sorted(p.parent for p in (folder / "runs").rglob("record.json"))
-    embeddings = [folder / "a.h5", folder / "golden.h5", folder / "pixels.h5"]
+    names = ("a.h5", "golden.h5", "columns.h5", "pixels.h5")
+    embeddings = [folder / name for name in names]
     contents = {}
     for path in embeddings:
         contents[path] = _content(server, "victim:said", path)

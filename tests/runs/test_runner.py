@@ -10,12 +10,18 @@ import pytest
 import torch
 from toy import class_stream
 
+from embedbench.errors import UserError
 from embedbench.learning.learner import Footprint, Learner, Tags
+from embedbench.learning.stop import Stop
+from embedbench.models.chance import Chance
+from embedbench.models.mlp import MLP
+from embedbench.models.offline import Offline
 from embedbench.runs.runner import run_stream
 from embedbench.scores.accuracy import score_matrix
 from embedbench.scores.metrics import Reference, compute
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
+from embedbench.streams.view import View, rows_of, table_of
 
 
 @dataclass
@@ -82,3 +88,49 @@ def test_moments_change_no_answer_and_no_metric_of_the_ends() -> None:
     assert b.values.shape[0] == 8
     known = Reference(ideal=0.5)
     assert compute(a, known)["omega_all"] == compute(b, known)["omega_all"]
+
+
+# --- streams that have an order, or hide where sessions end ---
+
+
+@dataclass
+class Diary(Counter):
+    """Also remembers the first column of its samples, which is their number."""
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        super().start(spec, seeds, device)
+        self.read: list[int] = []
+
+    def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        super().observe(x, y)
+        self.read += x[:, 0].int().tolist()
+
+
+@pytest.mark.parametrize("batch", [1, 7, 50])
+def test_an_ordered_stream_comes_in_its_order(batch: int) -> None:
+    stream = class_stream([[0, 1], [2]], n_test=2)
+    rows = [
+        np.random.default_rng(k).permutation(rows_of(s.x)) for k, s in enumerate(stream.sessions)
+    ]
+    values = table_of(stream.sessions[0].x).values
+    values[:, 0] = np.arange(len(values))
+    sessions = [
+        replace(s, x=View(table_of(s.x), r, s.x.width))
+        for s, r in zip(stream.sessions, rows, strict=True)
+    ]
+    ordered = replace(stream, sessions=tuple(sessions), observe_batch=batch, ordered=True)
+    learner = Diary()
+    run_stream(ordered, learner, Seeds.of(0))
+    assert learner.read == np.concatenate(rows).tolist()
+    run_stream(replace(ordered, ordered=False), learner, Seeds.of(0))
+    assert learner.read != np.concatenate(rows).tolist()
+    assert sorted(learner.read) == sorted(np.concatenate(rows).tolist())
+
+
+def test_a_task_free_stream_takes_learners_of_batches() -> None:
+    stream = replace(class_stream([[0, 1], [2]]), task_free=True)
+    run_stream(stream, Counter(), Seeds.of(0))
+    run_stream(stream, Chance(), Seeds.of(0))  # learns nothing
+    run_stream(stream, Offline(mlp=MLP(units=4, stop=Stop(rule="epochs", epochs=1))), Seeds.of(0))
+    with pytest.raises(UserError, match="MLP learns whole sessions, and this stream does not say"):
+        run_stream(stream, MLP(), Seeds.of(0))

@@ -70,6 +70,7 @@ def test_incremental_by_hand() -> None:
             "omega_base": (0.6 + 0.3) / 2 / 0.5,  # .9: column 0 after sessions 1 and 2, over ideal
             "omega_new": (0.8 + 1.0) / 2,  # .9: the diagonal but for session 0, not divided
             "omega_all": (0.65 + 0.55) / 2 / 0.5,  # 1.2, not clipped
+            "omega_streaming": NAN,  # no offline learner of the data so far
             "final_accuracy": 0.55,
             "average_incremental_accuracy": (0.9 + 0.65 + 0.55) / 3,  # .7
             "average_anytime_accuracy": 0.7,  # the same: ends of equal sessions only
@@ -85,13 +86,19 @@ def test_incremental_by_hand() -> None:
 
 
 def test_permuted_by_hand() -> None:
-    reference = Reference(ideal=0.8, normalise_new=True, chance=np.array([NAN, 0.2, 0.2]))
+    reference = Reference(
+        ideal=0.8,
+        normalise_new=True,
+        chance=np.array([NAN, 0.2, 0.2]),
+        so_far=np.array([0.9, 1.0, 0.8]),
+    )
     values = plain(PERMUTED, reference)
     assert values == pytest.approx(
         {
             "omega_base": (0.7 + 0.8) / 2 / 0.8,
             "omega_new": (0.8 + 0.6) / 2 / 0.8,  # divided on permutation streams
             "omega_all": (0.75 + 19 / 30) / 2 / 0.8,
+            "omega_streaming": (0.9 / 0.9 + 0.75 / 1.0 + 19 / 30 / 0.8) / 3,
             "final_accuracy": 19 / 30,
             "average_incremental_accuracy": (0.9 + 0.75 + 19 / 30) / 3,
             "average_anytime_accuracy": (0.9 + 0.75 + 19 / 30) / 3,
@@ -208,6 +215,7 @@ def loops(scores: ScoreMatrix, reference: Reference) -> dict[str, float]:
     for n, score in zip(scores.samples_seen.tolist(), scores.pooled.tolist(), strict=True):
         area += (n - before) * score / int(scores.samples_seen[-1])
         before = n
+    so_far = [NAN] * T if reference.so_far is None else reference.so_far.tolist()
     ahead = NAN
     if reference.chance is not None:
         ahead = mean([R[j - 1][j] - float(reference.chance[j]) for j in range(1, T)])
@@ -215,6 +223,7 @@ def loops(scores: ScoreMatrix, reference: Reference) -> dict[str, float]:
         "omega_base": mean([R[i][0] / ideal for i in range(1, T)]),
         "omega_new": mean([R[i][i] / divisor for i in range(1, T)]),
         "omega_all": mean([alpha[i] / ideal for i in range(1, T)]),
+        "omega_streaming": mean([a / float(b) for a, b in zip(alpha, so_far, strict=True)]),
         "final_accuracy": alpha[-1],
         "average_incremental_accuracy": mean(alpha),
         "average_anytime_accuracy": area,
@@ -237,6 +246,7 @@ def test_matches_plain_loops(seed: int, permutation: bool) -> None:
             ideal=float(rng.uniform(0.3, 1)),
             chance=rng.uniform(size=len(p.set_classes)),
             normalise_new=permutation,
+            so_far=rng.uniform(0.3, 1, size=len(p.set_classes)),
             preset=["kemker_table", "kemker_eq"][seed % 2],
         )
         found = plain(scores, reference)
@@ -295,7 +305,7 @@ def test_one_undefined_score_makes_exactly_its_metrics_undefined(
 ) -> None:
     R = PERMUTED.R.tolist()
     R[row][column] = NAN
-    reference = Reference(ideal=0.8, chance=np.array([NAN, 0.2, 0.2]))
+    reference = Reference(ideal=0.8, chance=np.array([NAN, 0.2, 0.2]), so_far=np.ones(3))
     values = plain(matrix(R, PERMUTED.pooled.tolist()), reference)
     assert {k for k, v in values.items() if math.isnan(v)} == touched
 

@@ -36,7 +36,7 @@ def standalone(run: Path) -> subprocess.CompletedProcess[str]:
 
 def test_the_script_is_short_and_imports_nothing_of_ours() -> None:
     source = SCRIPT.read_text(encoding="utf-8")
-    assert len(source.splitlines()) <= 45
+    assert len(source.splitlines()) <= 55
     imported = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -51,7 +51,7 @@ def test_the_script_is_short_and_imports_nothing_of_ours() -> None:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two protocols by two learners, with their references, on classes of unequal size."""
+    """Three protocols by two learners, with their references, on classes of unequal size."""
     root = tmp_path_factory.mktemp("runs")
     labels = np.repeat(np.arange(6), [9, 12, 15, 9, 11, 14])
     rank = np.concatenate([np.arange(n) for n in np.bincount(labels)])
@@ -69,6 +69,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for protocol, params in (
         ("incremental-class", {"base": 3, "evaluate_every": 10}),
         ("permutation", {"sessions": 3}),
+        ("instance", {"ordering": "iid", "sessions": 3}),
     ):
         settings = Settings(
             protocol=params, learners={"mlp": brief, "offline": {"mlp": brief}}, references=2
@@ -96,7 +97,9 @@ def test_an_online_run_has_moments_between_the_ends_of_sessions(runs: Path) -> N
 
 def test_every_run_and_every_reference_is_reproduced(runs: Path) -> None:
     found = places(runs)
-    assert len(found) >= 4 + 2 + 2  # the runs, the offline references, chance for each protocol
+    assert (
+        len(found) >= 6 + 2 + 2 + 3 * 2 + 3
+    )  # the runs, the offline references, chance for each protocol
     for run in found:
         done = standalone(run)
         assert (done.returncode, done.stderr) == (0, ""), run

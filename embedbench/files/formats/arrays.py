@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ _KEYS = {
     "ids": ("sample_ids", "ids", "sample_id", "id"),
     "groups": ("groups", "group"),
 }
+NO_KEYS: Mapping[str, str] = MappingProxyType({})
 _PLAIN, _LAYER = ("split", "parents", "provenance"), "layer/"
 
 # Who reads a file, by its suffix, and a folder, by what is in it: each returns arrays by name.
@@ -72,12 +74,15 @@ class Wanted:
         Names of columns; of features files NAME.npy, `labels` is the file of the labels.
     classes : int or None
         How many of AudioSet's classes to take.
+    columns : mapping
+        Names of the optional columns that are not called as they are.
     """
 
     features: str | None = None
     labels: str | None = None
     group: str | None = None
     classes: int | None = None
+    columns: Mapping[str, str] = field(default_factory=lambda: NO_KEYS)
 
 
 def read_source(src: Path, wanted: Wanted, progress: Progress) -> Arrays:
@@ -135,8 +140,10 @@ def _from_samples(
     provenance: dict[str, Any],
 ) -> Arrays:
     """Return the contents of a data set that has its own split."""
-    for option, name in vars(wanted).items():
-        if name is not None and option != "classes":
+    options = {"features": wanted.features, "labels": wanted.labels, "group": wanted.group}
+    options |= {f"{name}-from": key for name, key in wanted.columns.items()}
+    for option, name in options.items():
+        if name is not None:
             raise UserError(f"{src} has its own layout and no key {name!r}; drop --{option}.")
     return Arrays(
         features=features,
@@ -162,8 +169,10 @@ def _from_arrays(arrays: Mapping[str, Any], src: Path, wanted: Wanted) -> Arrays
             f"{src} must hold 'features' and 'labels', and it holds {listed}; "
             "name them with --features and --labels."
         )
-    rest = [key for key in arrays if key in (*_PLAIN, *layout.COLUMNS) or key.startswith(_LAYER)]
-    taken = {key: _taken(arrays, key, src) for key in {*rest, *filter(None, names.values())}}
+    columns = {name: name for name in layout.COLUMNS if name in arrays} | dict(wanted.columns)
+    rest = [key for key in arrays if key in _PLAIN or key.startswith(_LAYER)]
+    read = {*rest, *columns.values(), *filter(None, names.values())}
+    taken = {key: _taken(arrays, key, src) for key in read}
     given: Any = taken[names["labels"]]
     classes: Any = None if names["classes"] is None else taken[names["classes"]]
     if isinstance(given, Named):
@@ -188,7 +197,7 @@ def _from_arrays(arrays: Mapping[str, Any], src: Path, wanted: Wanted) -> Arrays
         groups=None if groups is None else groups.astype(np.str_).tolist(),
         provenance=_provenance(taken, features, src),
         layers={k.removeprefix(_LAYER): v for k, v in taken.items() if k.startswith(_LAYER)},
-        columns={name: taken[name] for name in layout.COLUMNS if name in taken},
+        columns={name: taken[key] for name, key in columns.items()},
     )
 
 

@@ -1,0 +1,326 @@
+"""The checks of backbones, sources, engines and trackers catch what is wrong."""
+
+from __future__ import annotations
+
+import io
+import threading
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from embedbench.checks import backbone_contract, engine_contract, source_contract, tracker_contract
+from embedbench.checks.suite import check, run_checks
+from embedbench.errors import UserError
+from embedbench.extract.backbone import Backbone
+from embedbench.extract.source import Source
+
+HERE = __name__
+
+
+class Plain(Backbone):
+    """Small grey images as rows."""
+
+    def __init__(self) -> None:
+        self.backbone = {"name": "plain", "layer": "grey", "pooling": "none"}
+        self.preprocessing = {"resize": "8 x 8"}
+
+    def prepare(self, content: Any) -> Any:
+        return np.asarray(content.convert("L").resize((8, 8)))
+
+    def forward(self, batch: Any) -> dict[str, torch.Tensor]:
+        return {"features": torch.from_numpy(batch).float().flatten(1)}
+
+
+class SaysNothing(Plain):
+    """States no layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        del self.backbone["layer"]
+
+
+class ManyShapes(Plain):
+    """Keeps each image's size."""
+
+    def prepare(self, content: Any) -> Any:
+        return np.asarray(content.convert("L"))
+
+
+class Infinite(Plain):
+    """Divides by 0."""
+
+    def forward(self, batch: Any) -> dict[str, torch.Tensor]:
+        return {"features": super().forward(batch)["features"] / 0}
+
+
+class Drawn(Plain):
+    """Adds noise."""
+
+    def forward(self, batch: Any) -> dict[str, torch.Tensor]:
+        rows = super().forward(batch)["features"]
+        return {"features": rows + torch.rand(rows.shape)}
+
+
+class Centred(Plain):
+    """Takes the mean of the batch away."""
+
+    def forward(self, batch: Any) -> dict[str, torch.Tensor]:
+        rows = super().forward(batch)["features"]
+        return {"features": rows - rows.mean(0)}
+
+
+class Changing(Plain):
+    """Writes into its batch."""
+
+    def forward(self, batch: Any) -> dict[str, torch.Tensor]:
+        batch[:] = 0
+        return super().forward(batch)
+
+
+class Shared(Plain):
+    """Keeps its batch in itself, where another thread finds it."""
+
+    barrier = threading.Barrier(4)
+
+    def forward(self, batch: Any) -> dict[str, torch.Tensor]:
+        return {"features": super().forward(batch)["features"] * float(threading.active_count())}
+
+
+@pytest.mark.parametrize(
+    ("name", "caught"),
+    [
+        ("Plain", None),
+        ("SaysNothing", "says what it is"),
+        ("ManyShapes", "samples have one shape"),
+        ("Infinite", "rows are finite"),
+        ("Drawn", "same sample same row"),
+        ("Centred", "batches do not matter"),
+        ("Changing", "samples stay untouched"),
+        ("Shared", "threads agree"),
+    ],
+)
+def test_a_faulty_backbone(name: str, caught: str | None) -> None:
+    checks = [c for c in backbone_contract.BACKBONE_CHECKS if c.__name__ != "it_makes_a_file"]
+    results = run_checks(checks, backbone_contract.Subject(f"{HERE}:{name}"))
+    failed = [r.name for r in results if not r.passed]
+    assert (caught in failed) if caught else not failed
+
+
+def _source(text: str = "") -> Source:
+    """Four grey squares in two classes."""
+    file = io.BytesIO()
+    Image.new("L", (4, 4), 9).save(file, "PNG")
+    return Source(
+        name="squares",
+        ids=("a/0", "a/1", "b/0", "b/1"),
+        labels=np.array([0, 0, 1, 1]),
+        classes=("a", "b"),
+        parents=np.full(2, -1),
+        read=lambda i: file.getvalue(),
+    )
+
+
+def twice(text: str) -> Source:
+    return replace(_source(), ids=("a/0", "a/0", "b/0", "b/1"))
+
+
+def nameless(text: str) -> Source:
+    return replace(_source(), name="")
+
+
+def turned(text: str, count: list[int] = []) -> Source:  # noqa: B006  (it is meant to change)
+    count.append(1)
+    return replace(_source(), ids=_source().ids[:: (-1) ** len(count)])
+
+
+def unreadable(text: str) -> Source:
+    return replace(_source(), read=lambda i: b"no image")
+
+
+def one_thread(text: str) -> Source:
+    mine = threading.get_ident()
+    right = _source().read(0)
+    return replace(_source(), read=lambda i: right if threading.get_ident() == mine else b"")
+
+
+@pytest.mark.parametrize(
+    ("name", "caught"),
+    [
+        ("_source", None),
+        ("twice", "samples form a data set"),
+        ("nameless", "says what it is"),
+        ("turned", "opened again it is the same"),
+        ("unreadable", "samples can be read"),
+        ("one_thread", "threads agree"),
+    ],
+)
+def test_a_faulty_source(name: str, caught: str | None) -> None:
+    subject = source_contract.Subject(f"{HERE}:{name}@text")
+    results = run_checks(source_contract.SOURCE_CHECKS, subject)
+    failed = [r.name for r in results if not r.passed]
+    assert failed == ([caught] if caught else [])
+
+
+def honest(tasks: int, resources: Any, settings: dict[str, str]) -> Executor:
+    return ThreadPoolExecutor(2)
+
+
+class _Wrong(ThreadPoolExecutor):
+    """Adds 1 to every result."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        return super().submit(lambda: fn(*args, **kwargs) + 1)
+
+
+class _Quiet(ThreadPoolExecutor):
+    """Swallows errors."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        def task() -> Any:
+            try:
+                return fn(*args, **kwargs)
+            except ValueError:
+                return None
+
+        return super().submit(task)
+
+
+class _Endless(ThreadPoolExecutor):
+    """Goes on after its end."""
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        pass
+
+
+def wrong(*_: Any) -> Executor:
+    return _Wrong(2)
+
+
+def quiet(*_: Any) -> Executor:
+    return _Quiet(2)
+
+
+def endless(*_: Any) -> Executor:
+    return _Endless(2)
+
+
+@pytest.mark.parametrize(
+    ("name", "caught"),
+    [
+        ("honest", None),
+        ("wrong", "tasks are run"),
+        ("quiet", "errors come back"),
+        ("endless", "it ends"),
+    ],
+)
+def test_a_faulty_engine(name: str, caught: str | None) -> None:
+    results = run_checks(engine_contract.ENGINE_CHECKS, f"{HERE}:{name}")
+    failed = [r.name for r in results if not r.passed]
+    assert (caught in failed) if caught else not failed
+
+
+class Counts:
+    """A tracker that does nothing."""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+
+    def cell_started(self, cell: Any) -> None:
+        pass
+
+    def session(self, cell: Any, i: int, scores: dict[str, float], log: dict[str, Any]) -> None:
+        pass
+
+    def cell_done(self, record: Any) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Fails(Counts):
+    """Cannot take the end of a run."""
+
+    def cell_done(self, record: Any) -> None:
+        raise KeyError("no such run")
+
+
+class Takes(Counts):
+    """Takes values out of the log."""
+
+    def session(self, cell: Any, i: int, scores: dict[str, float], log: dict[str, Any]) -> None:
+        log.clear()
+
+
+class OnlyNumbers(Counts):
+    """Reads every value of a log as a number."""
+
+    def session(self, cell: Any, i: int, scores: dict[str, float], log: dict[str, Any]) -> None:
+        if "text" in log:
+            float(log["text"])
+
+
+class NeedsRun(Counts):
+    """Closes what only a run opens."""
+
+    def cell_started(self, cell: Any) -> None:
+        self.name = cell.name
+
+    def close(self) -> None:
+        assert self.name
+
+
+@pytest.mark.parametrize(
+    ("name", "caught"),
+    [
+        ("Counts", None),
+        ("Fails", "finished runs are replayed"),
+        ("Takes", "values stay untouched"),
+        ("OnlyNumbers", "any log is taken"),
+        ("NeedsRun", "it closes without a run"),
+    ],
+)
+def test_a_faulty_tracker(name: str, caught: str | None, tracked: Any) -> None:
+    results = run_checks(tracker_contract.TRACKER_CHECKS, tracked(name))
+    failed = [r.name for r in results if not r.passed]
+    assert (caught in failed) if caught else not failed
+
+
+@pytest.fixture(scope="module")
+def tracked() -> Any:
+    """Subjects that share the runs that are replayed."""
+    first = tracker_contract.Subject(f"{HERE}:Counts")
+    shared = {"folder": first.folder, "runs": first.runs}
+
+    def subject(name: str) -> tracker_contract.Subject:
+        made = tracker_contract.Subject(f"{HERE}:{name}")
+        made.__dict__.update(shared)
+        return made
+
+    yield subject
+    first.__dict__["_held"].cleanup()
+
+
+def _said(name: str, kind: str | None) -> str:
+    """The error of `check`, or what its failed checks say."""
+    try:
+        return "; ".join(r.message for r in check(name, kind=kind))
+    except UserError as error:
+        return str(error)
+
+
+def test_what_cannot_be_told_apart_is_asked_for() -> None:
+    for name, kind, sentence in (
+        (f"{HERE}:twice", None, "say what it is with --kind"),
+        (f"{HERE}:twice", "metricks", "unknown kind 'metricks'. Did you mean 'metrics'"),
+        ("mosiac", None, "unknown name 'mosiac'"),
+        (f"{HERE}:twice", "backbones", "is not a subclass of embedbench's Backbone"),
+    ):
+        assert sentence in _said(name, kind)
+    with pytest.raises(UserError, match="leave out --device cuda"):
+        check("worst_class_accuracy", "cuda")

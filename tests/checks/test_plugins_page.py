@@ -1,0 +1,177 @@
+"""The package of docs/plugins.md, installed beside us: listed, checked, run, reported."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from embedbench.api import build_stream, run
+from embedbench.checks import suite
+from embedbench.cli import app, listing
+from embedbench.errors import UserError
+from embedbench.files.file import EmbeddingFile
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "plugins.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+MODULES = ("protocol", "metrics", "backbone", "tracker", "shelf", "engine")  # as on the page
+BRIEF = ["--set", "offline.mlp.stop.epochs=1", "--jobs", "1", "--device", "cpu", "--quiet"]
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The working directory, with images in it; the page's package is installed elsewhere."""
+    (package := tmp_path / "site" / "mine").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    for name, code in zip(MODULES, blocks("python"), strict=True):
+        (package / f"{name}.py").write_text(code, encoding="utf-8")
+    made = tomllib.loads(blocks("toml")[0])["project"]
+    info = tmp_path / "site" / "embedbench_mine-0.3.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {made['name']}\nVersion: {made['version']}\n"
+    )
+    lines = []
+    for group, entries in made["entry-points"].items():
+        lines += [f"[{group}]", *(f"{name} = {value}" for name, value in entries.items())]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+    (info / "RECORD").write_text("".join(f"mine/{name}.py,,\n" for name in MODULES))
+    (tmp_path / "work" / "shelf").mkdir(parents=True)
+    draw = np.random.default_rng(0)
+    for i in range(48):
+        pixels = draw.integers(0, 128, (12, 10, 3), np.uint8) + np.uint8(16 * (i % 6))
+        Image.fromarray(pixels).save(tmp_path / "work" / "shelf" / f"c{i % 6}-{i}.png")
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setattr(sys, "path", [*(p for p in sys.path if p), str(tmp_path / "site")])
+    yield tmp_path / "work"
+    for name in [m for m in sys.modules if m.partition(".")[0] == "mine"]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Calls the command line: its exit code, stdout and stderr."""
+
+    def call(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["embedbench", *words])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            app.main()
+        return (int(end.value.code or 0), *capsys.readouterr())
+
+    return call
+
+
+def test_the_package_is_short() -> None:
+    text = [*blocks("toml"), *blocks("python")[:4]]
+    assert sum(len(block.splitlines()) for block in text) < 200
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "checks"),
+    [
+        ("halves", None, 15),
+        ("best_class_accuracy", None, 6),
+        ("mine.metrics:best_class_accuracy", None, 6),
+        ("mosaic", None, 8),
+        ("lines", None, 4),
+        ("mine.shelf:shelf@shelf", "sources", 5),
+        ("mine.engine:threads", "engines", 3),
+    ],
+)
+def test_it_passes_every_check(name: str, kind: str | None, checks: int, mine: Path) -> None:
+    results = suite.check(name, kind=kind)
+    assert [r for r in results if not r.passed] == []
+    assert sum(r.applies for r in results) == checks
+
+
+def test_it_is_listed_with_its_package(mine: Path) -> None:
+    for kind, name, summary in (
+        ("protocols", "halves", "Two sessions: some of the classes, then all others."),
+        ("metrics", "best_class_accuracy", "Highest recall of a class after the last session."),
+        (
+            "backbones",
+            "mosaic",
+            "Mean and deviation of red, green and blue in the cells of a grid.",
+        ),
+        ("trackers", "lines", "A text file with a line for each session, and one for each run."),
+    ):
+        row = {"name": name, "summary": summary, "package": "embedbench-mine 0.3"}
+        assert row in listing.entries(kind)
+    assert "mine" not in sys.modules  # a list runs nothing
+
+
+def test_from_images_to_a_report(mine: Path, command: Callable[..., tuple[int, str, str]]) -> None:
+    words = ("--backbone", "mosaic", "--split", "0.5", "--device", "cpu", "--quiet")
+    code, _, err = command("extract", "mine.shelf:shelf@shelf", "--out", "shelf.h5", *words)
+    assert code == 0, err
+    made = EmbeddingFile.open(Path("shelf.h5")).provenance
+    library = {k: made["backbone"][k] for k in ("name", "library", "library_version")}
+    assert library == {"name": "mosaic", "library": "embedbench-mine", "library_version": "0.3"}
+    assert made["source"]["package"] == "embedbench-mine 0.3"
+    words = ("--protocol", "halves", "--learner", "ncm,slda", "--seeds", "0-1", "--out", "runs")
+    code, out, err = command("run", "shelf.h5", *words, *BRIEF)
+    assert code == 0, err
+    assert "best_class_accuracy" in out
+    kept = [json.loads(p.read_text()) for p in Path("runs").rglob("record.json")]
+    for made in [r for r in kept if r["learner"] == "ncm"]:
+        assert made["packages"] == {"protocol": {"name": "embedbench-mine", "version": "0.3"}}
+        assert "best_class_accuracy" not in made["metrics"]
+    assert not [r for r in kept if r["learner"] == "offline" and "learner" in r["packages"]]
+    code, out, _ = command("report", "runs")
+    assert "best_class_accuracy is a metric of embedbench-mine 0.3" in out
+    code, out, _ = command("report", "runs", "--compare", "--metric", "best_class_accuracy")
+    assert code == 0
+    assert "best_class_accuracy, %" in out
+    code, out, _ = command("score", "runs", "--json")
+    for row in json.loads(out):
+        assert row["agrees"]
+        assert 0 <= row["outside"]["best_class_accuracy"] <= 1
+    missing_elsewhere(mine, command)
+
+
+def missing_elsewhere(mine: Path, command: Callable[..., tuple[int, str, str]]) -> None:
+    """Where the package is missing, its runs are scored and reported all the same."""
+    sys.path.remove(str(mine.parent / "site"))
+    code, out, _ = command("score", "runs")
+    assert (code, "0 differ, 0 cannot be recomputed" in out) == (0, True)
+    code, out, _ = command("report", "runs", "--metric", "worst_class_accuracy")
+    assert code == 0
+    assert "best_class_accuracy" not in out
+    assert "worst_class_accuracy" in out
+    code, _, err = command("report", "runs", "--metric", "best_class_accuracy")
+    assert code == 2
+    assert err.startswith("embedbench: unknown metric 'best_class_accuracy'. Did you mean ")
+    assert err.endswith("Code of yours is named package.module:Name.\n")
+
+
+def test_an_object_and_a_path_make_the_same_stream(mine: Path) -> None:
+    from embedbench.checks.small_files import WIDTH, small_file
+
+    sys.path.insert(0, str(mine.parent / "site"))
+    from mine.protocol import Halves  # type: ignore[import-not-found]
+
+    file = small_file("plain", WIDTH)
+    streams: list[Any] = [
+        build_stream(file, Halves(share=0.3)),
+        build_stream(file, "halves", share=0.3),
+        build_stream(file, "mine.protocol:Halves", share=0.3),
+    ]
+    assert [s.digests for s in streams[1:]] == [streams[0].digests] * 2
+    assert len(run(streams[0], "ncm").session) == 2
+    with pytest.raises(UserError, match=r"^Halves is made already; give it share when you make it"):
+        build_stream(file, Halves(), share=0.3)

@@ -1,0 +1,154 @@
+"""Columns out of paths and lists, domains that are no classes, what timm knows of its weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny_images import images
+
+from embedbench.errors import UserError
+from embedbench.extract.columns import ColumnRules, by_domain
+from embedbench.extract.pipeline import extract
+from embedbench.extract.source import Source
+from embedbench.extract.sources import open_source
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.stated import Stated
+from embedbench.networks.pretraining import pretrained_on
+from embedbench.networks.timm_models import known_weights
+
+IDS = (
+    "art/cat/v1_003.png",
+    "art/dog/v2_001.png",
+    "photo/cat/v1_010.png",
+    "photo/dog/v2_002.png",
+)
+
+
+def source(ids: tuple[str, ...] = IDS, split: Any = None) -> Source:
+    n = len(ids)
+    classes = tuple(f"c{i}" for i in range(n))
+    return Source("x", ids, np.arange(n), classes, np.full(n, -1), lambda i: b"", split)
+
+
+def test_rules_by_hand(tmp_path: Path) -> None:
+    rules = ColumnRules(None, "folder", "(v[0-9])_", "_([0-9]+)")
+    changed, columns = rules.applied(source())
+    assert columns["domain"].tolist() == ["art", "art", "photo", "photo"]
+    assert columns["group"].tolist() == ["v1", "v2", "v1", "v2"]
+    assert columns["time"].tolist() == [3.0, 1.0, 10.0, 2.0]
+    assert changed.classes == ("cat", "dog")
+    assert changed.labels.tolist() == [0, 1, 0, 1]
+    assert changed.ids == IDS
+    same, columns = ColumnRules(domain="^([a-z]+)/").applied(source())
+    assert same.classes == ("c0", "c1", "c2", "c3")
+    assert columns["domain"].tolist() == ["art", "art", "photo", "photo"]
+    assert ColumnRules(group="parent").applied(source())[1]["group"][0] == "art/cat"
+
+
+def test_domains_below_the_folders_of_a_split() -> None:
+    ids = tuple(f"{part}/{name}" for part in ("train", "test") for name in IDS)
+    changed, domains = by_domain(source(ids, np.zeros(8, np.uint8)))
+    assert domains.tolist() == ["art", "art", "photo", "photo"] * 2
+    assert changed.classes == ("cat", "dog")
+
+
+def test_classes_below_domains_keep_their_hierarchy() -> None:
+    ids = ("art/pet/cat/1.png", "art/pet/dog/1.png", "photo/pet/cat/2.png", "photo/wild/fox/1.png")
+    changed, _ = by_domain(source(ids))
+    assert changed.classes == ("cat", "dog", "fox", "pet", "wild")
+    assert changed.parents.tolist() == [3, 3, 4, -1, -1]
+    assert changed.labels.tolist() == [0, 1, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ({"group": "("}, r"--group-from '\(' is no regular expression"),
+        ({"time": "(v[0-9])"}, "--time-from takes 'v1' out of sample 'art/cat/v1_003.png'"),
+        ({"time": "x"}, "--time-from 'x' matches nothing in sample"),
+        ({"domain": "folders"}, "--domain-from 'folders' matches nothing"),
+    ],
+)
+def test_rules_that_do_not_fit(rules: dict[str, str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        ColumnRules(**rules).applied(source())
+
+
+def test_sources_without_domains() -> None:
+    with pytest.raises(UserError, match=r"takes DOMAIN/CLASS/FILE, and sample 'cat/1\.png' of x"):
+        by_domain(source(("cat/1.png", "art/cat/2.png")))
+
+
+def test_a_column_is_given_once(tmp_path: Path) -> None:
+    listed = tmp_path / "meta.csv"
+    listed.write_text("sample_id,domain,time\n" + "".join(f"{i},a,1\n" for i in IDS))
+    _, columns = ColumnRules(listed, group="stem").applied(source())
+    assert list(columns) == ["domain", "time", "group"]
+    with pytest.raises(UserError, match=r"column 'domain' is in .*--domain-from makes it too"):
+        ColumnRules(listed, domain="folder").applied(source())
+
+
+def test_a_file_with_columns_has_the_rows_of_one_without(tmp_path: Path) -> None:
+    """Folders s0 and s1 are the domains; one image is damaged and left out of the columns, too."""
+    folder = images(tmp_path / "in", 20)
+    (folder / "s0/c1/0010.png").write_bytes(b"<html>")
+    options: dict[str, Any] = {"backbone": "pixels", "size": 8, "skip_bad": True}
+    options["notify"] = lambda _: None
+    plain = extract(str(folder), tmp_path / "a.h5", **options)
+    said = Stated(licence="CC0", citation="A (2026)", pretrained_on=["imagenet-1k"])
+    rules = ColumnRules(None, "folder", "stem", "/0*([0-9]+)[.]")
+    file = extract(
+        str(folder), tmp_path / "b.h5", stratify=True, columns=rules, stated=said, **options
+    )
+    assert (plain.version, file.version) == ("1.0", "1.1")
+    assert file.digests["content"] == plain.digests["content"]
+    assert file.digests["recipe"] == plain.digests["recipe"]
+    assert file.sample_ids.tolist() == plain.sample_ids.tolist()
+    assert file.column("domain").tolist() == [id_[:2] for id_ in file.sample_ids]
+    assert file.column("time").tolist() == [float(id_[-8:-4]) for id_ in file.sample_ids]
+    assert file.classes == ("c0", "c1", "c2")
+    for c in range(3):
+        test = file.split[file.labels == c] == 2
+        assert test.sum() == int(0.3 * len(test) + 0.5)
+    assert file.provenance["split"]["stratified"] is True
+    assert file.provenance["source"]["citation"] == "A (2026)"
+
+
+def test_shipped_images_stay_of_version_1_0(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"backbone": "pixels", "size": 2, "notify": lambda _: None}
+    file = extract("demo", tmp_path / "a.h5", **options)
+    assert (file.version, file.columns) == ("1.0", {})
+    assert "weights" not in file.provenance
+    assert EmbeddingFile.open(file.path).sample_ids.tolist() == list(open_source("demo").ids)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("resnet50.a1_in1k", ["imagenet-1k"]),
+        (
+            "vit_b.laion2b_ft_in12k_in1k",
+            ["laion-2b", "imagenet-12k", "imagenet-1k"],
+        ),
+        ("vit_base_patch16_clip_224.openai", ["openai-wit-400m"]),
+        ("vit_small_patch14_dinov2.lvd142m", ["lvd-142m"]),
+        ("vit_base_patch16_siglip_224.webli", ["webli"]),
+        ("convnextv2_base.fcmae_ft_in22k_in1k", ["imagenet-1k", "imagenet-22k"]),
+        ("resnet50.untrained", []),
+        ("resnet50", []),
+    ],
+)
+def test_tags_name_data_sets(name: str, expected: list[str]) -> None:
+    assert pretrained_on(name) == expected
+
+
+def test_what_timm_knows_of_its_weights() -> None:
+    backbone = {"library": "timm", "weights_id": "timm/vit_base_patch16_224.augreg_in21k_ft_in1k"}
+    weights = known_weights(backbone)["weights"]
+    assert weights["pretrained_on"] == ["imagenet-21k", "imagenet-1k"]
+    for other in ("my_in1k.safetensors", "timm/", "timm/resnet50.no", "timm/unknown"):
+        assert known_weights({**backbone, "weights_id": other}) == {}
+    assert known_weights({"name": "pixels"}) == {}

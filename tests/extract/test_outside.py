@@ -1,0 +1,139 @@
+"""Backbones and sources from outside: options, what they must say, where they are from."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from embedbench.errors import UserError
+from embedbench.extract.backbone import Backbone
+from embedbench.extract.backbones import check_kind, open_backbone
+from embedbench.extract.outside import is_outside
+from embedbench.extract.source import Source
+from embedbench.extract.sources import absolute, open_source
+
+HERE = __name__
+
+
+class Taking(Backbone):
+    """Keeps the options that it was given."""
+
+    takes = "sounds"
+
+    def __init__(self, size: int | None = None, layers: tuple[str, ...] = ()) -> None:
+        self.given = (size, layers)
+        self.backbone = {"name": "taking", "library": "a lie"}
+        self.preprocessing = {"none": True}
+
+    def prepare(self, content: Any) -> Any:
+        return np.zeros(2)
+
+    def forward(self, batch: Any) -> dict[str, torch.Tensor]:
+        return {"features": torch.from_numpy(batch)}
+
+
+class Mute(Taking):
+    """Says nothing of itself."""
+
+    def __init__(self) -> None:
+        self.backbone, self.preprocessing = {}, {}
+
+
+class Broken(Taking):
+    """Cannot be made."""
+
+    def __init__(self, device: torch.device) -> None:
+        raise ZeroDivisionError(f"on {device.type}")
+
+
+def source(text: str) -> Source:
+    """Sounds that are never read."""
+    if text == "bad":
+        raise KeyError("bad")
+    if text == "other":
+        return None  # type: ignore[return-value]
+    n = 3 if text == "short" else 2
+    return Source(
+        name=text or "empty",
+        ids=("a/0", "b/0", "b/1")[:n],
+        labels=np.array([0, 1]),
+        classes=("a", "b"),
+        parents=np.full(2, -1),
+        read=lambda i: b"",
+        holds="sounds",
+    )
+
+
+def opened(name: str, **changes: Any) -> Any:
+    options: dict[str, Any] = {"weights": None, "layers": (), "dtype": "float32", "size": None}
+    options["device"] = torch.device("cpu")
+    return open_backbone(f"{HERE}:{name}", lambda: None, **(options | changes))  # type: ignore[arg-type,return-value]
+
+
+def test_options_reach_a_backbone_where_it_takes_them() -> None:
+    assert opened("Taking").given == (None, ())
+    made = opened("Taking", size=7, layers=["a", "b"])
+    assert made.given == (7, ("a", "b"))
+    assert made.backbone["library"] == f"{HERE}:Taking"  # in no package: as it was typed
+    assert len(made.backbone["library_version"]) == len("sha256 ") + 64  # and the code's
+    assert (made.backbone["name"], made.backbone["weights_id"]) == ("taking", "")
+    for changes, option in (({"dtype": "bfloat16"}, "dtype"), ({"weights": Path("w")}, "weights")):
+        with pytest.raises(UserError, match=f"Taking takes no --{option}; leave it out"):
+            opened("Taking", **changes)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("Mute", "must state `backbone` and `preprocessing`"),
+        ("Broken", r"cannot be opened \(ZeroDivisionError: on cpu\)"),
+        ("Source", "is not a subclass of embedbench's Backbone"),
+    ],
+)
+def test_a_backbone_that_cannot_be_used(name: str, sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        opened(name)
+
+
+def test_images_and_sounds_are_not_mixed() -> None:
+    sounds = open_source(f"{HERE}:source")
+    check_kind(f"{HERE}:Taking", sounds)
+    with pytest.raises(UserError, match="holds sounds, and pixels takes images"):
+        check_kind("pixels", sounds)
+
+
+def test_a_source_gets_the_text_after_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert open_source(f"{HERE}:source").name == "empty"
+    made = open_source(f"{HERE}:source@some@where")
+    assert (made.name, made.package) == ("some@where", None)
+    for text, sentence in (
+        ("bad", r"cannot be opened \(KeyError: 'bad'\)"),
+        ("other", "must return an embedbench Source"),
+        ("short", "has 3 ids; labels and split must have as many"),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            open_source(f"{HERE}:source@{text}")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "images").mkdir()
+    assert absolute("my.mod:source@images") == f"my.mod:source@{tmp_path / 'images'}"
+    assert absolute("my.mod:source@name") == "my.mod:source@name"
+    assert absolute("images") == os.path.abspath("images")
+
+
+def test_a_folder_is_a_folder_whatever_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert is_outside("my.mod:source")
+    (tmp_path / "my.mod:source").mkdir()
+    assert not is_outside("my.mod:source")
+    assert not is_outside("no such folder")
+    with pytest.raises(UserError, match=r"or a source of a package \(package\.module:function\)"):
+        open_source("no such folder")

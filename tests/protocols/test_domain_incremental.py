@@ -1,0 +1,148 @@
+"""Domain-incremental streams of a file that is small enough to know by heart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from protocol_files import make_file
+
+from embedbench.errors import UserError
+from embedbench.files.file import EmbeddingFile
+from embedbench.protocols.domain_incremental import DomainIncremental
+from embedbench.streams.stream import Stream
+from embedbench.streams.view import rows_of
+
+# Rows: a has 0-5 train, 6-8 test; b has 9-14 and 15-17. Class b is never drawn in ink.
+DOMAIN = ["ink", "oil", "pen", "ink", "oil", "pen", "ink", "oil", "pen"]
+DOMAIN += ["oil", "pen", "oil", "pen", "oil", "pen", "oil", "pen", "oil"]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> EmbeddingFile:
+    columns = {"domain": np.array(DOMAIN)}
+    return make_file(tmp_path, (6, 6), (0, 0), (3, 3), columns=columns)
+
+
+def build(file: EmbeddingFile, seed: int = 0, **settings: Any) -> Stream:
+    """Validation is the test set, so that all training rows are taught."""
+    return DomainIncremental(validation="test", **settings).build([file], seed=seed)
+
+
+def rows(stream: Stream) -> list[list[int]]:
+    return [rows_of(s.x).tolist() for s in stream.sessions]
+
+
+def asked(stream: Stream) -> list[list[int]]:
+    return [rows_of(e.x).tolist() for e in stream.eval_sets]
+
+
+INK, OIL, PEN = [0, 3], [1, 4, 9, 11, 13], [2, 5, 10, 12, 14]
+
+
+def test_a_session_a_domain(file: EmbeddingFile) -> None:
+    stream = build(file)
+    assert rows(stream) == [INK, OIL, PEN]
+    assert asked(stream) == [[6], [7, 15, 17], [8, 16]]
+    assert [s.y.tolist() for s in stream.sessions] == [[0, 0], [0, 0, 1, 1, 1], [0, 0, 1, 1, 1]]
+    assert [s.session_id for s in stream.sessions] == [None] * 3
+    assert stream.can_reveal
+    assert stream.normalise_new
+
+
+def test_all_classes_are_known_from_the_start(file: EmbeddingFile) -> None:
+    """Ink has no b, and a learner may answer b after it all the same."""
+    stream = build(file)
+    assert [s.classes.tolist() for s in stream.sessions] == [[0, 1], [], []]
+    assert [e.classes.tolist() for e in stream.eval_sets] == [[True, True]] * 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"domains": "pen, ink"}, [PEN, INK]),
+        ({"domains": "pen,oil,ink"}, [PEN, OIL, INK]),
+        ({"sessions": 2}, [sorted(INK + OIL), PEN]),  # the first gets one more
+    ],
+)
+def test_order_and_number(
+    settings: dict[str, Any], expected: list[list[int]], file: EmbeddingFile
+) -> None:
+    assert rows(build(file, **settings)) == expected
+
+
+def test_domains_that_are_not_named_are_not_taught(file: EmbeddingFile) -> None:
+    assert build(file, domains="oil,pen").notes == ("domains that are not taught: 1",)
+    assert asked(build(file, domains="oil,pen")) == [[7, 15, 17], [8, 16]]
+    everything = build(file, domains="oil,pen", test="all")
+    assert asked(everything) == [[6, 7, 8, 15, 16, 17], []]
+
+
+def test_one_test_set_for_all(file: EmbeddingFile) -> None:
+    stream = build(file, test="all")
+    assert rows(stream) == [INK, OIL, PEN]
+    assert asked(stream) == [[6, 7, 8, 15, 16, 17], [], []]
+    assert [e.classes.any() for e in stream.eval_sets] == [True, False, False]
+    assert not stream.can_reveal
+
+
+def test_test_domains_need_not_be_taught(tmp_path: Path) -> None:
+    """As in CORe50: under test="all" the test samples are of domains of their own."""
+    columns = {"domain": np.array(["one", "one", "two", "two", "three", "four"])}
+    file = make_file(tmp_path, (4,), (0,), (2,), columns=columns)
+    stream = build(file, test="all")
+    assert rows(stream) == [[0, 1], [2, 3]]
+    assert asked(stream) == [[4, 5], []]
+    with pytest.raises(UserError, match=r"no training samples for the session of four"):
+        build(file)
+    with pytest.raises(UserError, match=r"no test samples for .* one; use --set protocol.test=all"):
+        build(file, domains="one,two")
+
+
+def test_a_random_order_is_the_seeds(file: EmbeddingFile) -> None:
+    orders = set()
+    for seed in range(8):
+        stream = build(file, seed, domains="random")
+        assert sorted(rows(stream)) == sorted([INK, OIL, PEN])
+        assert stream.digests == build(file, seed, domains="random").digests
+        orders.add(str(rows(stream)))
+    assert len(orders) > 3
+    alike = {
+        build(file, seed, domains="random", scale="none").merged().digests["train"]
+        for seed in range(4)
+    }
+    assert len(alike) == 1  # the offline reference does not depend on the order
+
+
+def test_the_columns_are_part_of_the_digests(file: EmbeddingFile, tmp_path: Path) -> None:
+    named = np.array([name.replace("oil", "paint") for name in DOMAIN])
+    other = make_file(tmp_path, (6, 6), (0, 0), (3, 3), name="other.h5", columns={"domain": named})
+    one, two = build(file).digests, build(other).digests
+    assert {k for k in one if one[k] != two[k]} == {"train", "eval"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"test": "every"}, "unknown test 'every'"),
+        ({"domains": "ink,oli"}, "Did you mean 'oil'?"),
+        ({"domains": "ink"}, "two domains or more, each once, got 'ink'"),
+        ({"domains": "ink,ink"}, "two domains or more, each once, got 'ink,ink'"),
+        ({"sessions": 4}, "sessions must be 2 to 3 for 3 domains, or 0, got 4"),
+        ({"sessions": 1}, "sessions must be 2 to 3 for 3 domains, or 0, got 1"),
+    ],
+)
+def test_refused(settings: dict[str, Any], sentence: str, file: EmbeddingFile) -> None:
+    with pytest.raises(UserError) as error:
+        build(file, **settings)
+    assert sentence in str(error.value)
+
+
+def test_a_file_without_domains_or_with_one(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="domain"):
+        build(make_file(tmp_path))
+    one = {"domain": np.array(["ink"] * 3)}
+    with pytest.raises(UserError, match=r"all samples of one\.h5 are of one domain"):
+        build(make_file(tmp_path, (2,), (0,), (1,), name="one.h5", columns=one))

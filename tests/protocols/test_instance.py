@@ -1,0 +1,182 @@
+"""The four orders of streaming learning, on videos small enough to know by heart."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from protocol_files import make_file
+
+from embedbench.errors import UserError
+from embedbench.files.file import EmbeddingFile
+from embedbench.protocols.instance import Instance
+from embedbench.streams.stream import Stream
+from embedbench.streams.view import rows_of
+
+# Four classes with two videos of three frames and one test sample each: rows 0-5 train, 6 test, …
+# The frames of every other video lie in the file from the last to the first.
+N = 4
+GROUP = np.array([f"{c}{v}" for c in range(N) for v in ("x", "x", "x", "y", "y", "y", "test")])
+TIME = np.array([0.0, 0.5, 1.0, 9.0, 5.0, 1.0, 0.0] * N)
+VIDEOS = {(7 * c, 7 * c + 1, 7 * c + 2) for c in range(N)}
+VIDEOS |= {(7 * c + 5, 7 * c + 4, 7 * c + 3) for c in range(N)}  # by time
+SEEDS = range(6)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> EmbeddingFile:
+    return make_file(tmp_path, [6] * N, [0] * N, [1] * N, columns={"group": GROUP, "time": TIME})
+
+
+def build(file: EmbeddingFile, seed: int = 0, **settings: Any) -> Stream:
+    return Instance(validation="test", **settings).build([file], seed=seed)
+
+
+def flow(stream: Stream) -> list[int]:
+    """All training rows, in the order of the stream."""
+    return np.concatenate([rows_of(s.x) for s in stream.sessions]).tolist()
+
+
+def videos(order: list[int]) -> list[tuple[int, ...]]:
+    return [tuple(order[i : i + 3]) for i in range(0, len(order), 3)]
+
+
+def runs(labels: list[int]) -> list[int]:
+    """The labels, without repetitions side by side."""
+    return [c for c, _ in itertools.groupby(labels)]
+
+
+@pytest.mark.parametrize("ordering", ["iid", "class-iid", "instance", "class-instance"])
+def test_each_sample_once_in_the_same_order_for_a_seed(ordering: str, file: EmbeddingFile) -> None:
+    train = [r for r in range(7 * N) if r % 7 < 6]
+    orders = set()
+    for seed in SEEDS:
+        stream = build(file, seed, ordering=ordering)
+        assert sorted(flow(stream)) == train
+        assert stream.digests == build(file, seed, ordering=ordering).digests
+        assert stream.ordered
+        orders.add(tuple(flow(stream)))
+    assert len(orders) == len(SEEDS)
+
+
+def test_iid_mixes_classes_and_videos(file: EmbeddingFile) -> None:
+    for seed in SEEDS:
+        order = flow(build(file, seed, ordering="iid"))
+        assert len(runs([r // 7 for r in order])) > 8
+        assert not VIDEOS & {*videos(order)}
+
+
+def test_class_iid_mixes_within_classes(file: EmbeddingFile) -> None:
+    for seed in SEEDS:
+        order = flow(build(file, seed, ordering="class-iid"))
+        assert sorted(runs([r // 7 for r in order])) == [0, 1, 2, 3]
+    assert not {*videos(order)} >= VIDEOS
+
+
+def test_instance_keeps_videos_in_time(file: EmbeddingFile) -> None:
+    mixed = set()
+    for seed in SEEDS:
+        order = flow(build(file, seed, ordering="instance"))
+        assert {*videos(order)} == VIDEOS
+        mixed.add(len(runs([r // 7 for r in order])) > N)
+    assert True in mixed  # videos of a class are not side by side
+
+
+def test_class_instance_keeps_classes_and_videos(file: EmbeddingFile) -> None:
+    firsts = set()
+    for seed in SEEDS:
+        order = flow(build(file, seed, ordering="class-instance"))
+        assert {*videos(order)} == VIDEOS
+        assert sorted(runs([r // 7 for r in order])) == [0, 1, 2, 3]
+        firsts |= set(videos(order)[::2])
+    assert len(firsts) > N  # the videos of a class are shuffled, too
+
+
+def test_a_group_of_two_classes(tmp_path: Path) -> None:
+    """One scene with two objects: as one in "instance", by class in "class-instance"."""
+    columns = {"group": np.array(["scene"] * 6), "time": np.array([0.0, 2, 0, 1, 3, 0])}
+    file = make_file(tmp_path, (2, 2), (0, 0), (1, 1), columns=columns)
+    assert flow(build(file, ordering="instance", sessions=2)) == [0, 3, 1, 4]
+    by_class = {tuple(flow(build(file, s, ordering="class-instance"))) for s in SEEDS}
+    assert by_class == {(0, 1, 3, 4), (3, 4, 0, 1)}
+
+
+def test_without_times_a_group_keeps_the_order_of_the_file(tmp_path: Path) -> None:
+    columns = {"group": np.array(["v", "w", "v", "w", "test"])}
+    stream = build(
+        make_file(tmp_path, (4,), (0,), (1,), columns=columns), ordering="instance", sessions=2
+    )
+    assert flow(stream) in ([0, 2, 1, 3], [1, 3, 0, 2])
+    assert stream.notes == ("no column time: a group comes in the order of the file",)
+
+
+def test_sessions_of_samples_or_of_classes(file: EmbeddingFile) -> None:
+    sizes = [len(s.x) for s in build(file, ordering="instance", sessions=5).sessions]
+    assert sizes == [5, 5, 5, 5, 4]
+    assert [len(s.x) for s in build(file, ordering="iid").sessions] == [3, 3, 3, 3, *[2] * 6]
+    stream = build(file, ordering="class-iid")
+    assert [len(s.x) for s in stream.sessions] == [6] * 4  # fewer classes than 10
+    assert [len(s.x) for s in build(file, ordering="class-iid", sessions=3).sessions] == [12, 6, 6]
+
+
+def test_what_is_tested_when(file: EmbeddingFile) -> None:
+    """All from the start, or the classes so far."""
+    for ordering in ("iid", "instance"):
+        stream = build(file, ordering=ordering, sessions=3)
+        assert [rows_of(e.x).tolist() for e in stream.eval_sets] == [[6, 13, 20, 27], [], []]
+        assert [s.classes.tolist() for s in stream.sessions] == [[0, 1, 2, 3], [], []]
+    for ordering in ("class-iid", "class-instance"):
+        stream = build(file, seed=1, ordering=ordering, sessions=2)
+        for session, test in zip(stream.sessions, stream.eval_sets, strict=True):
+            assert session.classes.tolist() == sorted({*session.y.tolist()})
+            assert rows_of(test.x).tolist() == [7 * c + 6 for c in session.classes]
+
+
+def test_classes_without_test_samples_come_last(tmp_path: Path) -> None:
+    file = make_file(tmp_path, (2, 2, 2), (0, 0, 0), (1, 0, 1))
+    for seed in SEEDS:
+        stream = build(file, seed, ordering="class-iid")
+        assert stream.sessions[-1].classes.tolist() == [1]
+        assert [len(e.x) for e in stream.eval_sets] == [1, 1, 0]
+
+
+def test_the_offline_references_are_of_the_data_so_far(file: EmbeddingFile) -> None:
+    stream = build(file, ordering="class-instance", sessions=4)
+    parts = stream.references
+    assert [len(p.sessions[0].x) for p in parts] == [6, 12, 18, 24]
+    assert [len(p.eval_sets[0].x) for p in parts] == [1, 2, 3, 4]
+    assert [len(p.sessions) for p in parts] == [1] * 4
+    for p, n in zip(parts, (1, 2, 3, 4), strict=True):
+        taught = {c for s in stream.sessions[:n] for c in s.classes.tolist()}
+        assert {*p.sessions[0].y.tolist()} == {*p.eval_sets[0].y.tolist()} == taught
+    assert not any(p.ordered or p.so_far for p in parts[1:])
+
+
+def test_columns_are_in_the_digests_only_where_they_are_read(
+    file: EmbeddingFile, tmp_path: Path
+) -> None:
+    plain = make_file(tmp_path, [6] * N, [0] * N, [1] * N, name="plain.h5")
+    for ordering in ("iid", "class-iid"):
+        assert build(file, ordering=ordering).digests == build(plain, ordering=ordering).digests
+    for ordering in ("instance", "class-instance"):
+        assert file.digests["columns"] in build(file, ordering=ordering).samples
+        with pytest.raises(UserError, match="group"):
+            build(plain, ordering=ordering)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"ordering": "classes"}, "unknown ordering 'classes'"),
+        ({"observe_batch": 0}, "observe_batch must be at least 1, got 0"),
+        ({"sessions": 5}, "at most 4, the number of classes, got 5"),
+        ({"ordering": "iid", "sessions": 25}, "at most 24, the number of training samples, got 25"),
+    ],
+)
+def test_refused(settings: dict[str, Any], sentence: str, file: EmbeddingFile) -> None:
+    with pytest.raises(UserError) as error:
+        build(file, **settings)
+    assert sentence in str(error.value)

@@ -1,0 +1,227 @@
+"""Trackers: the four calls, what is remembered, watching; and their files, read by their owners."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pinned_runs import CHANCE, MLP, STREAM, edit, write_references, write_runs
+
+from embedbench import leases
+from embedbench.errors import UserError
+from embedbench.reports import tracking
+from embedbench.reports.run_data import Run
+from embedbench.scores import record
+from embedbench.scores.run_record import RunRecord
+
+OTHER = f"{STREAM}/mlp-1/seed-1"
+
+
+class Notes:
+    """A tracker that keeps its calls, by its target."""
+
+    calls: dict[str, list[tuple[Any, ...]]] = {}  # noqa: RUF012  (the tests read it)
+
+    def __init__(self, target: str) -> None:
+        self._mine = self.calls.setdefault(target, [])
+
+    def cell_started(self, cell: Run) -> None:
+        self._mine.append(("started", cell.name))
+
+    def session(self, cell: Run, i: int, scores: dict[str, float], log: dict[str, Any]) -> None:
+        self._mine.append(("session", cell.name, i, scores, log))
+
+    def cell_done(self, record: RunRecord) -> None:
+        self._mine.append(("done", record.metrics["final_accuracy"]))
+
+    def close(self) -> None:
+        self._mine.append(("close",))
+
+
+class Broken(Notes):
+    def cell_done(self, record: RunRecord) -> None:
+        raise ValueError("full\x1b disk")
+
+
+def never(target: str) -> Notes:
+    raise OSError(f"no {target}")
+
+
+@pytest.fixture(autouse=True)
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`outside_tracker:Notes` is this file's class, as a module of a user."""
+    import sys
+
+    monkeypatch.setattr(Notes, "calls", {})
+    monkeypatch.setitem(sys.modules, "outside_tracker", sys.modules[__name__])
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    write_runs(tmp_path / "runs")
+    return tmp_path / "runs"
+
+
+def replay(root: Path, *names: str, **more: Any) -> tuple[int, list[str]]:
+    told: list[str] = []
+    return tracking.track(root, names, tell=told.append, **more), told
+
+
+def test_every_run_is_replayed_once_to_each_tracker(root: Path) -> None:
+    names = ("outside_tracker:Notes:a", "outside_tracker:Notes:b")
+    assert replay(root, names[0]) == (3, [])
+    assert replay(root, *names, names[1]) == (3, [])  # the second one's
+    assert replay(root, *names) == (0, [])
+    calls = Notes.calls["a"]
+    assert calls.count(("close",)) == 3
+    assert Notes.calls["b"][:-2] == [c for c in calls if c != ("close",)]
+    started = [c[1] for c in calls if c[0] == "started"]
+    assert sorted(started) == [CHANCE, MLP, OTHER]
+    assert {p.name for p in root.iterdir()} == {"references", STREAM, ".tracked.json"}
+    # run again with other answers: replayed again
+    seen = json.loads((root / ".tracked.json").read_text())
+    seen["trackers"][names[0]][MLP] = "0" * 64
+    (root / ".tracked.json").write_text(json.dumps(seen))
+    assert replay(root, *names) == (1, [])
+
+
+def test_a_run_is_a_start_its_sessions_and_an_end(root: Path) -> None:
+    replay(root, "outside_tracker:Notes:a")
+    calls, made = Notes.calls["a"], record.load(root / MLP)
+    at = calls.index(("started", MLP))
+    sessions = calls[at + 1 : at + 1 + len(made.n_train)]
+    assert [c[:3] for c in sessions] == [("session", MLP, i) for i in range(len(made.n_train))]
+    assert calls[at + 1 + len(made.n_train)] == ("done", made.metrics["final_accuracy"])
+    for i, (*_, scores, log) in enumerate(sessions):
+        assert scores["class_accuracy"] == made.pooled[i]
+        row = {f"R/{j}": v for j, v in enumerate(made.R[i]) if v == v}
+        assert {k: v for k, v in scores.items() if k.startswith("R/")} == row
+        assert all(v == v for v in scores.values())
+        assert (log["learn_seconds"], log["bytes"], log["stopped"]) == (2.0, 2_000_000, "patience")
+
+
+def test_runs_wait_for_their_references(tmp_path: Path) -> None:
+    """Which hold what Ω is a share of; while watching they come when these are finished."""
+    root = tmp_path / "open"
+    write_runs(root, references=False)
+    waited: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 2:
+            write_references(root)
+            for place in (MLP, OTHER):
+                assert record.fill_reference(root / place, root)
+        elif len(waited) == 4:
+            raise KeyboardInterrupt
+
+    count, told = replay(root, "outside_tracker:Notes:a", watch=7.0, wait=wait)
+    assert waited == [7.0] * 4
+    assert (count, told) == (3, ["2 runs wait for their references; embedbench run makes them"])
+    assert Notes.calls["a"][-1] == ("close",)
+
+
+def test_what_is_in_doubt_is_left_out(root: Path) -> None:
+    edit(root / MLP, "metrics", "final_accuracy", value=0.99)
+    count, told = replay(root, "outside_tracker:Notes:a")
+    assert count == 2
+    assert "final_accuracy" in told[0]
+
+
+def test_what_is_wrong_is_a_sentence(root: Path) -> None:
+    for name, sentence in {
+        "tensorboard": "--to tensorboard needs a target: tensorboard:DIR",
+        "tensorbord:x": "unknown tracker 'tensorbord'. Did you mean 'tensorboard'?",
+        "nothing": "unknown tracker 'nothing'",
+        "outside_tracker:None_:x": "module 'outside_tracker' has no 'None_'",
+        "outside_tracker:never:disk": "made no tracker: OSError: no disk",
+        "outside_tracker:Broken:x": "failed: ValueError: full disk",
+    }.items():
+        with pytest.raises(UserError) as caught:
+            replay(root, name)
+        assert sentence in str(caught.value)
+        assert not (root / ".tracked.json").exists()
+    assert Notes.calls["x"][-1] == ("close",)
+    held = leases.take(root / tracking.LEASE)
+    assert held is not None
+    with held, pytest.raises(UserError, match="another process tracks the runs"):
+        replay(root, "outside_tracker:Notes:a")
+    (root / ".tracked.json").write_text('{"trackers": [1]}')
+    with pytest.raises(UserError, match=r"tracked\.json: trackers must be an object"):
+        replay(root, "outside_tracker:Notes:a")
+    with pytest.raises(UserError, match="there is no directory"):
+        replay(root / "none", "outside_tracker:Notes:a")
+
+
+def test_tensorboards_files_as_it_reads_them(root: Path) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    assert replay(root, "tensorboard:tb") == (3, [])
+    assert replay(root, f"tensorboard:{Path.cwd()}/tb") == (0, [])  # the same directory
+    made = record.load(root / MLP)
+    events = EventAccumulator(str(Path("tb") / MLP)).Reload()
+    pooled = events.Scalars("scores/class_accuracy")
+    assert [e.step for e in pooled] == list(range(len(made.n_train)))
+    assert [e.value for e in pooled] == pytest.approx(made.pooled)
+    seconds = events.Scalars("log/learn_seconds")
+    assert [e.value for e in seconds] == [2.0] * len(made.n_train)
+    (final,) = events.Scalars("metrics/final_accuracy")
+    assert final.value == pytest.approx(made.metrics["final_accuracy"])
+    (command,) = events.Tensors("command/text_summary")
+    assert command.tensor_proto.string_val[0].decode() == made.command
+
+
+def log_records(data: bytes) -> Iterator[bytes]:
+    """The records of a `.wandb` file, a log as LevelDB's: wandb has no reader for it in Python."""
+    assert data[:4] == b":W&B"
+    at, record = 7, b""
+    while at < len(data):
+        left = 32768 - at % 32768
+        if left < 7:  # of the block: padding
+            at += left
+            continue
+        _, length, kind = struct.unpack("<IHB", data[at : at + 7])
+        record += data[at + 7 : at + 7 + length]
+        at += 7 + length
+        if kind in (1, 4):  # whole, or the last part
+            yield record
+            record = b""
+
+
+def test_wandbs_files_as_it_reads_them(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("wandb")
+    from wandb.proto import wandb_internal_pb2
+
+    for name, value in {"MODE": "offline", "DIR": str(tmp_path), "SILENT": "true"}.items():
+        monkeypatch.setenv(f"WANDB_{name}", value)
+    assert replay(root, "wandb:team/project") == (3, [])
+    names = {}
+    for path in (tmp_path / "wandb").glob("offline-run-*/*.wandb"):
+        items, run = [], None
+        for data in log_records(path.read_bytes()):
+            got = wandb_internal_pb2.Record()
+            got.ParseFromString(data)
+            run = got.run if got.WhichOneof("record_type") == "run" and run is None else run
+            items += [got.history] if got.WhichOneof("record_type") == "history" else []
+        assert run is not None
+        names[run.display_name] = (run, items)
+    assert set(names) == {CHANCE, MLP, OTHER}
+    run, history = names[MLP]
+    made = record.load(root / MLP)
+    assert (run.project, run.entity, run.run_group) == ("project", "team", f"{STREAM}/mlp-1")
+    config = {item.key: json.loads(item.value_json) for item in run.config.update}
+    assert (config["learner"], config["learner.units"]) == ("mlp", 400)
+    steps = [
+        {"/".join(i.nested_key) or i.key: json.loads(i.value_json) for i in h.item} for h in history
+    ]
+    assert [s["scores/class_accuracy"] for s in steps] == pytest.approx(made.pooled)
+    assert len(os.listdir(tmp_path / "wandb")) >= 3

@@ -1,0 +1,44 @@
+"""A run notes which of its classes the backbone of its file was pretrained on, by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from image_files import samples
+
+from embedbench.files.writer import write_file
+from embedbench.reports.collect import collect
+from embedbench.runs.execute import run_cell
+from embedbench.runs.settings import parse_settings, plan
+
+NOTE = (
+    "the backbone of e.h5 was pretrained on imagenet-1k, which has 2 of the 6 classes by name "
+    "(b, f)"
+)
+
+
+def run(folder: Path, **weights: Any) -> Path:
+    """Run `ncm` on six classes, a to f, and return the root of the run and of its references."""
+    made = {"backbone": {"name": "some"}, **({"weights": weights} if weights else {})}
+    x = np.random.default_rng(2).normal(size=(84, 4)).astype(np.float32)
+    file = write_file(folder / "e.h5", samples(), x, made)
+    settings = parse_settings(["protocol.base=2"], ["ncm"], None)
+    files = [str(file.path)]
+    cells = plan(files, "incremental-class", ["ncm"], [0], settings=settings, device="cpu")
+    run_cell(cells[0], folder / "runs", 1)
+    return folder / "runs"
+
+
+def test_a_run_notes_the_classes_that_the_backbone_has_seen(tmp_path: Path) -> None:
+    seen = {"imagenet-1k": ["b", "f", "not in the file"], "laion-2b": ["nothing"]}
+    rows = collect(run(tmp_path, pretrained_on=list(seen), classes_seen=seen))
+    assert rows[0].records[0].notes == (NOTE,)
+    assert NOTE in rows[0].group.notes
+
+
+@pytest.mark.parametrize("weights", [{}, {"pretrained_on": ["imagenet-1k"]}])
+def test_where_nothing_is_known_nothing_is_said(tmp_path: Path, weights: dict[str, Any]) -> None:
+    assert collect(run(tmp_path, **weights))[0].records[0].notes == ()

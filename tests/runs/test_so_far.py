@@ -1,0 +1,66 @@
+"""Ω of streaming learning: an offline learner after every session, and what a record has of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from protocol_files import make_file
+
+from embedbench.runs.grid import run_grid
+from embedbench.runs.settings import parse_settings, plan
+from embedbench.runs.work import Workshop
+from embedbench.scores import record
+from embedbench.scores.accuracy import score_matrix
+from embedbench.scores.checked import rescore
+from embedbench.scores.predictions import Predictions
+
+SETTINGS = (
+    *("offline.mlp.units=8", "offline.mlp.stop.rule=epochs", "offline.mlp.stop.epochs=3"),
+    *("protocol.ordering=class-iid", "protocol.sessions=3", "protocol.evaluate_every=4"),
+)
+
+
+def pooled(place: Path) -> list[float]:
+    """The score after each session, from the predictions alone."""
+    scores = score_matrix(Predictions.load(place / "predictions.h5"))
+    return scores.pooled[scores.ends].tolist()
+
+
+def test_each_session_has_its_offline_learner(tmp_path: Path) -> None:
+    file = make_file(tmp_path, [9] * 4, [0] * 4, [4] * 4, apart=2.0)
+    runs, settings = tmp_path / "runs", parse_settings(list(SETTINGS), ["ncm"], None)
+    cells = plan([str(file.path)], "instance", ["ncm"], [0, 1], settings=settings, device="cpu")
+    outcome = run_grid(cells, runs)
+    assert not outcome.failed
+    firsts = set()
+    for place in outcome.places:
+        made = record.load(place)
+        assert made.reference.so_far
+        assert len(made.reference.offline_runs) == 3
+        ideals = [pooled(runs / run[0])[-1] for run in made.reference.offline_runs]
+        firsts.add(made.reference.offline_runs[0])
+        assert made.reference.ideal is not None
+        assert made.reference.ideal["class_accuracy"] == pytest.approx(ideals)
+        shares = np.array(pooled(place)) / ideals
+        assert made.metrics["omega_streaming"] == pytest.approx(shares.mean())
+        assert made.metrics["omega_all"] == pytest.approx(
+            np.mean(np.array(pooled(place))[1:] / ideals[-1])
+        )
+        assert made.ideals == (pytest.approx(ideals[-1]),)
+        assert len(made.moments.pooled) > 3  # type: ignore[union-attr]  # evaluated in between, too
+        checked = rescore(place, runs)
+        assert checked.agrees
+        assert not checked.new
+    assert len(firsts) == 2  # another order of the classes has other references
+
+
+def test_planning_knows_that_references_depend_on_the_order(tmp_path: Path) -> None:
+    file = make_file(tmp_path, [9] * 4, [0] * 4, [4] * 4)
+    for scale, protocol in (("none", "incremental-class"), ("none", "instance")):
+        items = [f"protocol.scale={scale}"]
+        items += ["protocol.ordering=class-iid"] if protocol == "instance" else []
+        settings = parse_settings(items, ["ncm"], None)
+        (cell,) = plan([str(file.path)], protocol, ["ncm"], [0], settings=settings, device="cpu")
+        assert Workshop().depends_on_order(cell) == (protocol == "instance")

@@ -1,0 +1,136 @@
+"""Code from outside: by path, by entry point, and the package that it came from."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from embedbench import plugins
+from embedbench.errors import UserError
+
+CODE = '''"""A module."""
+
+class Thing:
+    """One thing. """
+
+def helper(scores, reference):
+    """Help.
+
+    More."""
+    return 0.5
+'''
+
+
+def install(
+    site: Path, package: str, entries: str, *, version: str = "1.0", dist: str = ""
+) -> Path:
+    """A package with a module `mod`, as pip would install it into `site`."""
+    folder = site / package
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("raised = []\n")
+    (folder / "mod.py").write_text(CODE)
+    info = site / f"{dist or package}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {dist or package}\nVersion: {version}\n"
+    )
+    (info / "entry_points.txt").write_text(entries)
+    (info / "RECORD").write_text(f"{package}/__init__.py,,\n{package}/mod.py,,\n")
+    return info
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory of installed packages; the working directory is another one."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setattr(sys, "path", [*(p for p in sys.path if p), str(tmp_path / "site")])
+    before = set(sys.modules)
+    yield tmp_path / "site"
+    for name in set(sys.modules) - before:
+        if name.partition(".")[0] in ("kiln", "oven", "loose"):
+            del sys.modules[name]
+
+
+def test_an_entry_point_is_offered_loaded_and_traced(site: Path) -> None:
+    assert plugins.offered("metrics") == {}
+    install(site, "kiln", "[embedbench.metrics]\nhelp = kiln.mod:helper\n", dist="embedbench-kiln")
+    (entry,) = plugins.offered("metrics").values()
+    assert (plugins.summary(entry), plugins.origin(entry)) == ("Help.", "embedbench-kiln 1.0")
+    assert "kiln" not in sys.modules  # nothing is imported to be listed
+    function = plugins.load("metrics", "help")
+    assert function(None, None) == 0.5
+    assert plugins.package_of(function) == ("embedbench-kiln", "1.0")
+    thing = plugins.load("trackers", "kiln.mod:Thing")
+    assert plugins.package_of(thing()) == plugins.package_of(thing) == ("embedbench-kiln", "1.0")
+    assert plugins.offered("protocols") == {}
+
+
+def test_a_package_without_entry_points_is_traced_by_its_files(site: Path) -> None:
+    install(site, "kiln", "", version="2.5")
+    assert plugins.package_of(plugins.load("metrics", "kiln.mod:helper")) == ("kiln", "2.5")
+
+
+def test_a_package_in_development_is_traced_by_where_it_lies(site: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source of mine"
+    source.mkdir()
+    sys.path.append(str(source))
+    for package, url, expected in (
+        ("kiln", source.as_uri(), ("kiln", "1.0")),
+        ("oven", tmp_path.joinpath("other").as_uri(), None),  # its name, and code of another place
+    ):
+        info = install(site, package, f"[embedbench.metrics]\n{package} = {package}.mod:helper\n")
+        (site / package).rename(source / package)
+        (info / "RECORD").write_text("")
+        (info / "direct_url.json").write_text(json.dumps({"url": url}))
+        assert plugins.package_of(plugins.load("metrics", package)) == expected
+
+
+def test_loose_files_and_ours_are_of_no_package(site: Path) -> None:
+    Path("loose.py").write_text(CODE)
+    assert plugins.package_of(plugins.load("metrics", "loose:helper")) is None
+    assert plugins.package_of(plugins.load) is None
+    assert plugins.package_of(5) is None
+    assert plugins.package_of(json.dumps) is None
+
+
+def test_names_that_nothing_has(site: Path) -> None:
+    install(site, "kiln", "[embedbench.trackers]\nlines = kiln.mod:Thing\nbad = kiln.mod:No\n")
+    for name, sentence in (
+        ("line", "unknown tracker 'line'. Did you mean 'lines'? Known: bad, lines, wandb."),
+        ("bad", "cannot import the tracker 'bad' of kiln 1.0 (kiln.mod:No)"),
+        ("kiln.mod:No", "module 'kiln.mod' has no 'No'"),
+        ("nowhere:No", "cannot import 'nowhere'"),
+    ):
+        with pytest.raises(UserError) as error:
+            plugins.load("trackers", name, ["wandb"])
+        assert str(error.value).startswith(sentence)
+    with pytest.raises(UserError, match="not a subclass of embedbench's Path"):
+        plugins.subclass("trackers", "kiln.mod:Thing", Path)
+
+
+def test_two_packages_with_one_name(site: Path) -> None:
+    for package in ("kiln", "oven"):
+        install(site, package, f"[embedbench.metrics]\nhelp = {package}.mod:helper\n")
+    with pytest.raises(UserError, match=r"the one that is meant: kiln\.mod:helper or oven\.mod:he"):
+        plugins.load("metrics", "help")
+    assert plugins.load("metrics", "oven.mod:helper")(None, None) == 0.5
+
+
+def test_only_a_name_by_path_adds_the_working_directory(site: Path) -> None:
+    install(site, "kiln", "[embedbench.metrics]\nhelp = kiln.mod:helper\n")
+    plugins.load("metrics", "help")
+    assert str(Path.cwd()) not in sys.path
+    Path("loose.py").write_text(CODE)
+    plugins.load("metrics", "loose:helper")
+    assert sys.path[0] == str(Path.cwd())
+
+
+def test_a_summary_of_code_that_cannot_be_read_is_empty(site: Path) -> None:
+    install(site, "kiln", "[embedbench.metrics]\na = kiln.mod:none\nb = gone.mod:x\n")
+    assert [plugins.summary(e) for e in plugins.offered("metrics").values()] == ["", ""]
