@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,12 +46,7 @@ def finish(
     )
     digests = np.frombuffer(bytes.fromhex("".join(note["hashes"] for note in notes)), np.uint8)
     pairs = across(digests.reshape(-1, 16), ids, samples.split)
-    if pairs:
-        notify(pairs_text(pairs, ids, samples.split, source.holds) + ".")
-    if skipped:
-        many = f"{len(skipped)} {source.holds}"
-        notify(f"left out {many} that cannot be used, first {skipped[0][0]}.")
-    if remark := lopsided(samples.split, samples.labels, samples.classes, beside.rule):
+    for remark in _remarks(source, samples, beside, pairs, skipped):
         notify(remark)
     provenance = {
         "backbone": facts.backbone,
@@ -71,6 +66,24 @@ def finish(
         columns={name: values[kept] for name, values in beside.columns.items()},
         notify=notify,
     )
+
+
+def _remarks(
+    source: Source,
+    samples: Samples,
+    beside: Beside,
+    pairs: Sequence[tuple[str, str]],
+    skipped: Sequence[Sequence[str]],
+) -> Iterator[str]:
+    """Yield sentences on samples with the same content, samples left out, and a lopsided split."""
+    if pairs:
+        yield pairs_text(pairs, samples.ids.tolist(), samples.split, source.holds) + "."
+    if skipped:
+        yield (
+            f"left out {len(skipped)} {source.holds} that cannot be used, first {skipped[0][0]}."
+        )
+    if remark := lopsided(samples.split, samples.labels, samples.classes, beside.rule):
+        yield remark
 
 
 def _origin(source: Source) -> dict[str, Any]:

@@ -31,9 +31,9 @@ def i_blurry(
     shuffled and dealt to all sessions in equal parts, so that a sample may come back.
 
     **Source**: Koh et al. (2022), CLIB, i-Blurry-N-M: their published splits, whose rule Moon et
-    al. (2023) give as code. **Departs**: where the sessions do not divide a number, that code leaves
-    classes or samples out. Here they are shared out as evenly as possible; the first sessions get
-    one more disjoint class, the last ones one more blurry class.
+    al. (2023) give as code. **Departs**: where the sessions do not divide a number, that code
+    leaves classes or samples out. Here they are shared out as evenly as possible; the first
+    sessions get one more disjoint class, the last ones one more blurry class.
 
     Parameters
     ----------

@@ -92,5 +92,5 @@ def test_the_conformance_suite_takes_a_device(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("name", ["metrics", "incremental_class"])
 def test_what_computes_nothing_on_a_device_refuses_one(name: str) -> None:
-    with pytest.raises(UserError, match=f"{name} computes nothing on a device"):
+    with pytest.raises(UserError, match=f"{name} is checked on no device"):
         check.check(name, "cuda")

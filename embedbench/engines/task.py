@@ -124,4 +124,4 @@ def _memory(value: str) -> int:
         size = int(float(number) * (1024 if binary else 1000) ** power)
         if 10**6 <= size < 2**60:
             return size
-    raise UserError(f"--resources memory takes a size of 1MB or more, such as 4GB; got {short(value)}")
+    raise UserError(f"--resources memory takes 1MB or more, such as 4GB; got {short(value)}")

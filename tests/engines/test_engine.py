@@ -41,8 +41,8 @@ def test_resources_are_cores_shares_and_bytes() -> None:
         ("gpus=2", "a share of one card, 0 to 1, such as 0.25; got '2'"),
         ("gpus=nan", "a share of one card"),
         ("memory=lots", "such as 4GB; got 'lots'"),
-        ("memory=0GB", "a size of 1MB or more"),
-        ("memory=4", "a size of 1MB or more, such as 4GB; got '4'"),
+        ("memory=0GB", "takes 1MB or more"),
+        ("memory=4", "takes 1MB or more, such as 4GB; got '4'"),
         ("cpus=2,gpus=1,cpus=3", "two values of cpus, 2 and 3: give one"),
     ],
 )

@@ -79,7 +79,7 @@ def other_numbers(*_: Any) -> Executor:
 def test_workers_give_the_same_bytes(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("embedbench.engines.engine.outside", globals().get)
+    monkeypatch.setattr("embedbench.plugins.load", lambda kind, name: globals()[name])
     cells = small_grid(tmp_path, [0, 1])
     good = expected(cells, tmp_path / "good")
     sent: list[str] = []
@@ -107,7 +107,7 @@ def test_workers_give_the_same_bytes(
 def test_overwrite_on_another_machine_makes_the_runs_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("embedbench.engines.engine.outside", globals().get)
+    monkeypatch.setattr("embedbench.plugins.load", lambda kind, name: globals()[name])
     monkeypatch.setattr(Engine, "kind", "other_numbers")
     monkeypatch.setattr(Engine, "is_local", False)
     cells = small_grid(tmp_path, [0])
@@ -134,7 +134,7 @@ def test_a_run_that_is_seen_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_file_that_a_worker_cannot_read_or_that_is_another_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("embedbench.engines.engine.outside", globals().get)
+    monkeypatch.setattr("embedbench.plugins.load", lambda kind, name: globals()[name])
     monkeypatch.setattr(Engine, "kind", "far")
     monkeypatch.setattr(Engine, "is_local", False)
     (cell, *_) = cells = small_grid(tmp_path, [0])
