@@ -73,8 +73,8 @@ def extract(
     out : str, PathLike or Target
         The file to write; a `Target` if it was checked before.
     backbone : str or None
-        `pixels` (flat values), `none` (a pixel file), `log-mel` (for sounds) or a model of
-        timm. None: the shipped backbone, for the source `demo` only.
+        `pixels` (flat values), `none` (a pixel file), `log-mel` (for sounds), a model of timm, or
+        `hf:NAME`, a model of transformers. None: the shipped backbone, for the source `demo` only.
     weights : str or PathLike or None
         File of weights, `shipped` for those in the package, or None for timm's own.
     layers : sequence of str
@@ -82,7 +82,8 @@ def extract(
     dtype : str
         Arithmetic: `float32`, `bfloat16` or `float16`; the last two are stored as float16.
     size : int or None
-        Input height and width instead of the model's own; for log-mel, seconds (default 10).
+        Input height and width instead of the model's own; seconds of sounds (default 10); with
+        `hf:`, tokens of texts.
     split, group, stratify : str or None, str or None, bool
         See `choose_split`.
     columns : ColumnRules

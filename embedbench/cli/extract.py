@@ -33,7 +33,8 @@ Source = Annotated[str, typer.Argument(help="Folder, zip, data set name, or 'dem
 Backbone = Annotated[
     str | None,
     typer.Option(
-        help="A timm model; 'none': a pixel file of images, for learners with a --trunk; "
+        help="A timm model; hf:NAME, one of transformers; 'none': a pixel file of images, for "
+        "learners with a --trunk; "
         "'pixels': the images as rows of values; 'log-mel' for sounds; or "
         "package.module:Class."
     ),

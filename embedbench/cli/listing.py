@@ -135,5 +135,6 @@ def _backbones() -> list[dict[str, str]]:
             "name": "log-mel",
             "summary": "of sounds: log-mel frames, one a second",
         },
+        {"name": "hf:NAME", "summary": "a model of transformers: of images, sounds or texts"},
         *listed,
     ]
