@@ -10,6 +10,7 @@ from typing import Any, Self
 from embedbench.errors import UserError, short, unknown
 
 _BYTES = re.compile(r"(\d{1,12}(?:\.\d{1,12})?) ?([KMGT]?)(i?)B?", re.IGNORECASE)
+_NEXT = re.compile(r",(?=[^,=]*=|\s*$)")  # between name=value and name=value
 
 
 class LostTaskError(Exception):
@@ -72,6 +73,8 @@ class Resources:
 def pairs(option: str, items: Sequence[str]) -> dict[str, str]:
     """Read "a=1,b=2" of an option that may be given several times.
 
+    A comma that no name follows belongs to the value: "nodelist=n1,n2,time=4h".
+
     Parameters
     ----------
     option : str
@@ -85,7 +88,7 @@ def pairs(option: str, items: Sequence[str]) -> dict[str, str]:
         A part is not of the form name=value or holds a control character, or a name has two values.
     """
     read: dict[str, str] = {}
-    for part in (part.strip() for item in items for part in item.split(",")):
+    for part in (part.strip() for item in items for part in _NEXT.split(item)):
         name, equals, value = (text.strip() for text in part.partition("="))
         if part and not (name and equals and value and part.isprintable()):  # sbatch: no new lines
             raise UserError(f"{option} takes name=value,name=value; got {short(part)}")

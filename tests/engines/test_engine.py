@@ -20,7 +20,7 @@ from embedbench.engines.cards import at_once, card_of, enough_memory
 from embedbench.engines.elsewhere import pack, runner
 from embedbench.engines.engine import Engine
 from embedbench.engines.local import local_executor
-from embedbench.engines.task import LostTaskError, Resources
+from embedbench.engines.task import LostTaskError, Resources, pairs
 from embedbench.errors import UserError
 
 
@@ -296,3 +296,10 @@ def test_what_was_not_begun_is_cancelled_when_the_work_is_given_up() -> None:
     with pytest.raises(ZeroDivisionError):
         give_up()
     assert [f.cancelled() for f in futures] == [False, True, True, True, True]
+
+
+def test_a_value_may_hold_commas() -> None:
+    given = pairs("--engine-set", ["nodelist=n1,n2, time=4h,", "qos=low"])
+    assert given == {"nodelist": "n1,n2", "time": "4h", "qos": "low"}
+    with pytest.raises(UserError, match="takes name=value"):
+        pairs("--engine-set", ["n1,n2"])
