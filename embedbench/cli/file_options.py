@@ -104,9 +104,9 @@ def samples(
 
 
 def column_keys(
-    domain_from: Annotated[str | None, typer.Option(help="Key of the npz: column domain.")] = None,
-    group_from: Annotated[str | None, typer.Option(help="Key of the npz: column group.")] = None,
-    time_from: Annotated[str | None, typer.Option(help="Key of the npz: column time.")] = None,
+    domain_from: Annotated[str | None, typer.Option(help="Key or column for domain.")] = None,
+    group_from: Annotated[str | None, typer.Option(help="Key or column for group.")] = None,
+    time_from: Annotated[str | None, typer.Option(help="Key or column for time.")] = None,
 ) -> dict[str, str]:
     """The keys of a source whose arrays are optional columns, by column."""
     keys = {"domain": domain_from, "group": group_from, "time": time_from}

@@ -44,7 +44,8 @@ def _checked(name: str, values: NDArray[Any], n: int) -> NDArray[Any]:
     if values.shape != (n,) or values.dtype.kind not in ("Uiu" if text else "fiu"):
         raise UserError(
             f"column {name!r} is {values.dtype} of shape {values.shape}; expected one "
-            f"{'text' if text else 'number'} for each of {n} samples."
+            f"{'text' if text else 'number'} for each of {n} samples; convert the column, or leave "
+            "it out."
         )
     values = values.astype(np.str_ if text else np.float64)
     wrong = values == "" if text else ~np.isfinite(values)

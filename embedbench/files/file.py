@@ -150,7 +150,8 @@ class EmbeddingFile:
         if name not in self.columns:
             raise UserError(
                 f"{self.path} has no column {name!r}; make it again with `embedbench extract` or "
-                f"`import`, and --columns FILE, a CSV file that begins sample_id,{name}."
+                f"`import`, and --{name}-from, or --columns FILE, a CSV file that begins "
+                f"sample_id,{name}."
             )
         return self.columns[name]
 

@@ -292,6 +292,7 @@ BAD_INPUT: dict[str, tuple[list[str], str]] = {
     "arithmetic that is none": (_extract("--dtype", "float8"), "one of float32, bfloat16, float16"),
     "nothing to report": (["report", "nothing"], "expected finished runs"),
     "nothing to score": (["score", "runz"], "there is no directory runz"),
+    "a file for runs": (["report", "toy.h5"], "is a file, not a directory of runs; `runs merge`"),
     "nothing to list": (["list", "learnrs"], "Did you mean 'learners'?"),
     "nothing to check": (["check", "nmc"], "Did you mean 'ncm'?"),
 }

@@ -93,7 +93,7 @@ def test_columns_come_back_and_change_no_other_digest(tmp_path: Path) -> None:
     )  # as docs/format.md says
     assert file.digests == {**plain.digests, "columns": expected}
     assert plain.columns == {}
-    with pytest.raises(UserError, match=r"a\.h5 has no column 'group'; .*--columns FILE"):
+    with pytest.raises(UserError, match=r"no column .group.; .*--group-from, or --columns"):
         plain.column("group")
     with pytest.raises(UserError, match=r"unknown column 'domian'\. Did you mean 'domain'"):
         file.column("domian")
@@ -138,7 +138,7 @@ def test_the_golden_file_loads_for_ever_and_is_written_again_alike(tmp_path: Pat
         ({"domian": COLUMNS["domain"]}, "unknown column 'domian'. Did you mean 'domain'"),
         ({"time": np.arange(N + 1)}, r"'time' is int64 of shape \(31,\); expected one number"),
         ({"domain": np.full((N, 1), "a")}, r"'domain' is <U1 of shape \(30, 1\); expected one t"),
-        ({"domain": np.ones(N)}, "'domain' is float64 .* expected one text for each of 30"),
+        ({"domain": np.ones(N)}, "'domain' is float64 .* expected one text .*; convert"),
         ({"time": np.full(N, "1")}, "'time' is <U1 .* expected one number"),
         ({"group": np.array(["a"] * 7 + [""] * 23)}, "'group' has no text in row 7"),
         ({"time": np.array([0.0] * 9 + [np.nan] * 21)}, "'time' has NaN .* in row 9"),
