@@ -70,6 +70,7 @@ def _flags(given: Mapping[str, Any]) -> Study:
         values["engine"] = f"local:{given['jobs']}"
     if files := given.get("files"):
         values["files"] = (tuple(map(as_written, files)),)
+        _check_words(values["files"][0], given.get("learner", ""))
     for name, option in (("protocols", "protocol"), ("orders", "order")):
         values[name] = (given[option],) if given.get(option) else ()
     for name, option in (("learners", "learner"), ("vary", "vary")):
@@ -82,6 +83,16 @@ def _flags(given: Mapping[str, Any]) -> Study:
     values["tune"] = dict(_list(item) for item in given.get("tune", ()))
     values["engine_set"] = pairs("--engine-set", given.get("engine_set", ()))
     return Study(**values)
+
+
+def _check_words(files: Sequence[str], learner: str) -> None:
+    """Refuse `--learner ncm slda`, which makes a file of the second name."""
+    from embedbench.runs.registry import learner_names
+
+    names = [f for f in files if not Path(f).exists() and f in learner_names()]
+    if names:
+        listed = ",".join([learner, *names])
+        raise UserError(f"--learner takes names with commas between them: --learner {listed}")
 
 
 def _list(item: str) -> tuple[str, Sequence[str]]:

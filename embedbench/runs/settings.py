@@ -197,7 +197,7 @@ def plan(
     protocol_spec = Spec(protocol_name(protocol), made)
     fields = Fields()
     names = list(dict.fromkeys([*learners, *among]))
-    specs = [_learner_spec(name, settings, names, fields) for name in learners]
+    specs = [_learner_spec(name, settings, names, fields, _fields(type(made))) for name in learners]
     offline = _spec("offline", settings.of("offline"))
     chance = _spec("chance", {})
     return [
@@ -233,19 +233,24 @@ class Fields(dict[str, frozenset[str]]):
         return self[learner]
 
 
-def _fields(cls: type[Learner]) -> frozenset[str]:
+def _fields(cls: type) -> frozenset[str]:
     """Names of a learner's fields; none of a class that is no dataclass, which `make` refuses."""
     return frozenset(getattr(cls, "__dataclass_fields__", ()))
 
 
 def _learner_spec(
-    name: str, settings: Settings, learners: Sequence[str], fields: Fields
+    name: str,
+    settings: Settings,
+    learners: Sequence[str],
+    fields: Fields,
+    of_protocol: frozenset[str],
 ) -> Spec[Learner]:
-    """A learner with the settings that are for it."""
+    """A learner with the settings that are for it; the protocol's names are for the error."""
     for key in settings.common:
         if not any(_head(key) in fields[n] for n in learners):
             known = [*_KNOWN, *(f"{n}.…" for n in learners)]
-            meant = [near for n in learners for near in nearest(learner_class(n), _head(key))]
+            meant = [f"protocol.{key}"] if _head(key) in of_protocol else []
+            meant += [near for n in learners for near in nearest(learner_class(n), _head(key))]
             raise unknown("setting", key, known, meant)
     cls = learner_class(name)
     fields[name] = _fields(cls)

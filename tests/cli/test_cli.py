@@ -156,6 +156,11 @@ def _extract(*words: str, source: str = "photos", backbone: str = "pixels") -> l
 # id: (command, what the sentence must hold: what came, and what was expected or can be done)
 BAD_INPUT: dict[str, tuple[list[str], str]] = {
     "misspelt learner": (_run(learner="nmc"), "unknown learner 'nmc'. Did you mean 'ncm'?"),
+    "learners without commas": (_run("slda"), "commas between them: --learner ncm,slda"),
+    "a protocol's setting without its prefix": (
+        _run("--set", "step=4"),
+        "unknown setting 'step'. Did you mean 'protocol.step'?",
+    ),
     "misspelt protocol": (
         _run("--protocol", "incremental-clas"),
         "unknown protocol 'incremental-clas'. Did you mean 'incremental-class'?",
