@@ -104,6 +104,11 @@ def _json_lines(content: str) -> Iterator[Any]:
 
 
 def _csv_lines(path: Path, content: str) -> Iterator[Any]:
-    csv.field_size_limit(2**24)
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    return iter(csv.DictReader(io.StringIO(content, newline=""), delimiter=delimiter, strict=True))
+    before = csv.field_size_limit(2**24)  # of the whole process
+    try:
+        yield from csv.DictReader(
+            io.StringIO(content, newline=""), delimiter=delimiter, strict=True
+        )
+    finally:
+        csv.field_size_limit(before)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.errors import UserError
+from embedbench.errors import UserError, short
 
 from .lists import lines_of
 from .samples import SPLITS, TEST, TRAIN
@@ -135,7 +135,7 @@ def read_split_list(path: Path, ids: Sequence[str]) -> NDArray[np.uint8]:
             continue
         where = f"{path}, line {number}"
         if len(fields) != 2 or fields[1].strip() not in SPLITS:
-            raise UserError(f"{where}: expected sample_id,train|val|test, not {fields}.")
+            raise UserError(f"{where}: expected sample_id,train|val|test, not {short(fields)}.")
         row = row_of.get(fields[0])
         if row is None:
             raise UserError(f"{where}: no sample {fields[0]!r} in the source; remove the line.")

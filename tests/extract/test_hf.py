@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -263,7 +264,9 @@ def test_notes_beside_images_are_no_samples(tmp_path: Path) -> None:
 
 def test_a_table_of_texts(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('id,text,label\nx,"one, two",10\ny,"three\nfour",9\n')
+    before = csv.field_size_limit()
     source = open_source(str(tmp_path / "a.csv"))
+    assert csv.field_size_limit() == before  # one of the whole process
     assert (source.ids, source.classes, source.split) == (("x", "y"), ("9", "10"), None)
     assert source.labels.tolist() == [1, 0]
     assert [source.read(0), source.read(1)] == [b"one, two", b"three\nfour"]
