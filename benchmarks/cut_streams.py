@@ -129,7 +129,7 @@ def main() -> None:
         return
     arrays = makers[asked.what](asked.source)
     arrays["features"] = arrays["features"].astype(np.float16)
-    np.savez(asked.out or Path(f"{asked.what}.npz"), **arrays)  # type: ignore[arg-type]
+    np.savez(asked.out or Path(f"{asked.what}.npz"), **arrays)  # type: ignore[arg-type]  # its stub takes the names for options
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def taking(**makers: Callable[..., Any]) -> Callable[[Command], Command]:
 
         kept = [parameter for parameter in listed if parameter.name not in makers]
         by_name = [option.replace(kind=option.KEYWORD_ONLY) for option in (*kept, *added)]
-        run.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
+        run.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]  # typer reads it
         return run
 
     return changed

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .options import Json, Overwrite, check_free, note, show
+
+if TYPE_CHECKING:
+    from embedbench.runs.merge import Merged
+    from embedbench.sharing.pack import Packed
 
 runs = typer.Typer(
     name="runs",
@@ -42,11 +46,7 @@ def merge(
     from embedbench.sharing.unpack import merge_packs
 
     result = merge_packs(roots, out)
-    for sentence in result.left_out:
-        note(f"left out: {sentence}")
-    show(result.to_json(), lambda _: result.sentence, as_json)
-    if result.left_out:
-        raise typer.Exit(1)
+    _tell(result, as_json)
 
 
 @runs.command()
@@ -66,11 +66,7 @@ def pack(
 
     check_free(out, overwrite)
     result = packed(root, out, by=by, date=date)
-    for sentence in result.left_out:
-        note(f"left out: {sentence}")
-    show(result.to_json(), lambda _: result.sentence, as_json)
-    if result.left_out:
-        raise typer.Exit(1)
+    _tell(result, as_json)
 
 
 @runs.command()
@@ -89,3 +85,12 @@ def track(
 
     replays = replay(root, to, tell=note, watch=10.0 if watch else None)
     note(f"runs replayed: {replays}")
+
+
+def _tell(result: Merged | Packed, as_json: bool) -> None:
+    """Print a result, and what it left out; exit 1 if that is anything."""
+    for sentence in result.left_out:
+        note(f"left out: {sentence}")
+    show(result.to_json(), lambda _: result.sentence, as_json)
+    if result.left_out:
+        raise typer.Exit(1)

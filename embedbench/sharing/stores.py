@@ -56,11 +56,11 @@ def _is_there(store: Any, path: str, content: Content) -> bool | None:
         size = store.info(path)["size"]
     except FileNotFoundError:
         return None
+    if size != (len(content) if isinstance(content, bytes) else content.stat().st_size):
+        return False
     mine = hashlib.sha256()
     for part in chunks(content):
         mine.update(part)
-    if size != (len(content) if isinstance(content, bytes) else content.stat().st_size):
-        return False
     theirs = hashlib.sha256()
     with store.open(path, "rb") as file:
         while part := file.read(_CHUNK):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import fsspec
 import pytest
+import s3_server
 from file_helpers import make_small
 
 from embedbench.errors import UserError
@@ -82,15 +83,7 @@ def test_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Against moto's server: the same bytes, and the sentences for what is missing or closed."""
-    pytest.importorskip("s3fs")
-    server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", port=0)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIASECRET")
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
-        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    with s3_server.serving(monkeypatch):
         monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
         path = make_small(tmp_path / "s.h5")
         store = fsspec.filesystem("s3")
@@ -101,6 +94,6 @@ def test_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(UserError, match=r"there is no file s3://bucket/none.h5"):
             local("s3://bucket/none.h5")
         texts = [p.read_bytes() for p in (tmp_path / "cache").rglob("*") if p.is_file()]
-        assert not any(b"AKIASECRET" in text or b"hush" in text for text in texts)
-    finally:
-        server.stop()
+        assert not any(
+            s3_server.KEY.encode() in text or s3_server.SECRET.encode() in text for text in texts
+        )

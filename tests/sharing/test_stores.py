@@ -9,6 +9,7 @@ from typing import Any
 
 import fsspec
 import pytest
+import s3_server
 from file_helpers import PROVENANCE, make_features, make_samples
 from fsspec.implementations.local import LocalFileOpener
 
@@ -91,15 +92,7 @@ def test_no_permission_and_a_missing_package(
 
 
 def test_s3(file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("s3fs")
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAEXAMPLE")
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cr3t")
-        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    with s3_server.serving(monkeypatch):
         monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
         with pytest.raises(UserError, match="cannot write to s3://team/files"):
             push(file.path, "s3://team/files")  # no such bucket
@@ -110,7 +103,4 @@ def test_s3(file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         path = local(result.url)
         assert path.read_bytes() == file.path.read_bytes()
         files = [p for p in tmp_path.rglob("*") if p.is_file()]
-        assert not any(b"s3cr3t" in p.read_bytes() for p in files)
-    finally:
-        fsspec.filesystem("s3").clear_instance_cache()  # the next test has another server
-        server.stop()
+        assert not any(s3_server.SECRET.encode() in p.read_bytes() for p in files)
