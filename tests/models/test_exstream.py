@@ -106,7 +106,9 @@ def test_clusters_are_those_of_the_algorithm_one_sample_at_a_time(kind: str, siz
 def test_the_nearest_pair_merges_by_hand() -> None:
     """0, 1 and 4 are held; 10 comes: 0 and 1 become .5. Then 11 comes: .5 and 4 become 5/3."""
     made = Clusters("exstream", 1, 3, 1, [0])
-    places = made.add(torch.tensor([[0.0], [1.0], [4.0], [10.0]]), torch.zeros(4, dtype=torch.int64))
+    places = made.add(
+        torch.tensor([[0.0], [1.0], [4.0], [10.0]]), torch.zeros(4, dtype=torch.int64)
+    )
     assert made.x.flatten().tolist() == [10, 0.5, 4]
     assert made.counts.tolist() == [[1, 2, 1]]
     assert places.tolist() == [0, 1, 2, 0]
