@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -17,7 +16,7 @@ from embedbench.learning.exemplars import Exemplars, taught
 from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.loss import Objective
 from embedbench.learning.memory import BY_SESSION, Memory, check_memory
-from embedbench.learning.net import features_of, predict
+from embedbench.learning.net import Net, features_of, predict
 from embedbench.learning.network import NetLearner
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
@@ -66,6 +65,7 @@ class WA(NetLearner):
         require(self, self.name, temperature=above(0))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.net: Net
         super().start(spec, seeds, device)
         self.n_classes = spec.n_classes
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
@@ -111,6 +111,7 @@ class WA(NetLearner):
 def align(weights: Tensor, old: list[int], new: list[int]) -> float:
     """Multiply the rows `new` by γ, in place, so that they are as long as `old` in the mean.
 
+    >>> import torch
     >>> w = torch.tensor([[3.0, 4.0], [0.0, 1.0], [0.0, 6.0]])
     >>> align(w, [0, 1], [2]), w[2].tolist()
     (0.5, [0.0, 3.0])

@@ -98,7 +98,7 @@ def test_the_first_session_is_plain_cross_entropy_over_its_classes() -> None:
 
 
 def test_a_class_that_comes_again_is_aligned_with_its_session() -> None:
-    learner, logs = taught(class_stream([[0, 1], [1, 2]]), 2)
+    learner, _ = taught(class_stream([[0, 1], [1, 2]]), 2)
     length = learner.net.head.weight.detach().norm(dim=1)
     assert float(length[0]) == pytest.approx(float(length[[1, 2]].mean()), rel=1e-5)
     assert taught(class_stream([[0, 1], [0, 1]]), 2)[1][1]["gamma"] == 1  # no old class
