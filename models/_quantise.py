@@ -51,12 +51,9 @@ class ProductQuantiser(Packing):
         self.trained = False
 
     def fit(self, x: Tensor, seed: int) -> None:
-        """Find the centroids of x (n, D) by k-means; the same on any number of threads."""
-        from threadpoolctl import threadpool_limits
-
+        """Find the centroids of x (n, D) by k-means."""
         cut = self._cut(x).cpu().numpy()  # (parts, n, length)
-        with threadpool_limits(1):
-            books = [_centroids(part, seed + j) for j, part in enumerate(cut)]
+        books = [_centroids(part, seed + j) for j, part in enumerate(cut)]
         self.books = torch.from_numpy(np.stack(books)).to(self.books)
         self.trained = True
 
@@ -100,10 +97,10 @@ class ProductQuantiser(Packing):
 
 def _centroids(x: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
     """256 centroids of x (n, length); the first is repeated where x has fewer different values."""
-    from sklearn.cluster import KMeans
-
     found = np.unique(x, axis=0)
     if len(found) > CENTROIDS:
+        from sklearn.cluster import KMeans
+
         means = KMeans(
             CENTROIDS, init="random", n_init=1, max_iter=ITERATIONS, random_state=seed % 2**32
         )
