@@ -37,8 +37,9 @@ class WA(NetLearner):
 
     **Departs**: the text of the paper could not be read, so its details are those of others' code.
     Biases stay as they are, as in PyCIL, which gives distillation the weight 2 beside a whole
-    cross-entropy. The trunk, the optimiser and the stopping rule are `mlp`'s. Clipping to positive
-    weights is off by default, as in PyCIL; DER's code clips weights and biases. A class that comes
+    cross-entropy. The trunk, the optimiser and the stopping rule are `mlp`'s. Negative weights
+    are clipped after every step, which a reimplementation (runhang) names as a part of the paper
+    that it lacks; PyCIL does not clip, DER's code clips biases too. A class that comes
     again is learned by its labels and aligned with the session's classes. If a session has all
     classes seen so far, nothing is distilled or aligned. 20 exemplars per class, growing.
 
@@ -53,7 +54,7 @@ class WA(NetLearner):
     """
 
     temperature: float = 2.0
-    positive: bool = False
+    positive: bool = True
     memory: Memory = field(default_factory=Memory)
 
     tags: ClassVar[Tags] = Tags(stores_samples=True, images=True)

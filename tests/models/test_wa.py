@@ -105,8 +105,8 @@ def test_a_class_that_comes_again_is_aligned_with_its_session() -> None:
 
 
 def test_clipped_weights_are_not_negative() -> None:
-    assert (taught(STREAM, 2)[0].net.head.weight[:4] < 0).any()
-    assert (taught(STREAM, 2, positive=True)[0].net.head.weight >= 0).all()
+    assert (taught(STREAM, 2, positive=False)[0].net.head.weight[:4] < 0).any()
+    assert (taught(STREAM, 2)[0].net.head.weight >= 0).all()
 
 
 def test_goes_on_from_a_checkpoint() -> None:
