@@ -43,11 +43,19 @@ class Exemplars:
 
     `seed` decides which samples are kept. With `logits` the net's logits are stored beside each
     sample. In a multi-label stream a sample keeps the labels that its session gave it. It can be an
-    exemplar of each of these labels, and of another label when it comes again.
+    exemplar of each of these labels, and of another label when it comes again. With a `packing` of
+    its own, `spec` has the shape of what is stored.
     """
 
     def __init__(
-        self, memory: Memory, spec: StreamSpec, seed: int, device: str, *, logits: bool = False
+        self,
+        memory: Memory,
+        spec: StreamSpec,
+        seed: int,
+        device: str,
+        *,
+        logits: bool = False,
+        packing: Packing | None = None,
     ) -> None:
         if memory.select in ("herding", "random") and 0 < (memory.total or 0) < spec.n_classes:
             raise UserError(
@@ -60,7 +68,7 @@ class Exemplars:
         self.classes: set[int] = set()
         self.multilabel, n_classes = spec.multilabel, spec.n_classes
         self.loss_over_seen = spec.multilabel or spec.loss_over_seen
-        self.packing = Packing(spec, device)
+        self.packing = packing or Packing(spec, device)
         self._x = torch.zeros(0, *spec.input_shape, dtype=self.packing.dtype, device=device)
         self._lists = torch.zeros(0, dtype=torch.int64, device=device)
         n_labels = n_classes if spec.multilabel else 0

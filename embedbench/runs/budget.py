@@ -31,7 +31,8 @@ def exemplars_within(cell: Cell, megabytes: float, workshop: Workshop | None = N
     The stream is learned twice with a few samples per class and one epoch per session: once with
     one exemplar per class, once with two. The two footprints give the bytes of one exemplar and of
     everything else (parameters, importance vectors, kept optimiser states, heads that grow). What
-    exists only during a session, such as a teacher copy, is not counted.
+    exists only during a session, such as a teacher copy, or only before a quantiser is trained, is
+    not counted.
 
     Parameters
     ----------
@@ -106,8 +107,11 @@ def _held(cell: Cell, stream: Stream, total: int) -> Footprint:
 
     start = cell.learner.settings
     changes: dict[str, Any] = {f"{MEMORY}.total": total}
-    if "stop" in {f.name for f in dataclasses.fields(start)}:
+    names = {f.name for f in dataclasses.fields(start)}
+    if "stop" in names:
         changes |= {"stop.rule": "epochs", "stop.epochs": 1}
+    if "base_samples" in names:  # exemplars are smaller after the base than in it
+        changes["base_samples"] = 1
     learner = make(type(start), changes, name=cell.learner.name, start=start)
     _, logs = run_stream(stream, learner, cell.seeds, cell.device)
     return Footprint(logs[-1].footprint)

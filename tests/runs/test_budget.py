@@ -56,6 +56,18 @@ def test_what_is_held_fits_and_one_exemplar_more_would_not(
     assert logs[-1].footprint["samples"] <= total * each
 
 
+def test_a_quantised_exemplar_counts_with_its_codes(tmp_path: Path) -> None:
+    """Five parts of two columns: an exemplar of `remind` is five bytes and a label."""
+    fixed = ["remind.units=8", "remind.codes=5", "remind.base_samples=40"]
+    (item,) = budget_items(cells(tmp_path, ["remind"], fixed), 0.0144)
+    (cell,) = cells(tmp_path, ["remind"], [*fixed, item])
+    _, logs = run_stream(Workshop().stream(cell), cell.learner.fresh(), cell.seeds)
+    held = logs[-1].footprint
+    assert held["codebooks"] == 256 * 10 * 4
+    assert held["samples"] == 13 * int(item.partition("=")[2])
+    assert 14400 - 6 * 13 - 13 < sum(held.values()) <= 14400
+
+
 @pytest.mark.parametrize("name", ["icarl", "il2m", "gdumb"])
 def test_classes_of_one_sample_do_not_make_exemplars_look_smaller(
     name: str, tmp_path: Path
