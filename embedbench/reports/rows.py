@@ -30,6 +30,7 @@ FLAGS = {
     "chance-level": ("C", "the final score is under 1.5 times chance"),
     "test-validation": ("T", "test data could stop training"),
     "session-id": ("S", "the learner knew which session every test sample is from"),
+    "imported": ("I", "another tool gave the answers on this stream; what it cost is not known"),
     "not-pinned": (
         "P",
         "not pinned: the record names no SHA-256 of its predictions; embedbench score RUNS "
@@ -253,9 +254,10 @@ class Row:
 
     @property
     def footprint(self) -> dict[str, int]:
-        """Bytes after the last session by kind, mean over the runs used."""
+        """Bytes after the last session by kind, mean over the runs used; without the unknown."""
         kinds = dict.fromkeys(k for r in self.used for k in r.footprint)
-        return {k: round(np.mean([r.footprint.get(k, 0) for r in self.used])) for k in kinds}
+        means = {k: np.mean([r.footprint.get(k, 0) for r in self.used]) for k in kinds}
+        return {k: round(mean) for k, mean in means.items() if not np.isnan(mean)}
 
     @property
     def seconds(self) -> dict[str, Stat]:

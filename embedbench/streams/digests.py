@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from embedbench.arrays import Bools, Ints, Labels, digest
 
 
-class Tested(NamedTuple):
+class CoveredSet(NamedTuple):
     """What the digest `eval` covers of an eval set; `columns` is empty without a permutation."""
 
     split: str
@@ -22,7 +22,7 @@ class Tested(NamedTuple):
     candidates: Bools | None
 
 
-def eval_digest(samples: Sequence[str], sets: Sequence[Tested]) -> str:
+def eval_digest(samples: Sequence[str], sets: Sequence[CoveredSet]) -> str:
     """The digest `eval` of a stream; `samples` are the digests of its files' sample lists."""
     parts: list[Any] = [*samples]
     for e in sets:

@@ -15,7 +15,7 @@ import numpy as np
 from embedbench.arrays import Bools, Ints, Labels, digest
 from embedbench.files.file import FINAL, EmbeddingFile
 
-from .digests import Tested, eval_digest, mask, packed
+from .digests import CoveredSet, eval_digest, mask, packed
 from .merging import columns_of, merge
 from .table import Scaling
 from .view import View, rows_of
@@ -203,7 +203,7 @@ class Stream:
             train += [s.ids, packed(s.y), s.val_ids, packed(s.val_y), s.classes, columns_of(s.x)]
             train.append(mask(s.loss_classes))
         tests = [
-            Tested(e.split, e.ids, e.y, e.classes, columns_of(e.x), e.candidates)
+            CoveredSet(e.split, e.ids, e.y, e.classes, columns_of(e.x), e.candidates)
             for e in self.eval_sets
         ]
         return {
