@@ -1,4 +1,4 @@
-"""The commands on directories of runs: status, merge, pack and track."""
+"""The commands on directories of runs: status, merge, pack, import and track."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .answers import import_command
 from .options import Json, Overwrite, check_free, note, show
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ runs = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+runs.command("import")(import_command)
 
 
 @runs.command()
@@ -67,40 +69,6 @@ def pack(
     check_free(out, overwrite)
     result = packed(root, out, by=by, date=date)
     _tell(result, as_json)
-
-
-@runs.command("import")
-def import_command(
-    answers: Annotated[Path, typer.Argument(metavar="ANSWERS", help="Scores or answers, npz.")],
-    stream: Annotated[
-        Path, typer.Option(metavar="DIR", help="The stream that show --export wrote.")
-    ],
-    name: Annotated[str, typer.Option(help="Name of the method in tables: avalanche-replay.")],
-    tool: Annotated[str, typer.Option(help="The tool and its version: avalanche-lib==0.6.0.")],
-    out: Annotated[Path, typer.Option(metavar="RUNS", help="Directory of the run records.")],
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Settings of the method: lr=0.1, …")
-    ] = None,
-    overwrite: Overwrite = False,
-) -> None:
-    """Score the answers of another tool on an exported stream, as a run beside ours."""
-    import shlex
-    import sys
-
-    from embedbench.engines.task import pairs
-    from embedbench.runs.imported import import_answers, tool_of
-
-    place = import_answers(
-        answers,
-        stream,
-        out,
-        name=name,
-        tool=tool_of(tool),
-        settings=pairs("--set", settings or ()),
-        command=shlex.join(["embedbench", *sys.argv[1:]]),
-        overwrite=overwrite,
-    )
-    note(f"imported {name} to {place}")
 
 
 @runs.command()

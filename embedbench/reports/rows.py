@@ -117,8 +117,11 @@ class Group:
                 f"{runs} with single seeds set otherwise and no mean includes them; what each kind "
                 "of seed decides: report --by seeds"
             ] = None
-        if any(r.reference.source == "missing" for r in self.records):
-            notes["reference runs are missing, so Ω is open; the same command makes them"] = None
+        missing = [r for r in self.records if r.reference.source == "missing"]
+        if missing:
+            ours = any(r.imported is None for r in missing)
+            makes = "the same command" if ours else "embedbench run --learner chance"
+            notes[f"reference runs are missing, so Ω is open; {makes} makes them"] = None
         omega = "omega_streaming" if self.so_far else "omega_all"
         if any(r.metrics.get(omega, math.nan) > 1 for r in self.records):
             notes[

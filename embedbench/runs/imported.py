@@ -17,6 +17,7 @@ from embedbench.disk import temporary_name
 from embedbench.errors import UserError, short
 from embedbench.scores import record
 from embedbench.scores.checked import remember
+from embedbench.scores.compare import MISSING
 from embedbench.scores.predictions import Predictions, WrongError
 from embedbench.scores.run_record import Costs, Imported, Package, SessionCosts, Unscored
 from embedbench.version import __version__
@@ -111,6 +112,13 @@ def import_answers(
         tidy(place, root)
         _save(predictions, stream, what, place, root, overwrite)
     return place
+
+
+def lacks_references(place: Path, stream_directory: Path) -> str:
+    """The command that makes the reference runs of an imported run; empty if they are there."""
+    if record.load(place).reference.source != MISSING:
+        return ""
+    return load(stream_directory)[0].references
 
 
 def _save(
