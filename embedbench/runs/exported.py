@@ -159,7 +159,7 @@ def _write_features(stream: Stream, path: Path) -> None:
     table, width = table_of(views[0]), views[0].width
     n = len(table.values)
     header = {"descr": "<f4", "fortran_order": False, "shape": (n, *stream.spec.input_shape)}
-    with writing(path) as temporary, temporary.open("wb") as file:
+    with writing(path) as temporary, open(temporary, "wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
         for first in range(0, n, BLOCK):
             rows = np.arange(first, min(first + BLOCK, n))
