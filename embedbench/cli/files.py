@@ -147,7 +147,7 @@ def _redundancy(
     with bar("features", quiet) as advance:
         figures, codes = analyse(file, discretise or "mdlp", progress=advance)
         if heatmap is not None:
-            from embedbench.reports.plots import save_map
+            from embedbench.reports.maps import save_map
 
             matrix = su_matrix(codes, lambda *n: advance(*n, "heat map"))
             save_map(matrix, heatmap, "feature", "symmetric uncertainty")

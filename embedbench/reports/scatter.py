@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from embedbench.arrays import Ints
 
-from .plots import MARKERS
+from .styles import marker
 from .svg import STYLE, colour, svg
 
 SIDE = 1.9  # width and height of a panel, inches
@@ -56,7 +56,7 @@ def scatter_panels(
                 axes.plot(
                     *points[rows].T,
                     linestyle="none",
-                    marker=MARKERS[style % len(MARKERS)],
+                    marker=marker(style),
                     markersize=3,
                     markeredgewidth=0,
                     color=colour(style),

@@ -78,7 +78,7 @@ def components(values: NDArray[Any]) -> NDArray[np.float64]:
 def _scatter(rows: dict[str, Ints], values: NDArray[Any]) -> Figure:
     from matplotlib.figure import Figure
 
-    from embedbench.reports.plots import MARKERS
+    from embedbench.reports.styles import MARKERS
     from embedbench.reports.svg import COLOURS
 
     figure = Figure(figsize=(6, 3.6), layout="constrained")

@@ -224,7 +224,10 @@ report runs --compare --metric [escape]
 report runs --bridge --compare
 report runs --html runs
 report runs --html toy.npz/page.html
-report runs --plot plot.svg
+report runs --figure [escape] --out a.svg
+report runs --figure ranks --out [escape]
+report runs --figure ranks
+report runs --out a.svg
 report runs runs
 list [escape]
 list [long]

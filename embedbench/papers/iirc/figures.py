@@ -144,7 +144,7 @@ _BANDS = (
 
 
 def _key(names: Sequence[str]) -> str:
-    from embedbench.reports.plots import glyph
+    from embedbench.reports.styles import glyph
 
     return ", ".join(f"{glyph(i)} {name}" for i, name in enumerate(names))
 
@@ -214,7 +214,7 @@ def _confusions(
     p: LabelSets, names: Sequence[str], caption: str, *, truth: bool
 ) -> list[tuple[str, str]]:
     """A picture after each of the paper's sessions, and one after the last session."""
-    from embedbench.reports.plots import named_map
+    from embedbench.reports.maps import named_map
 
     order = introduction_order(p)
     ends = {int(s): m for m, s in enumerate(p.session)}  # the last moment of each session
