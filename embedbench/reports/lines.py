@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -20,10 +21,14 @@ from .plots import Curve, draw_curve
 from .rows import Group, Row
 from .sheet import fit, legend
 from .study import LOWER
-from .styles import marker, styles_of
-from .svg import INK, SOFT, colour
+from .styles import styles_of
+from .svg import INK, SOFT, colour, look
 
 MANY = 8  # from so many learners on, bands are paler
+FRONT: Any = {  # a ring around each member
+    "color": INK, "linewidth": 0.8, "zorder": 1,
+    "marker": "o", "markersize": 8.5, "markerfacecolor": "none", "markeredgewidth": 0.6,
+}  # fmt: skip
 DASHES, DOTS = (0, (5, 3)), (0, (1, 2))
 
 
@@ -81,10 +86,10 @@ def curves(rows: Sequence[Row], width: float) -> Figure:
     return figure
 
 
-def score_name(group: Group) -> str:
+def score_name(group: Group, *, brief: bool = False) -> str:
     """The main score of a table, for an axis."""
-    short = {"class_accuracy": "mean per-class accuracy (%)", "accuracy": "accuracy (%)"}
-    return short.get(group.first.score, f"{group.first.score.replace('_', '-')} (%)")
+    names = {"class_accuracy": "accuracy" if brief else "mean per-class accuracy", "pw_js": "pw-JS"}
+    return f"{names.get(group.first.score, group.first.score)} (%)"
 
 
 def _fit_to(axes: Axes, most: float) -> None:
@@ -165,11 +170,15 @@ def trade_off(rows: Sequence[Row], width: float, metric: str) -> Figure:
     entries: dict[str, Artist] = {}
     sign = -1 if metric in LOWER else 1
     for axes, (name, each) in zip(panels, costs.items(), strict=True):
-        for row, cost, score in zip(drawn, each, scores, strict=True):
-            entries[row.label] = _point(axes, cost, score, styles[row.label])
+        for i, row in enumerate(drawn):
+            entries[row.label] = _point(axes, each[i], scores[i], styles[row.label])
         front = pareto(each, [sign * score.mean for score in scores])
-        steps = [[each[i] for i in front], [scores[i].mean for i in front]]
-        (line,) = axes.plot(*steps, color=INK, linewidth=0.8, drawstyle="steps-post", zorder=1)
+        (line,) = axes.plot(
+            [each[i] for i in front],
+            [scores[i].mean for i in front],
+            drawstyle="steps-post",
+            **FRONT,
+        )
         _cost_axis(axes, name, each)
     ends = [s.mean + side for s in scores for side in (0, -s.half, s.half) if side == side]
     fit(panels[0], np.nanmin(ends), np.nanmax(ends))
@@ -203,11 +212,10 @@ def metric_name(metric: str) -> str:
 
 def _point(axes: Axes, cost: float, score: Stat, style: int) -> Artist:
     """The mark of a learner, and its interval."""
-    ink = colour(style)
     if not math.isnan(score.half):
-        axes.errorbar(cost, score.mean, score.half, color=ink, elinewidth=0.8, zorder=2)
+        axes.errorbar(cost, score.mean, score.half, color=colour(style), elinewidth=0.8, zorder=2)
     (mark,) = axes.plot(
-        [cost], [score.mean], linestyle="none", color=ink, marker=marker(style), markersize=5
+        [cost], [score.mean], linestyle="none", markersize=5, zorder=3, **look(style)
     )
     return mark
 

@@ -9,7 +9,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, MultipleLocator
 
 from embedbench.errors import UserError
 
@@ -19,8 +19,7 @@ from .maps import COLOUR_MAP, write_numbers
 from .rows import Row
 from .sheet import SMALL, words
 from .study import studies
-from .styles import marker
-from .svg import BLANK, INK, LINE, SOFT, colour
+from .svg import BLANK, INK, LINE, SOFT, colour, look
 
 LINE_HEIGHT = 0.135  # inches, of a line of text
 OMEGAS = ("omega_base", "omega_new", "omega_all", "omega_streaming")
@@ -59,15 +58,19 @@ def matrix(rows: Sequence[Row], width: float) -> Figure:
         axes.set_title(name, pad=3)
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.set_xticks(range(0, wide, -(-wide // 5)))
+        axes.set_yticks(range(0, high, -(-high // 5)))
         if side / wide > 0.16:
             write_numbers(axes, values, size=min(7.0, 26 * side / wide))
     for axes in panels[len(drawn) :]:
         axes.set_visible(False)
+    for axes in panels[len(drawn) - across : len(drawn)]:  # the lowest of each column
+        axes.tick_params(labelbottom=True)
     figure.supxlabel("on session j", fontsize="medium")
     figure.supylabel("after session i", fontsize="medium")
-    figure.colorbar(image, ax=panels.tolist(), label=score_name(rows[0].group), aspect=30)
+    figure.colorbar(
+        image, ax=panels.tolist(), label=score_name(rows[0].group, brief=True), aspect=30
+    )
     return figure
 
 
@@ -106,7 +109,8 @@ def omega(rows: Sequence[Row], width: float) -> Figure:
         axes.set_xlim(0, 1.04 * max(ends))
         axes.set_ylim(places[-1] + 1, places[0] - 1)
         axes.set_yticks(places, names)
-        axes.xaxis.set_major_locator(MaxNLocator(3 if width < 4 else 5))
+        axes.xaxis.set_major_locator(MultipleLocator(0.5) if max(ends) < 2.5 else MaxNLocator(4))
+        axes.xaxis.set_major_formatter("{x:g}")
         axes.spines["left"].set_visible(False)
         axes.set_xlabel(metric_name(name))
         axes.tick_params(axis="y", labelcolor=INK)
@@ -193,8 +197,7 @@ def _diagram(result: Ranking, styles: dict[str, int], width: float) -> Figure:
         for label, place in zip(side, places, strict=True):
             y = first + place
             axes.plot([rank[label]] * 2 + [edge], [0, y, y], color=LINE, linewidth=0.7)
-            style = styles[label]
-            axes.plot([rank[label]], [0], marker=marker(style), color=colour(style), zorder=3)
+            axes.plot([rank[label]], [0], **look(styles[label]), zorder=3)
             align = "right" if edge == low else "left"
             axes.text(edge, y, f" {names[label]} ", ha=align, va="center")
     reach = 0.012 * (high - low)

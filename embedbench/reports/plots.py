@@ -18,8 +18,7 @@ from matplotlib.ticker import MaxNLocator
 from embedbench.arrays import Floats
 from embedbench.scores.stats import t_quantile
 
-from .styles import marker
-from .svg import INK, SOFT, STYLE, colour, svg
+from .svg import INK, SOFT, STYLE, colour, look, svg
 
 
 @dataclass(frozen=True)
@@ -134,8 +133,7 @@ def draw_curve(
     (line,) = axes.plot(
         x,
         mean,
-        color=ink,
-        marker=marker(curve.style),
+        **look(curve.style),
         markevery=(curve.style % every, every),
         solid_joinstyle="round",
     )

@@ -24,7 +24,7 @@ LEARNERS = (
 SAME = {"finetune": "mlp", "incremental-joint": "joint"}  # two names of one learner
 HUES = 10
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
-GLYPHS = ("●", "■", "▲", "◆", "▼", "✚", "✖", "★", "◀", "▶")  # the markers as text
+GLYPHS = ("●■▲◆▼✚✖★◀▶", "○□△◇▽✙✕☆◁▷")  # the markers as text, filled and hollow
 STYLES = HUES * len(MARKERS)  # a style is a number below this: a hue and a mark
 
 
@@ -33,19 +33,19 @@ def hue(style: int) -> int:
     return style % HUES
 
 
-def _mark(style: int) -> int:
-    """Index of the mark of a style; two styles of one hue have different marks."""
-    return (style + style // HUES) % len(MARKERS)
-
-
 def marker(style: int) -> str:
-    """The mark of a style as matplotlib calls it."""
-    return MARKERS[_mark(style)]
+    """The mark of a style as matplotlib calls it; styles of one hue have different marks."""
+    return MARKERS[(style + style // HUES) % len(MARKERS)]
+
+
+def hollow(style: int) -> bool:
+    """Whether only the edge of the mark is drawn: of every second ten styles."""
+    return style // HUES % 2 == 1
 
 
 def glyph(style: int) -> str:
     """The mark of a style as a character."""
-    return GLYPHS[_mark(style)]
+    return GLYPHS[hollow(style)][MARKERS.index(marker(style))]
 
 
 def styles_of(labels: Iterable[tuple[str, str]]) -> dict[str, int]:

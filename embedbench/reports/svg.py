@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from embedbench.errors import printable
 
-from .styles import hue
+from .styles import hollow, hue, marker
 
 # One hue per learner, for a light and for a dark page. Colour-blind readers can tell them apart,
 # too (after Okabe and Ito, and Tol); in addition each learner has a marker.
@@ -25,10 +25,10 @@ DARK_COLOURS = ("#4ea8de", "#ff8a4c", "#2fc79a", "#d884c8", "#f2b632",
                 "#a5dcff", "#e0709f", "#bcc24a", "#a396f5", "#f3a6ae")
 # fmt: on
 
-# The colours of text, lines and empty cells. In a page these and the hues are CSS variables, so
-# that dark mode works; no figure uses them for anything else.
-INK, SOFT, LINE, BLANK = "#1b1b1b", "#444444", "#9a9a9a", "#dcdcdc"
-_VARIABLES = {INK: "--ink", SOFT: "--soft", LINE: "--line", BLANK: "--blank"}
+# The colours of text, lines, empty cells and what is behind a figure. In a page these and the hues
+# are CSS variables, so that dark mode works; no figure uses them for anything else.
+INK, SOFT, LINE, BLANK, SHEET = "#1b1b1b", "#444444", "#9a9a9a", "#dcdcdc", "#fefefe"
+_VARIABLES = {INK: "--ink", SOFT: "--soft", LINE: "--line", BLANK: "--blank", SHEET: "--card"}
 _VARIABLES |= {c: f"--c{i}" for i, c in enumerate(COLOURS)}
 
 STYLE: Any = {  # Any: each version of matplotlib types the keys differently
@@ -60,6 +60,15 @@ STYLE: Any = {  # Any: each version of matplotlib types the keys differently
 def colour(style: int) -> str:
     """The hue of a style."""
     return COLOURS[hue(style)]
+
+
+def look(style: int) -> dict[str, Any]:
+    """The colour and the mark of a style, as matplotlib takes them."""
+    ink = colour(style)
+    look: dict[str, Any] = {"color": ink, "marker": marker(style)}
+    if hollow(style):
+        look |= {"markerfacecolor": SHEET, "markeredgecolor": ink, "markeredgewidth": 0.9}
+    return look
 
 
 def svg(figure: Figure, label: str) -> str:
