@@ -6,6 +6,7 @@ same figure twice has the same bytes.
 
 from __future__ import annotations
 
+import io
 import re
 import warnings
 from collections.abc import Callable, Mapping
@@ -17,7 +18,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from embedbench.disk import writing
+from embedbench.disk import write_safely
 from embedbench.errors import printable
 
 from .svg import INK, STYLE
@@ -66,10 +67,16 @@ def write(path: Path, draw: Callable[[], Figure]) -> None:
     UserError
         The file cannot be written.
     """
-    name = path.suffix.lower()[1:]
-    with matplotlib.rc_context(PAPER), warnings.catch_warnings(), writing(path) as temporary:
+    write_safely(path, rendered(draw, path.suffix.lower()[1:]))
+
+
+def rendered(draw: Callable[[], Figure], form: str, dpi: int = DPI) -> bytes:
+    """What `draw` returns, as pdf, svg or png."""
+    out = io.BytesIO()
+    with matplotlib.rc_context(PAPER), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is a box
-        draw().savefig(temporary, format=name, dpi=DPI, metadata=_METADATA[name], facecolor="w")
+        draw().savefig(out, format=form, dpi=dpi, metadata=_METADATA[form], facecolor="w")
+    return out.getvalue()
 
 
 def words(label: str, width: int) -> str:
