@@ -14,13 +14,13 @@ from embedbench.arrays import Floats, Ints
 from embedbench.files import layout
 from embedbench.files.file import EmbeddingFile
 
+from .figures import MAP_CLASSES, SHEET_CLASSES
 from .sheet import legend, words
 from .svg import LINE, look
 
-CLASSES = 12  # with a colour and mark each
 POINTS = 2000  # at most
 SEED = 0  # draws the samples where there are more
-ROWS, IMAGES = 10, 12  # classes of a pixel file, and images of each
+IMAGES = 12  # of a class of a pixel file
 
 
 def draw_file(file: EmbeddingFile, width: float) -> Figure:
@@ -76,10 +76,10 @@ def groups(file: EmbeddingFile) -> tuple[list[str], Ints]:
     samples = file.samples
     counts = np.bincount(file.labels, minlength=samples.n_leaves)
     group = np.arange(samples.n_leaves)
-    if np.count_nonzero(counts) > CLASSES:
+    if np.count_nonzero(counts) > MAP_CLASSES:
         group = _tops(np.asarray(samples.parents))[: samples.n_leaves]
     sizes = np.bincount(group, weights=counts)
-    largest = np.argsort(-sizes, kind="stable")[:CLASSES]
+    largest = np.argsort(-sizes, kind="stable")[:MAP_CLASSES]
     kept = np.sort(largest[sizes[largest] > 0])
     place = np.full(len(sizes), -1)
     place[kept] = np.arange(len(kept))
@@ -121,7 +121,7 @@ def _values(file: EmbeddingFile, rows: Ints) -> NDArray[Any]:
 def _chosen(file: EmbeddingFile) -> dict[str, Ints]:
     """Rows of the largest classes, evenly spaced, by class name."""
     counts = np.bincount(file.labels, minlength=file.samples.n_leaves)
-    largest = np.argsort(-counts, kind="stable")[:ROWS]
+    largest = np.argsort(-counts, kind="stable")[:SHEET_CLASSES]
     chosen = {}
     for label in sorted(largest[counts[largest] > 0]):
         rows = np.flatnonzero(file.labels == label)

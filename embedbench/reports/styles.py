@@ -5,19 +5,21 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable
 
-# A new learner goes to the end, so that the others keep theirs.
+# By family, so that relatives have different colours. A new learner goes to the end, so that the
+# others keep theirs; one that is not here has the style of its name's checksum.
 LEARNERS = (
     # trained on what comes; penalties and distillation
     *("mlp", "ewc", "si", "mas", "lwf"),
     # a memory of samples
     *("er", "agem", "derpp", "gdumb", "icarl", "il2m", "bic", "lucir"),
-    *("icarl-cnn", "icarl-norm", "er-infinite"),
+    *("icarl-cnn", "icarl-norm", "er-infinite", "er-ace", "mir", "gss", "eeil", "wa"),
     # means, covariances, closed forms
-    *("ncm", "slda", "fecam", "ranpac"),
+    *("ncm", "slda", "fecam", "ranpac", "acil", "randumb", "klda", "knn", "naive-bayes"),
+    *("perceptron", "one-vs-rest", "exstream", "remind"),
     # few shots
     *("prototype", "fr", "teen", "nc-fscil", "c-fscil", "alice"),
-    # fixed or self-organising layers, paths
-    *("fel", "fel-2012", "geppnet", "geppnet-stm", "pathnet"),
+    # fixed or self-organising layers, paths, two memories
+    *("fel", "fel-2012", "geppnet", "geppnet-stm", "pathnet", "fearnet"),
     # everything at once
     *("joint", "offline"),
 )
