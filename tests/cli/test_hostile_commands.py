@@ -43,6 +43,10 @@ inspect [latin]
 inspect toy.h5 --redundancy --discretise banana
 inspect toy.h5 --heatmap runs
 inspect toy.h5 --heatmap toy.npz
+inspect toy.h5 --map runs
+inspect toy.h5 --map toy.npz
+inspect toy.h5 --map [escape]
+inspect toy.h5 --map nothing/map.svg
 verify runs
 verify fifo
 verify [nothing]
