@@ -83,6 +83,14 @@ def export(
     show(out, str, as_json=False)
 
 
+Heatmap = Annotated[
+    Path | None, typer.Option(metavar="PNG", help="Draw the redundancy of all pairs of features.")
+]
+Map = Annotated[
+    Path | None, typer.Option("--map", help="Draw two dimensions of the embeddings, by class.")
+]
+
+
 def inspect(
     file: Annotated[str, typer.Argument(help="An embedding file, or its name.")],
     redundancy: Annotated[
@@ -91,20 +99,14 @@ def inspect(
     discretise: Annotated[
         str | None, typer.Option(help="Intervals for --redundancy: mdlp (default) or frequency.")
     ] = None,
-    heatmap: Annotated[
-        Path | None,
-        typer.Option(metavar="PNG", help="Draw the redundancy of all pairs of features."),
-    ] = None,
+    heatmap: Heatmap = None,
     alignment: Annotated[
         bool,
         typer.Option(
             "--alignment", help="Measure how well layers fit the final embedding's means."
         ),
     ] = False,
-    picture: Annotated[
-        Path | None,
-        typer.Option("--map", help="Draw two dimensions of the embeddings, by class."),
-    ] = None,
+    picture: Map = None,
     page: Annotated[
         bool, typer.Option("--card", help="Print the page that push writes, Markdown.")
     ] = False,

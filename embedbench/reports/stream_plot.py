@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import matplotlib
 import numpy as np
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.collections import PatchCollection
+from matplotlib.colors import ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import LogLocator
 
 from embedbench.arrays import Ints
 
 from .sheet import SMALL, legend, words
-from .svg import COLOURS, INK, LINE
+from .svg import INK, LINE
 
-FILLED = COLOURS[5]
+FILLED = 0.7  # of the side of a cell
 MANY = 3000  # cells; more are drawn as an image, so that the file stays small
-LEAST = 0.3  # of the side of a whole cell: a tenth of its area
 NAMED = 60  # up to this number of classes their names are written
 
 
@@ -34,9 +36,9 @@ def draw_stream(
 ) -> Figure:
     """Sessions from left to right, classes from top to bottom in the order in which they come.
 
-    The area of a filled cell is the number of training samples, that of an outline the number of
-    test samples, on one scale; the smallest are drawn larger, so that they are seen. Eval sets
-    that are not those of the sessions have columns of their own, on the right.
+    The shade of a cell is the number of training samples, in logarithms where the numbers differ
+    by more than ten times; an outline means that there are test samples. Eval sets that are not
+    those of the sessions have columns of their own, on the right.
 
     Parameters
     ----------
@@ -57,22 +59,24 @@ def draw_stream(
     height = 0.6 + max(0.8, step * classes)
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.add_subplot()
-    most = max(int(train.max()), int(test.max()), 1)
-    line = min(0.7, 9 * min(step, width / columns))
-    _cells(axes, train[:, order] / most, 0, facecolor=FILLED, edgecolor="none")
+    outline = min(0.7, 9 * min(step, width / columns))
+    shades = _shades(train)
+    held = train[:, order]
+    colours = [shades.to_rgba(n) for n in held[held > 0]]
+    _cells(axes, held, 0, FILLED, facecolor=colours, edgecolor="none")
     start = sessions + 1 if apart else 0
-    _cells(axes, test[:, order] / most, start, facecolor="none", edgecolor=INK, linewidth=line)
+    _cells(axes, test[:, order], start, 0.92, facecolor="none", edgecolor=INK, linewidth=outline)
     axes.set_xlim(-0.6, columns - 0.4)
     axes.set_ylim(classes - 0.4, -0.6)
     _ticks(axes, [words(names[c], 24) for c in order], sessions, list(sets) if apart else [])
-    filled: Any = {"linestyle": "none", "marker": "s", "markersize": 5}
-    entries: dict[str, Artist] = {
-        f"training samples (at most {train.max():,})": Line2D([], [], color=FILLED, **filled),
-        f"test samples (at most {test.max():,})": Line2D(
-            [], [], color="none", markeredgecolor=INK, markeredgewidth=0.7, **filled
-        ),
-    }
-    legend(figure, entries, height=height)
+    bar = figure.colorbar(shades, ax=axes, label="training samples", aspect=30, pad=0.02)
+    if isinstance(shades.norm, LogNorm):
+        bar.ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    bar.ax.yaxis.set_major_formatter("{x:g}")
+    bar.ax.minorticks_off()
+    square = Line2D([], [], linestyle="none", marker="s", markersize=5, color="none")
+    square.set(markeredgecolor=INK, markeredgewidth=0.7)
+    legend(figure, {f"with test samples ({test.sum():,} in all)": square}, height=height)
     return figure
 
 
@@ -82,14 +86,20 @@ def _first(train: Ints) -> Ints:
     return np.where(held.any(axis=0), held.argmax(axis=0), len(train))
 
 
-def _cells(axes: Axes, shares: Any, start: int, **look: Any) -> None:
-    """Rectangles whose areas are shares of a cell, (columns, rows), from column `start` on."""
-    cells = []
-    for i, j in np.argwhere(shares > 0):
-        side = 0.92 * max(LEAST, np.sqrt(shares[i, j]))
-        cells.append(Rectangle((start + i - side / 2, j - side / 2), side, side))
-    patches = PatchCollection(cells, rasterized=len(cells) > MANY, **look)
-    axes.add_collection(patches)
+def _shades(train: Ints) -> ScalarMappable:
+    """Numbers of samples to colours; light is few."""
+    colours = matplotlib.colormaps["Blues"](np.linspace(0.2, 1, 256))
+    least, most = int(train[train > 0].min(initial=1 << 62)), max(int(train.max()), 1)
+    wide = most > 10 * least
+    norm = LogNorm(least, most) if wide else Normalize(min(0.5 * most, least - 0.5), most)
+    return ScalarMappable(norm, ListedColormap(colours))
+
+
+def _cells(axes: Axes, counts: Ints, start: int, side: float, **style: Any) -> None:
+    """A square for each count that is not 0, (columns, rows), from column `start` on."""
+    places = np.argwhere(counts > 0) - side / 2
+    cells = [Rectangle((start + x, y), side, side) for x, y in places]
+    axes.add_collection(PatchCollection(cells, rasterized=len(cells) > MANY, **style))
 
 
 def _ticks(axes: Axes, names: Sequence[str], sessions: int, sets: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from toy import class_stream
 
 from embedbench.arrays import Ints
 from embedbench.reports.sheet import PAPER, write
-from embedbench.reports.stream_plot import LEAST, draw_stream
+from embedbench.reports.stream_plot import draw_stream
 from embedbench.streams.counts import class_counts
 
 NAMES = ("a", "b", "c")
@@ -27,33 +27,48 @@ def drawn(train: Ints, test: Ints, **more: object) -> Figure:
         return draw_stream(train, test, names, 3.25, **more)  # type: ignore[arg-type]
 
 
-def boxes(figure: Figure) -> list[dict[tuple[int, int], float]]:
-    """Of filled cells and of outlines: (column, row) → area in whole cells."""
+def cells(figure: Figure) -> list[dict[tuple[int, int], tuple[float, ...]]]:
+    """Of filled cells and of outlines: (column, row) → colour of the face."""
     result = []
-    for cells in figure.axes[0].collections:
-        found = {}
-        for path in cells.get_paths():
-            box = path.get_extents()
-            middle = (round((box.x0 + box.x1) / 2), round((box.y0 + box.y1) / 2))
-            found[middle] = box.width * box.height / 0.92**2
-        result.append(found)
+    for drawn_cells in figure.axes[0].collections:
+        paths, faces = drawn_cells.get_paths(), drawn_cells.get_facecolor()
+        boxes = [path.get_extents() for path in paths]
+        middles = [(round((b.x0 + b.x1) / 2), round((b.y0 + b.y1) / 2)) for b in boxes]
+        faces = [tuple(f) for f in faces] or [()] * len(middles)  # type: ignore[union-attr]
+        result.append(dict(zip(middles, faces, strict=True)))
     return result
 
 
-def test_areas_are_counts_and_classes_come_in_their_order() -> None:
-    train, test = boxes(drawn(TRAIN, TEST))  # rows: a, c, b, as they first come
-    assert train == pytest.approx({(0, 0): 1, (0, 1): 0.25, (1, 1): 0.36, (1, 2): 0.49})
-    assert test == pytest.approx({(0, 0): 0.16, (1, 0): 0.16, (1, 2): LEAST**2})
+def test_cells_are_counts_and_classes_come_in_their_order() -> None:
     figure = drawn(TRAIN, TEST)
+    train, test = cells(figure)  # rows: a, c, b, as they first come
+    assert set(train) == {(0, 0), (0, 1), (1, 1), (1, 2)}
+    assert set(test) == {(0, 0), (1, 0), (1, 2)}
+    dark = sorted(train, key=lambda place: sum(train[place][:3]))
+    assert dark == [(0, 0), (1, 2), (1, 1), (0, 1)]  # 100, 49, 36, 25
     labels = [t.get_text() for t in figure.axes[0].get_yticklabels()]
     assert labels == ["a", "c", "b"]
-    legend = {t.get_text() for t in figure.legends[0].get_texts()}
-    assert legend == {"training samples (at most 100)", "test samples (at most 16)"}
+    (legend,) = figure.legends[0].get_texts()
+    assert legend.get_text() == "with test samples (41 in all)"
+
+
+@pytest.mark.parametrize(("most", "scale"), [(40, "linear"), (400, "log")])
+def test_shades_are_those_of_the_scale(most: int, scale: str) -> None:
+    counts = np.diag([10, 20, most])
+    figure = drawn(counts, counts)
+    bar = figure.axes[1]
+    assert bar.get_ylabel() == "training samples"
+    assert bar.get_yscale() == scale
+    assert bar.get_ylim()[1] == pytest.approx(most)
+
+
+def test_equal_counts_and_no_tests_are_drawn_too() -> None:
+    assert len(cells(drawn(np.full((2, 3), 7), np.zeros((2, 3), dtype=int)))[0]) == 6
 
 
 def test_eval_sets_of_no_session_have_columns_of_their_own() -> None:
     figure = drawn(TRAIN, np.array([[9, 9, 9], [16, 16, 16], [100, 0, 0]]), sets=("x", "y", "z"))
-    _, test = boxes(figure)
+    _, test = cells(figure)
     assert set(test) == {(3, 0), (3, 1), (3, 2), (4, 0), (4, 1), (4, 2), (5, 0)}
     ticks = [t.get_text() for t in figure.axes[0].get_xticklabels()]
     assert ticks == ["0", "1", "x", "y", "z"]
