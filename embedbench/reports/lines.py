@@ -17,7 +17,7 @@ from embedbench.arrays import Floats
 from embedbench.errors import UserError, unknown
 from embedbench.scores.stats import Stat, signed
 
-from .plots import Curve, draw_curve
+from .plots import Curve, draw_curve, fit_to
 from .rows import Group, Row
 from .sheet import fit, legend
 from .study import LOWER
@@ -76,7 +76,11 @@ def curves(rows: Sequence[Row], width: float) -> Figure:
             curve = Curve(100 * stacked(row, "pooled"), styles[row.label])
             pale = 0.15 if len(styles) < MANY else 0.06
             entries[row.label] = draw_curve(axes, curve, 0, 100, alpha=pale)
-    _fit_to(axes, 100)
+    fit_to(axes, 100)
+    axes.yaxis.set_major_locator(MaxNLocator(6))
+    axes.grid(axis="y")
+    axes.set_axisbelow(True)
+    axes.spines["left"].set_visible(False)
     entries |= _levels(axes, rows)
     axes.set_xlim(-0.015 * (group.sessions - 1), 1.015 * (group.sessions - 1))
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
@@ -90,18 +94,6 @@ def score_name(group: Group, *, brief: bool = False) -> str:
     """The main score of a table, for an axis."""
     names = {"class_accuracy": "accuracy" if brief else "mean per-class accuracy", "pw_js": "pw-JS"}
     return f"{names.get(group.first.score, group.first.score)} (%)"
-
-
-def _fit_to(axes: Axes, most: float) -> None:
-    """Let the y axis end at the curves and their bands; grid and ticks."""
-    values = [np.asarray(line.get_ydata(), dtype=np.float64) for line in axes.lines]
-    values += [np.asarray(path.vertices)[:, 1] for c in axes.collections for path in c.get_paths()]
-    every = np.concatenate([*values, [math.nan]])
-    fit(axes, float(np.nanmin(every)), float(np.nanmax(every)), most)
-    axes.yaxis.set_major_locator(MaxNLocator(6))
-    axes.grid(axis="y")
-    axes.set_axisbelow(True)
-    axes.spines["left"].set_visible(False)
 
 
 def _levels(axes: Axes, rows: Sequence[Row]) -> dict[str, Artist]:

@@ -199,7 +199,10 @@ def _diagram(result: Ranking, styles: dict[str, int], width: float) -> Figure:
             axes.plot([rank[label]] * 2 + [edge], [0, y, y], color=LINE, linewidth=0.7)
             axes.plot([rank[label]], [0], **look(styles[label]), zorder=3)
             align = "right" if edge == low else "left"
-            axes.text(edge, y, f" {names[label]} ", ha=align, va="center")
+            axes.annotate(
+                names[label], (edge, y), (-3 if edge == low else 3, 0),
+                textcoords="offset points", ha=align, va="center", multialignment=align,
+            )  # fmt: skip
     reach = 0.012 * (high - low)
     for line, group in enumerate(ties):
         within = [rank[label] for label in group]
@@ -214,7 +217,7 @@ def _widest(figure: Figure, names: Sequence[str]) -> float:
     """The part of a figure's width that the widest of some names takes."""
     most = 0.0
     for name in names:
-        text = figure.text(0, 0, f"  {name}  ")
+        text = figure.text(0, 0, f"{name} m")
         most = max(most, text.get_window_extent().width)
         text.remove()
     return most / figure.bbox.width

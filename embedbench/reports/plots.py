@@ -18,6 +18,7 @@ from matplotlib.ticker import MaxNLocator
 from embedbench.arrays import Floats
 from embedbench.scores.stats import t_quantile
 
+from .sheet import fit
 from .svg import INK, SOFT, STYLE, colour, look, svg
 
 
@@ -47,12 +48,13 @@ def curve_plot(
     label: str,
     *,
     axis: str = "after session",
-    tight: bool = False,
     unit: str = "%",
     deviations: bool = False,
     places: Sequence[str] = (),
 ) -> str:
     """Means over runs with bands of the 95 % t-interval; α_ideal dashed, chance dotted.
+
+    The y axis fits the values.
 
     Parameters
     ----------
@@ -64,8 +66,6 @@ def curve_plot(
         A description of the figure for screen readers.
     axis : str
         The label of the x axis.
-    tight : bool
-        Whether the scale ends at the largest value instead of at 100 %.
     unit : str
         "%"; with another unit the values are not fractions and are drawn unchanged.
     deviations : bool
@@ -82,9 +82,7 @@ def curve_plot(
             draw_curve(axes, curve, first, 100.0 if unit == "%" else np.inf, deviations=deviations)
         if not np.isnan(ideal):
             axes.axhline(scale * ideal, color=INK, linewidth=1, dashes=(5, 3), zorder=1)
-        lowest = min(float(np.nanmin(c.values, initial=0)) for c in curves)
-        free = tight or unit != "%"
-        axes.set_ylim(lowest - 0.02 * scale if lowest < 0 else 0, None if free else 102)
+        fit_to(axes, 100 if unit == "%" else np.inf)
         last = max(_across(c, first)[-1] for c in curves)
         axes.set_xlim(-0.02 * last, 1.02 * last)
         axes.yaxis.set_major_locator(MaxNLocator(5))
@@ -138,6 +136,14 @@ def draw_curve(
         solid_joinstyle="round",
     )
     return line
+
+
+def fit_to(axes: Axes, most: float) -> None:
+    """Let the y axis end at the lines and bands that were drawn; never under 0 or over `most`."""
+    values = [np.asarray(line.get_ydata(), dtype=np.float64) for line in axes.lines]
+    paths = [path for bands in axes.collections for path in bands.get_paths()]
+    every = np.concatenate([*values, *(np.asarray(p.vertices)[:, 1] for p in paths), [np.nan]])
+    fit(axes, float(np.nanmin(every)), float(np.nanmax(every)), most)
 
 
 def class_bars(

@@ -5,21 +5,22 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable
 
-# By family, so that relatives have different colours. A new learner goes to the end, so that the
-# others keep theirs; one that is not here has the style of its name's checksum.
+# By family, and so that those that are often compared have different colours: these come again
+# after ten. A new learner goes to the end, so that the others keep theirs; one that is not here has
+# the style of its name's checksum.
 LEARNERS = (
     # trained on what comes; penalties and distillation
     *("mlp", "ewc", "si", "mas", "lwf"),
     # a memory of samples
-    *("er", "agem", "derpp", "gdumb", "icarl", "il2m", "bic", "lucir"),
-    *("icarl-cnn", "icarl-norm", "er-infinite", "er-ace", "mir", "gss", "eeil", "wa"),
-    # means, covariances, closed forms
-    *("ncm", "slda", "fecam", "ranpac", "acil", "randumb", "klda", "knn", "naive-bayes"),
-    *("perceptron", "one-vs-rest", "exstream", "remind"),
+    *("er", "icarl", "bic", "lucir", "derpp", "agem", "eeil", "wa", "il2m", "gdumb"),
+    *("icarl-cnn", "er-ace", "mir", "gss", "icarl-norm", "er-infinite"),
+    # means, covariances, closed forms; streams of single samples
+    *("fecam", "ncm", "slda", "acil", "knn", "klda", "ranpac", "exstream", "remind"),
+    *("perceptron", "one-vs-rest", "randumb", "naive-bayes"),
     # few shots
     *("prototype", "fr", "teen", "nc-fscil", "c-fscil", "alice"),
     # fixed or self-organising layers, paths, two memories
-    *("fel", "fel-2012", "geppnet", "geppnet-stm", "pathnet", "fearnet"),
+    *("fel-2012", "fearnet", "fel", "geppnet", "geppnet-stm", "pathnet"),
     # everything at once
     *("joint", "offline"),
 )

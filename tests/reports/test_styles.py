@@ -38,6 +38,22 @@ def test_the_table_names_each_learner_once() -> None:
     assert all(ALIASES[name] == same for name, same in SAME.items())
 
 
+@pytest.mark.parametrize(
+    "compared",
+    [
+        "mlp ewc er icarl ncm slda lwf ranpac derpp",
+        "mlp ewc fel geppnet geppnet-stm pathnet icarl",
+        "finetune lwf icarl eeil bic lucir il2m wa",
+        "er agem derpp gdumb er-ace mir gss",
+        "exstream remind slda ncm",
+        "prototype fr teen nc-fscil c-fscil alice",
+    ],
+)
+def test_what_papers_compare_has_different_colours(compared: str) -> None:
+    hues = [hue(alone(name)) for name in compared.split()]
+    assert len(set(hues)) == len(hues)
+
+
 def test_no_two_styles_look_alike() -> None:
     assert len({(hue(s), marker(s)) for s in range(STYLES)}) == STYLES
     assert len({(marker(s), hollow(s)) for s in range(2 * HUES)}) == 2 * HUES  # without colours
