@@ -23,10 +23,7 @@ OUTLIER_METRIC = "final_accuracy"
 FLAGS = {
     "nan": ("N", "scores were NaN; left out of every mean"),
     "diverged": ("D", "the training loss was not finite; left out of every mean"),
-    "not-learned": (
-        "L",
-        "Ω_new under twice chance: high Ω_all only because nothing new was learned",
-    ),
+    "not-learned": ("L", "Ω_new under 2 × chance: high Ω_all only because nothing new was learned"),
     "chance-level": ("C", "the final score is under 1.5 times chance"),
     "test-validation": ("T", "test data could stop training"),
     "session-id": ("S", "the learner knew which session every test sample is from"),

@@ -159,11 +159,28 @@ def _write_features(stream: Stream, path: Path) -> None:
     table, width = table_of(views[0]), views[0].width
     n = len(table.values)
     header = {"descr": "<f4", "fortran_order": False, "shape": (n, *stream.spec.input_shape)}
-    with writing(path) as temporary, temporary.open("wb") as file:
+    with writing(path) as temporary, open(temporary, "wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
         for first in range(0, n, BLOCK):
             rows = np.arange(first, min(first + BLOCK, n))
             file.write(View(table, rows, width).numpy().astype("<f4").tobytes())
+
+
+def read_stream(directory: Path) -> ExportedStream:
+    """Read `stream.json` of an exported stream.
+
+    Raises
+    ------
+    UserError
+        It is missing or damaged.
+    """
+    path = directory / STREAM
+    if not path.is_file():
+        raise UserError(
+            f"{directory} holds no {STREAM}; embedbench show FILE --protocol NAME --export DIR "
+            "writes it"
+        )
+    return ExportedStream.from_json(parse_json(read_text(path), str(path)), str(path))
 
 
 def load(directory: Path) -> tuple[ExportedStream, EvalList]:
@@ -174,18 +191,12 @@ def load(directory: Path) -> tuple[ExportedStream, EvalList]:
     UserError
         A file is missing or damaged, or the test samples are not those of the stream.
     """
-    path = directory / STREAM
-    if not path.is_file():
-        raise UserError(
-            f"{directory} holds no {STREAM}; embedbench show FILE --protocol NAME --export DIR "
-            "writes it"
-        )
-    stream = ExportedStream.from_json(parse_json(read_text(path), str(path)), str(path))
+    stream = read_stream(directory)
     tests = _read_list(directory / LISTS[2])
     if not _sizes_agree(stream, tests) or _digest(stream, tests) != stream.digests.eval:
         raise UserError(
-            f"{directory / LISTS[2]} does not list the test samples of {path}: its digest is "
-            "another one; export the stream again"
+            f"{directory / LISTS[2]} does not list the test samples of {STREAM} beside it: its "
+            "digest is another one; export the stream again"
         )
     return stream, tests
 

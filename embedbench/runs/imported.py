@@ -23,7 +23,7 @@ from embedbench.scores.run_record import Costs, Imported, Package, SessionCosts,
 from embedbench.version import __version__
 
 from .answers import predictions_of
-from .exported import load
+from .exported import load, read_stream
 from .publish import lease_of, publish, remove, set_aside, tidy
 from .registry import learner_names
 from .stream_file import ExportedStream
@@ -89,7 +89,7 @@ def import_answers(
     UserError
         The answers or the stream cannot be used, or the run is there already.
     """
-    if not _NAME.fullmatch(name) or name in learner_names():
+    if not _NAME.fullmatch(name) or name.replace("_", "-") in learner_names():
         raise UserError(
             f"--name takes up to 60 letters, digits and . _ + - and no name of a learner of "
             f"embedbench, such as avalanche-er; got {short(name)}"
@@ -118,7 +118,7 @@ def lacks_references(place: Path, stream_directory: Path) -> str:
     """The command that makes the reference runs of an imported run; empty if they are there."""
     if record.load(place).reference.source != MISSING:
         return ""
-    return load(stream_directory)[0].references
+    return read_stream(stream_directory).references
 
 
 def _save(
