@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from embedbench.runs.work import Work
     from embedbench.streams.summary import StreamSummary
 
+Export = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Write the stream as lists of samples, for other tools."),
+]
+Picture = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="Draw the stream, as .pdf, .svg or .png."),
+]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="protocol.base=50, …")]
 
 
@@ -30,13 +38,11 @@ def show(
     settings: Settings = None,
     order: Order = None,
     preset: Preset = None,
-    export: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write the stream as lists of samples, for other tools."),
-    ] = None,
+    export: Export = None,
     features: Annotated[
         bool, typer.Option("--features", help="With --export: features too, scaled as for run.")
     ] = False,
+    out: Picture = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -53,6 +59,7 @@ def show(
         raise UserError("--features goes with --export DIR")
     study = fixed_study(asked(ctx, learner="chance"), (), quiet)
     cells = [cell for part in parts(study) for cell in part.cells(out="RUNS")]
+    _check_picture(out, len(cells), overwrite)
     places = [_place(export, cell.seed, len(cells)) for cell in cells] if export else []
     for place in places:
         _check_free(place, overwrite)
@@ -62,6 +69,8 @@ def show(
         summaries.append(_summary(work))
         if places:
             _export(work, places[i], features)
+        if out is not None:
+            _draw(work, out)
     lines = [part for summary in summaries for part in stream_parts(summary)]
     print_data(
         [s.to_json() for s in summaries],
@@ -71,13 +80,44 @@ def show(
 
 
 def _summary(work: Work) -> StreamSummary:
-    from embedbench.runs.described import described_stream
     from embedbench.streams.summary import StreamSummary
 
-    names = [name for part in described_stream(work)["classes"] for name in part]
+    names = _class_names(work)
     files = ", ".join(file.path.name for file in work.files)
     title = f"{work.cell.protocol} · {files} · seed {work.cell.seed}"
     return StreamSummary.of(work.stream, title, names)
+
+
+def _class_names(work: Work) -> list[str]:
+    from embedbench.runs.described import described_stream
+
+    return [name for part in described_stream(work)["classes"] for name in part]
+
+
+def _check_picture(path: Path | None, streams: int, overwrite: bool) -> None:
+    """Refuse a picture of several streams, of another format, or in the place of a file."""
+    from embedbench.reports.figures import check_format
+
+    if path is None:
+        return
+    if streams > 1:
+        raise UserError(f"--out draws one stream, and there are {streams}; give one --seed")
+    check_format(path)
+    check_free(path, overwrite)
+
+
+def _draw(work: Work, path: Path) -> None:
+    """Draw sessions, classes and samples."""
+    from embedbench.reports.figures import WIDTHS
+    from embedbench.reports.sheet import write
+    from embedbench.reports.stream_plot import draw_stream
+    from embedbench.streams.counts import class_counts
+
+    train, test = class_counts(work.stream)
+    sets = [s.split for s in work.stream.eval_sets]
+    names, width = _class_names(work), WIDTHS["column"]
+    write(path, lambda: draw_stream(train, test, names, width, sets=sets))
+    note(f"wrote {path}")
 
 
 def _place(directory: Path, seed: int, count: int) -> Path:
