@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-long fuzz lint types wheel-check readme-check clean
+.PHONY: demo test test-long fuzz lint types wheel-check readme-check release clean
 
 # The stamp is newer than pyproject.toml exactly when the environment holds what it asks for.
 $(VENV)/.installed: pyproject.toml
@@ -40,6 +40,11 @@ types: $(VENV)/.installed
 # directory.
 wheel-check: $(VENV)/.installed
 	$(BIN)/python .ci/wheel_check.py
+
+# Leaves a release's files in dist/: sdist and wheel, checked, tried in an empty environment with
+# the demo, and their SHA-256.
+release: $(VENV)/.installed
+	$(BIN)/python .ci/wheel_check.py dist
 
 # Runs every command and every line of Python in README.md and the guides in docs/
 readme-check: $(VENV)/.installed

@@ -1,7 +1,12 @@
-"""Build the wheel, install it into an empty environment, and use it from an empty directory."""
+"""Build the wheel, install it into an empty environment, and use it from an empty directory.
+
+With a folder, as `make release` calls it, the files of a release are left there: sdist, wheel, and
+their SHA-256. Then the demo is run in the empty environment, too.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -42,13 +47,14 @@ def modules() -> list[str]:
     return sorted(names - {"embedbench.__main__"})
 
 
-def main() -> None:
+def main(release: Path | None = None) -> None:
     """Fail with the first step that does."""
     shutil.rmtree(ROOT / "build", ignore_errors=True)  # or modules long deleted go into the wheel
     with tempfile.TemporaryDirectory() as folder:
         dist, env, empty = (Path(folder) / name for name in ("dist", "env", "empty"))
         empty.mkdir()
         _run(sys.executable, "-m", "build", "--outdir", str(dist), str(ROOT))
+        _run(sys.executable, "-m", "twine", "check", "--strict", *map(str, dist.iterdir()))
         (wheel,) = dist.glob("*.whl")
         print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB", flush=True)
         venv.create(env, with_pip=True)
@@ -60,6 +66,18 @@ def main() -> None:
         left = [p.name for p in empty.iterdir()]
         if left:
             sys.exit(f"importing and --help left files behind: {left}")
+        if release:
+            _run(str(bin_ / "embedbench"), "demo", "--quiet", cwd=empty)
+            _keep(dist, release)
+
+
+def _keep(dist: Path, release: Path) -> None:
+    """Copy the files, with their sums as `sha256sum -c` reads them."""
+    shutil.copytree(dist, release, dirs_exist_ok=True)
+    names = sorted(path.name for path in dist.iterdir())
+    sums = [f"{hashlib.sha256((dist / name).read_bytes()).hexdigest()}  {name}\n" for name in names]
+    (release / "SHA256SUMS").write_text("".join(sums))
+    print("".join(sums), end="")
 
 
 def _run(*command: str, cwd: Path = ROOT) -> None:
@@ -71,4 +89,4 @@ def _run(*command: str, cwd: Path = ROOT) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
