@@ -48,11 +48,15 @@ FLAGS = {
 }
 
 
+# Settings of protocols that records made before there was a choice lack.
+LATER = {"loss": "all", "embedding": "final"}
+
+
 def stream_title(run: RunRecord) -> str:
-    """Protocol and file names; and what the loss may see, if that is not all classes."""
-    files = ", ".join(f.name for f in run.files)
-    loss = run.protocol_params.get("loss", "all")
-    return " · ".join([run.protocol, files, *([] if loss == "all" else [f"loss={loss}"])])
+    """Protocol and file names; and what the loss or the learner sees, if that is not the usual."""
+    given = {k: run.protocol_params.get(k, usual) for k, usual in LATER.items()}
+    other = [f"{k}={value}" for k, value in given.items() if value != LATER[k]]
+    return " · ".join([run.protocol, ", ".join(f.name for f in run.files), *other])
 
 
 @dataclass(frozen=True)
