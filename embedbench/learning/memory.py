@@ -17,7 +17,31 @@ BY_SAMPLE = ("reservoir", "balanced", "all")  # decided for each sample as it co
 
 
 @dataclass(frozen=True)
-class Memory:
+class Capacity:
+    """How many exemplars are kept.
+
+    Parameters
+    ----------
+    total : int or None
+        Number of exemplars of all classes together; it overrides `per_class`. None: `per_class` is
+        used.
+    per_class : int
+        Number of exemplars of each class.
+    """
+
+    total: int | None = None
+    per_class: int = 20
+
+    def __post_init__(self) -> None:
+        require(self, "memory", total=at_least(0), per_class=at_least(0))
+
+    def share(self, n_classes: int) -> int:
+        """Number of exemplars that each of `n_classes` classes may have."""
+        return self.per_class if self.total is None else self.total // n_classes
+
+
+@dataclass(frozen=True)
+class Memory(Capacity):
     """How many exemplars are kept, and which.
 
     **Source**: herding and the shrinking of fixed memories, Rebuffi et al. (2017, iCaRL),
@@ -42,23 +66,19 @@ class Memory:
         sample, without limit.
     """
 
-    total: int | None = None
-    per_class: int = 20
     select: str = "herding"
 
     def __post_init__(self) -> None:
         known = tuple(dict.fromkeys((*BY_SESSION, *BY_SAMPLE)))
         if self.select not in known:
             raise unknown("memory.select", self.select, known)
-        require(self, "memory", total=at_least(0), per_class=at_least(0))
+        super().__post_init__()
         if self.select == "reservoir" and self.total is None:
             raise UserError("a reservoir has a fixed size: give it one with memory.total")
 
     def quota(self, n_classes: int) -> int | None:
         """Number of exemplars that each of `n_classes` classes may have; None without a limit."""
-        if self.select == "all":
-            return None
-        return self.per_class if self.total is None else self.total // n_classes
+        return None if self.select == "all" else self.share(n_classes)
 
 
 def check_memory(learner: Any, known: tuple[str, ...]) -> None:

@@ -13,7 +13,7 @@ from embedbench.arrays import Ints
 from embedbench.errors import UserError
 from embedbench.fields import make
 from embedbench.learning.learner import Footprint
-from embedbench.learning.memory import Memory
+from embedbench.learning.memory import Capacity, Memory
 from embedbench.scores import record
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View, rows_of
@@ -54,9 +54,9 @@ def exemplars_within(cell: Cell, megabytes: float, workshop: Workshop | None = N
         Even with one exemplar per class the learner is over the budget.
     """
     memory = getattr(cell.learner.settings, MEMORY, None)
-    if not isinstance(memory, Memory):
+    if not isinstance(memory, Capacity):
         return None
-    if memory.select == "all":
+    if isinstance(memory, Memory) and memory.select == "all":
         raise UserError(
             f"{cell.learner}.memory.select=all keeps every sample, which no budget bounds; leave "
             "--budget-mb out, or choose another"
