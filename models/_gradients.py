@@ -31,7 +31,7 @@ def most_alike(net: nn.Module, new: Samples, old: Samples, classes: Tensor | Non
     """
     of = _dots_of_mlp if is_mlp(net) else _dots_of_any
     dots, new_squares, old_squares = of(net, new, old, classes)
-    size = (new_squares[:, None] * old_squares).sqrt()  # (b, n)
+    size = new_squares.sqrt()[:, None] * old_squares.sqrt()  # (b, n)
     return (dots / size.clamp(min=torch.finfo(size.dtype).tiny)).clamp(-1, 1).amax(1)
 
 

@@ -24,7 +24,7 @@ def plainly(learner: Any, classes: Tensor | None) -> Objective:
 
 
 def random_replay(learner: Any, classes: Tensor | None) -> Replay:
-    """Replay `learner.batch_size` random samples; the loss is over `classes` (k,), or all if None."""
+    """Replay `batch_size` random samples; the loss is over `classes` (k,), or all if None."""
 
     def replay(draw: np.random.Generator, view: Views) -> None:
         x, y, _ = learner.exemplars.sample(learner.batch_size, draw)

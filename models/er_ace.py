@@ -77,7 +77,7 @@ class ERACE(NetLearner):
 
     def incoming(self, x: Tensor, y: Tensor) -> Tensor:
         """CE(X_in, C_curr): the loss of new samples x (b, D), y (b,) over the classes in y."""
-        return batch_loss(self.net(x), y, y.unique())
+        return batch_loss(self.net(x), y, torch.unique(y))
 
     def footprint(self) -> Footprint:
         return Footprint(**super().footprint(), **self.exemplars.footprint())

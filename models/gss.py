@@ -33,7 +33,7 @@ class GSS(NetLearner):
     A new sample's score c is 1 plus the largest cosine between its gradient and those of `compared`
     random samples in memory. While there is room, the sample is stored. Then, if c < 1, a stored
     sample i is drawn with probability C_i / Σ C_j, and replaced with probability C_i / (C_i + c).
-    Training: a step on the batch, then one on a random draw from memory, `iterations` times. If a
+    Training: a step on the batch, then one on a random draw from memory, `updates` times. If a
     stream gives whole sessions, its samples are offered when the session has ended.
 
     **Source**: Aljundi et al. (2019, "Gradient based sample selection for online continual
@@ -44,7 +44,7 @@ class GSS(NetLearner):
     **Departs**: the samples of a batch share one random subset of the memory, and are not compared
     with each other. The authors' code compares with mean gradients of 10 batches of 10 stored
     samples, and leaves out a whole batch whose mean gradient has a positive cosine with one of
-    them; ours compares single samples, as Algorithm 2 does. Their draws over iterations have no
+    them; ours compares single samples, as Algorithm 2 does. Their draws over the updates have no
     sample twice before the memory is through; ours are independent. `batch_size`, `lr`,
     `optimiser` and the size of the memory are as in `er`.
 
@@ -52,7 +52,7 @@ class GSS(NetLearner):
     ----------
     batch_size : int
         Samples drawn from memory at each step; with whole sessions also samples per step.
-    iterations : int
+    updates : int
         Training steps on each batch, 3 in the authors' code on MNIST; not for whole sessions.
     compared : int
         n, stored samples that a new sample is compared with.
@@ -64,7 +64,7 @@ class GSS(NetLearner):
     lr: float = 0.02
     weight_decay: float = 1e-4
     optimiser: str = "sgd"
-    iterations: int = 1
+    updates: int = 1
     compared: int = 10
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="gradients"))
 
@@ -74,7 +74,7 @@ class GSS(NetLearner):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_memory(self, BY_LEARNER)
-        require(self, self.name, iterations=at_least(1, 1000), compared=at_least(1))
+        require(self, self.name, updates=at_least(1, 1000), compared=at_least(1))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
@@ -84,7 +84,7 @@ class GSS(NetLearner):
 
     def observe(self, x: Tensor, y: Tensor) -> None:
         seen = self.exemplars.seen_with(y)
-        for _ in range(self.iterations):
+        for _ in range(self.updates):
             replay_step(self, x, y, plainly(self, seen), self._replay(seen))
         self._offer(x, y, seen)
 
