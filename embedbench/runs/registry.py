@@ -25,12 +25,14 @@ ALIASES = {
     "icarl-cnn": "icarl",
     "icarl-norm": "icarl",
     "fel-2012": "fel",
+    "klda": "randumb",
 }
 _WITH: dict[str, dict[str, Any]] = {
     "er-infinite": {"memory.select": "all"},
     "icarl-cnn": {"answer": "logits"},
     "icarl-norm": {"answer": "logits", "head": "cosine"},
     "fel-2012": {"value": "sign"},
+    "klda": {"features": 5000, "gamma": 1e-4, "shrinkage": 1e-6},
 }
 
 
