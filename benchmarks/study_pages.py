@@ -13,6 +13,7 @@ a file in FOLDER, and measures what it holds; `page` needs neither runs nor file
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from study_tables.parts import studied
 from embedbench.disk import write_safely
 from embedbench.errors import UserError
 from embedbench.reports.study_text import save_rank_plot
+from embedbench.runs.study_file import read_study
 
 STUDIES = ("which-learner", "backbone")
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "studies"
@@ -37,7 +39,8 @@ def page(study: str, out: Path) -> None:
         values = backbone.values(read)
     else:
         kept = out / "data" / "bytes.csv"
-        values = which.values(read, measured.read(kept) if kept.is_file() else [])
+        budget = read_study(DOCS / f"{study}.toml").budget_mb or math.inf
+        values = which.values(read, measured.read(kept) if kept.is_file() else [], budget)
         values["full_grid"] = _full_grid(read)
         mine = studied(read)
         ranked = overall(mine)

@@ -28,7 +28,7 @@ python benchmarks/study_pages.py bytes study-1 .
 python benchmarks/study_pages.py page which-learner"""
 
 
-def values(rows: Sequence[Row], measured: Sequence[Bytes]) -> dict[str, Any]:
+def values(rows: Sequence[Row], measured: Sequence[Bytes], budget: float) -> dict[str, Any]:
     """What the template of the page needs."""
     mine = parts.studied(rows)
     ranked = overall(mine)
@@ -42,7 +42,8 @@ def values(rows: Sequence[Row], measured: Sequence[Bytes]) -> dict[str, Any]:
         "n_seeds": len({r.seed for r in mine}),
         "n_streams": len(streams(mine)),
         "n_cells": len(mine),
-        "answer": _answer(mine, ranked, without, replay),
+        "budget": f"{budget:g}",
+        "answer": _answer(mine, ranked, (without, replay), budget),
         "accuracy": parts.accuracy(rows, order),
         "incremental": parts.incremental(rows, order),
         "missing": parts.missing(mine, mine),
@@ -63,8 +64,9 @@ def values(rows: Sequence[Row], measured: Sequence[Bytes]) -> dict[str, Any]:
 
 
 def _answer(
-    rows: Sequence[Row], ranked: Ranking, without: Sequence[str], replay: Sequence[str]
+    rows: Sequence[Row], ranked: Ranking, groups: tuple[list[str], list[str]], budget: float
 ) -> list[str]:
+    without, replay = groups
     first = ranked.learners[0]
     s = over_streams(rows, first.learner)
     tied = [n for n in ranked.groups[0] if n != first.learner]
@@ -72,23 +74,35 @@ def _answer(
     n = len(streams(rows))
     d = apart(rows, without, replay)
     each = [verdict(_on(rows, stream, without, replay)) for stream in streams(rows)]
-    seconds = [_seconds(rows, group) for group in (without, replay)]
+    seconds = [_seconds(rows, group) for group in groups]
     return [
         f"Over the {n} streams `{first.learner}` has the highest mean final accuracy, "
         f"{percent(s.mean, s.half)} % (interval over streams), with a mean rank of "
         f"{first.average_rank:.1f} among {len(ranked.learners)}{others}.",
-        f"The {len(without)} learners that train nothing are {percent(d.mean, d.half, sign=True)} "
-        f"points from the {len(replay)} with replay (mean of each group, paired over streams), "
-        f"{_phrase(d)}; on single streams they are above beyond doubt on {each.count('above')}, "
-        f"below on {each.count('below')} and level on {each.count('level')} of {n}.",
+        f"The mean of the {len(without)} learners that train nothing less the mean of the "
+        f"{len(replay)} with replay is {percent(d.mean, d.half, sign=True)} points (paired over "
+        f"streams; {_phrase(d)}); over the seeds of single streams the difference is above 0 on "
+        f"{each.count('above')}, below on {each.count('below')} and undecided on "
+        f"{each.count('level')} of {n}.",
         f"They learn a stream in {seconds[0]:.1f} s where replay takes {seconds[1]:.1f} "
-        "(medians over learners of the mean over runs), and all of them fit into the same memory.",
+        f"(medians over learners of the mean over runs), {_fit(rows, budget)}.",
     ]
 
 
+def _fit(rows: Sequence[Row], budget: float) -> str:
+    """Whether all learners are within the budget of the study."""
+    most = {
+        n: max(r.bytes for r in rows if r.learner == n) / 1e6 for n in {r.learner for r in rows}
+    }
+    over = sorted(f"`{n}` ({mb:.1f} MB)" for n, mb in most.items() if mb > budget)
+    if not over:
+        return f"and all are within the {budget:g} MB"
+    return f"and all are within the {budget:g} MB but for {', '.join(over)}"
+
+
 def _phrase(d: Paired) -> str:
-    words = {"above": "more than chance explains", "below": "less than chance explains"}
-    return words.get(verdict(d), "which the interval cannot tell from 0")
+    words = {"above": "the interval is above 0", "below": "the interval is below 0"}
+    return words.get(verdict(d), "the interval includes 0")
 
 
 def _seconds(rows: Sequence[Row], learners: Sequence[str]) -> float:

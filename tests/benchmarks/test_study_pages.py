@@ -99,14 +99,17 @@ def test_runs_without_a_score_are_left_out_and_named() -> None:
 
 def test_the_page_says_where_the_claim_holds() -> None:
     made = crowd(("slda", "icarl", "ncm", "ewc"))
-    values = which.values(made, [])
+    values = which.values(made, [], 15)
     assert values["answer"][0].startswith("Over the 3 streams `slda` has the highest mean")
     # the mean of slda and ncm, at places 1 and 3, is that of icarl, at place 2
-    assert "above beyond doubt on 0, below on 0 and level on 3 of 3" in values["answer"][1]
+    assert "above 0 on 0, below on 0 and undecided on 3 of 3" in values["answer"][1]
+    assert values["answer"][2].endswith("and all are within the 15 MB.")
     holds = " ".join(values["holds"])
     assert "**holds**: `slda` is above `icarl` on a, incremental-class; b, incre" in holds
     assert "`ncm` train nothing and have a lower mean than `icarl`" in holds
-    other = which.values(crowd(("icarl", "slda", "ncm", "ewc")), [])
+    other = which.values(crowd(("icarl", "slda", "ncm", "ewc")), [], 1.5)
+    over = "and all are within the 1.5 MB but for `ewc` (2.0 MB), `icarl` (2.0 MB)"
+    assert over in other["answer"][2]
     assert "does **not**: `slda` is below `icarl`" in " ".join(other["holds"])
 
 
