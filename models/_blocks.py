@@ -32,7 +32,7 @@ class Blocks:
         x, y = (torch.cat(parts) for parts in zip(*self.waiting, strict=True))
         whole = len(y) - len(y) % BLOCK
         self.waiting = [(x[whole:].clone(), y[whole:].clone())] if whole < len(y) else []
-        yield from zip(x[:whole].split(BLOCK), y[:whole].split(BLOCK), strict=True)
+        yield from zip(torch.split(x[:whole], BLOCK), torch.split(y[:whole], BLOCK), strict=True)
 
     def rest(self) -> Iterator[tuple[Tensor, Tensor]]:
         """The samples that wait, as one block."""

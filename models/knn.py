@@ -69,7 +69,7 @@ class KNN(Learner):
         labels, order = self.exemplars.lists.sort(stable=True)
         stored = self._input(self.exemplars.x[order])  # (m, D), class by class
         rows = max(1, DISTANCES // len(stored))
-        parts = [self._votes(part, stored, labels) for part in self._input(x).split(rows)]
+        parts = [self._votes(part, stored, labels) for part in torch.split(self._input(x), rows)]
         return torch.cat(parts) if parts else x.new_zeros(0, self.n_classes)
 
     def _input(self, x: Tensor) -> Tensor:
@@ -83,8 +83,8 @@ class KNN(Learner):
         chosen = near.topk(min(self.k, len(stored)), dim=1).indices
         out = x.new_zeros(len(x), self.n_classes)
         out.scatter_add_(1, labels[chosen], torch.ones_like(near[:, : chosen.shape[1]]))
-        classes, counts = labels.unique_consecutive(return_counts=True)
-        nearest = [part.amax(1) for part in near.split(counts.tolist(), dim=1)]
+        classes, counts = torch.unique_consecutive(labels, return_counts=True)
+        nearest = [part.amax(1) for part in torch.split(near, counts.tolist(), dim=1)]
         distance = (size - torch.stack(nearest, 1)).clamp(min=0)  # (n, seen) d²
         out[:, classes] += (1 + size) / (1 + size + distance) / 2
         return out

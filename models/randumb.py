@@ -77,9 +77,8 @@ class RanDumb(Learner):
         self.frequencies = (frequencies * math.sqrt(2 * gamma)).to(device)  # (E, D, M)
         self.phases = (phases * (2 * math.pi)).to(device)  # (E, M)
         # float64: Σ is inverted
-        exact = {"device": device, "dtype": torch.float64}
-        self.sums = torch.zeros(members, n_classes, size, **exact)
-        self.scatter = torch.zeros(members, size, size, **exact)  # nΣ of each member
+        self.sums = torch.zeros(members, n_classes, size, device=device, dtype=torch.float64)
+        self.scatter = torch.zeros(members, size, size, device=device, dtype=torch.float64)  # nΣ
         self.counts = torch.zeros(n_classes, device=device, dtype=torch.int64)
         self.weights = torch.zeros(members, n_classes, size, device=device)
         self.bias = torch.zeros(members, n_classes, device=device)
