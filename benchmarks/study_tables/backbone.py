@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from . import parts
 from .compared import letters, overall, percent, stat, streams, within
 from .rows import Row
 
+NAMES = {"emoji": "EfficientNet", "emoji-vits": "ViT"}
 COMMANDS = r"""
 embedbench run --config docs/studies/backbone.toml --out study-2 --jobs 2
 embedbench run emoji.h5 --config docs/studies/backbone.toml \
@@ -26,6 +28,7 @@ python benchmarks/study_pages.py page backbone"""
 
 def values(rows: Sequence[Row]) -> dict[str, Any]:
     """What the template of the page needs."""
+    rows = [replace(r, file=NAMES.get(r.file, r.file), protocol="") for r in rows]
     mine = parts.studied(rows)
     ranked = overall(mine)
     order = [e.learner for e in ranked.learners]
@@ -71,9 +74,9 @@ def _answer(rows: Sequence[Row], means: dict[str, dict[str, float]]) -> list[str
         f"on {worst}, {percent(gap.mean, gap.half)} points apart (paired over seeds); between the "
         f"best and the worst learner, each with its mean over embeddings, are {percent(wide)} "
         "points.",
-        f"The ranking hardly depends on it where Kendall's τ is near 1: its mean over pairs of "
-        f"embeddings is {signed(float(np.mean(list(taus.values()))), 2)}, the least "
-        f"{signed(taus[least], 2)} ({' and '.join(least)}); {always}.",
+        "Kendall's τ between the rankings of the learners on two embeddings is "
+        f"{signed(float(np.mean(list(taus.values()))), 2)} in the mean and {signed(taus[least], 2)} "
+        f"at least ({' and '.join(least)}), where 1 is the same order; {always}.",
         _layers(rows, of),
     ]
 

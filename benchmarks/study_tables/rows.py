@@ -61,7 +61,7 @@ class Row:
     def stream(self) -> str:
         """The name of its stream on a page."""
         layer = "" if self.embedding == "final" else f" {self.embedding}"
-        return f"{self.file}{layer}, {self.protocol}"
+        return ", ".join(filter(None, [self.file + layer, self.protocol]))
 
 
 def of_runs(roots: Sequence[Path]) -> list[Row]:
