@@ -62,7 +62,7 @@ def _answer(rows: Sequence[Row], means: dict[str, dict[str, float]]) -> list[str
     learners = {n: float(np.mean([m[n] for m in means.values()])) for n in means[best]}
     wide = max(learners.values()) - min(learners.values())
     taus = _taus(means)
-    least = min(taus, key=taus.__getitem__)
+    least, mean = min(taus, key=taus.__getitem__), float(np.mean(list(taus.values())))
     firsts = {max(m, key=m.__getitem__) for m in means.values()}
     always = (
         f"`{next(iter(firsts))}` is first on all"
@@ -75,7 +75,7 @@ def _answer(rows: Sequence[Row], means: dict[str, dict[str, float]]) -> list[str
         f"best and the worst learner, each with its mean over embeddings, are {percent(wide)} "
         "points.",
         "Kendall's τ between the rankings of the learners on two embeddings is "
-        f"{signed(float(np.mean(list(taus.values()))), 2)} in the mean and {signed(taus[least], 2)} "
+        f"{signed(mean, 2)} in the mean and {signed(taus[least], 2)} "
         f"at least ({' and '.join(least)}), where 1 is the same order; {always}.",
         _layers(rows, of),
     ]
