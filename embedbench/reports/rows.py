@@ -16,6 +16,8 @@ from embedbench.scores.outside import Outside
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat, outliers
 
+from .alike import stream_title
+
 LEFT_OUT = ("nan", "diverged")  # runs with these flags are left out of all means
 OUTLIER_METRIC = "final_accuracy"
 
@@ -46,17 +48,6 @@ FLAGS = {
         "seeds: this row's Ω is a mean of shares of different references",
     ),
 }
-
-
-# Settings of protocols that records made before there was a choice lack.
-LATER = {"loss": "all", "embedding": "final"}
-
-
-def stream_title(run: RunRecord) -> str:
-    """Protocol and file names; and what the loss or the learner sees, if that is not the usual."""
-    given = {k: run.protocol_params.get(k, usual) for k, usual in LATER.items()}
-    other = [f"{k}={value}" for k, value in given.items() if value != LATER[k]]
-    return " · ".join([run.protocol, ", ".join(f.name for f in run.files), *other])
 
 
 @dataclass(frozen=True)

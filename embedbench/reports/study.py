@@ -29,8 +29,9 @@ from embedbench.errors import UserError, unknown
 from embedbench.scores.ranking import LEVEL, Paired, average_ranks, holm
 from embedbench.scores.run_record import ClassOrder, RunRecord
 
+from .alike import LATER, stream_title
 from .collect import labels
-from .rows import LATER, Row, stream_title
+from .rows import Row
 
 LOWER = ("average_forgetting", "per_class_forgetting")  # metrics where less is better
 Block = tuple[str, str]  # order, seeds
