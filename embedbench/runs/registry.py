@@ -26,6 +26,8 @@ ALIASES = {
     "icarl-norm": "icarl",
     "fel-2012": "fel",
     "klda": "randumb",
+    "simplecil": "ncm",
+    "online-ewc": "ewc",
 }
 _WITH: dict[str, dict[str, Any]] = {
     "er-infinite": {"memory.select": "all"},
@@ -33,6 +35,8 @@ _WITH: dict[str, dict[str, Any]] = {
     "icarl-norm": {"answer": "logits", "head": "cosine"},
     "fel-2012": {"value": "sign"},
     "klda": {"features": 5000, "gamma": 1e-4, "shrinkage": 1e-6},
+    "simplecil": {"metric": "cosine", "average": "plain"},
+    "online-ewc": {"merge": "online", "gamma": 0.95},
 }
 
 
