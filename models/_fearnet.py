@@ -186,10 +186,10 @@ def recall(x: Tensor, held: Tensor, y: Tensor, epsilon: float) -> tuple[Tensor, 
     classes, counts = torch.unique(y, return_counts=True)
     held = held[y.argsort(stable=True)].double()
     beta = [
-        torch.stack([d.amin(1) for d in _distances(part, held).split(counts.tolist(), 1)], 1)
+        torch.stack([d.amin(1) for d in torch.split(_distances(part, held), counts.tolist(), 1)], 1)
         .add(epsilon)
         .reciprocal()
-        for part in x.double().split(max(1, NUMBERS // len(held)))
+        for part in torch.split(x.double(), max(1, NUMBERS // len(held)))
     ]
     all_beta = torch.cat(beta) if beta else x.new_zeros(0, len(classes)).double()
     return (all_beta / all_beta.sum(1, keepdim=True)).log().to(x.dtype), classes
