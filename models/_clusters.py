@@ -59,11 +59,13 @@ class Clusters:
             (b,) int64, the row of `rows` that each sample went to; -1 if it was not kept.
         """
         drawn = self.draw.random(len(y)) if self.kind == RESERVOIR else np.zeros(len(y))
-        arrays = (self.x, self.counts, self.held, self.seen, self.nearest, self.apart)
-        places = np.empty(len(y), np.int64)
         samples = np.ascontiguousarray(x.detach().cpu().numpy())
-        labels = y.cpu().numpy()
-        _add(self.kind, samples, labels, drawn, *(a.numpy() for a in arrays), places)
+        P, counts, held, seen, nearest, apart = (t.numpy() for t in self.tensors())
+        places = np.empty(len(y), np.int64)
+        _add(
+            self.kind, samples, y.cpu().numpy(), drawn,
+            P, counts, held, seen, nearest, apart, places,
+        )  # fmt: skip
         return torch.from_numpy(places)
 
     def full_rows(self) -> Tensor:
@@ -215,7 +217,7 @@ def _closest(x: Array, P: Array) -> int:
 
 
 @_fast
-def _squared(a: Array, b: Array) -> float:
+def _squared(a: Array, b: Array) -> np.float32:
     """‖a - b‖²."""
     total = np.float32(0)
     for d in range(len(a)):

@@ -32,12 +32,12 @@ class ExStream(Learner):
     learning"), and the code of the authors (tyler-hayes/ExStream, `ExStream.py`). Each class has a
     buffer of its own. A sample is stored with the count 1. If the buffer of its class is full, the
     two stored prototypes nearest to each other (Euclidean distance) first become one, their mean
-    weighted by counts. Then the network makes one pass over all prototypes, shuffled; counts do not
-    weigh there. The last batch of a pass is filled up with samples of the one before. Learning rate,
-    Adam, batch size, and 2, 4, 8 or 16 prototypes a class are theirs for CUB-200. The other buffers
-    are those of their comparison: "reservoir" (Vitter 1985, algorithm R, for each class), "queue"
-    (the oldest sample of the class leaves) and "kmeans" (MacQueen 1967: the nearest prototype
-    becomes the mean of its samples and the new one).
+    weighted by counts. Then the network makes one pass over all prototypes, shuffled; counts do
+    not weigh there. The last batch of a pass is filled up with samples of the one before. Learning
+    rate, Adam, batch size, and 2, 4, 8 or 16 prototypes a class are theirs for CUB-200. The other
+    buffers are those of their comparison: "reservoir" (Vitter 1985, algorithm R, for each class),
+    "queue" (the oldest sample of the class leaves) and "kmeans" (MacQueen 1967: the nearest
+    prototype becomes the mean of its samples and the new one).
 
     **Departs**: the authors' code has only their own buffer; the other three are as their sources
     have them, the first B samples of a class being the first prototypes. Not more than `replays`

@@ -53,6 +53,7 @@ HEADS = {
     "derpp": True,
     "er": True,
     "ewc": True,
+    "exstream": True,
     "fel": True,
     "gdumb": True,
     "icarl": False,
@@ -64,12 +65,9 @@ HEADS = {
     "mlp": True,
     "si": True,
 }
+BATCHES = {"agem": (5, 0), "er": (5, 0), "derpp": (5,), "exstream": (5,), "gdumb": (5,)}
 # Each with the samples of a batch that it is given, 0 for whole sessions.
-WAYS = [
-    (name, batch)
-    for name in HEADS
-    for batch in {"agem": (5, 0), "er": (5, 0), "derpp": (5,), "gdumb": (5,)}.get(name, (0,))
-]
+WAYS = [(name, batch) for name in HEADS for batch in BATCHES.get(name, (0,))]
 
 
 def stream_of(folder: Path, protocol: str, loss: str, batch: int = 5) -> Stream:
