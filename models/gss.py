@@ -15,6 +15,7 @@ from embedbench.learning.augment import Views
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.memory import BY_LEARNER, Memory, check_memory
+from embedbench.learning.net import generator
 from embedbench.learning.network import NetLearner
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
@@ -97,7 +98,8 @@ class GSS(NetLearner):
         y = torch.from_numpy(session.y).to(self.device)
         seen = self.exemplars.seen_with(y)
         log = replay_session(self, session, ctx, plainly(self, seen), self._replay(seen))
-        for rows in torch.split(torch.arange(len(y), device=self.device), self.batch_size):
+        order = torch.randperm(len(y), generator=generator(self.seeds.memory, self.learned))
+        for rows in torch.split(order.to(self.device), self.batch_size):
             self._offer(session.x.batch(rows, self.device), y[rows], seen)
         return log
 
@@ -137,7 +139,7 @@ def select(
     total: int,
     draw: np.random.Generator,
 ) -> tuple[dict[int, int], NDArray[np.float32]]:
-    """Where new samples are stored, by Algorithm 2, lines 8 to 17.
+    """Where new samples are stored, by Algorithm 2.
 
     Parameters
     ----------
@@ -157,7 +159,7 @@ def select(
     array
         C after all new samples.
     """
-    kept = list(stored[:total])
+    kept = list(stored)
     places: dict[int, int] = {}
     for i, c in enumerate(scores if total else []):
         if len(kept) < total:
