@@ -1,4 +1,4 @@
-"""Cosines between the gradients of single samples."""
+"""Cosines between the gradients of single samples and mean gradients."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ Samples = tuple[Tensor, Tensor]  # x (n, D) or (n, C, H, W), y (n,)
 
 
 @torch.no_grad()
-def most_alike(net: nn.Module, new: Samples, old: Samples, classes: Tensor | None) -> Tensor:
-    """The largest cosine of each new sample's gradient with those of the old ones, (b,).
+def most_alike(
+    net: nn.Module, new: Samples, old: Samples, averaged: int, classes: Tensor | None
+) -> Tensor:
+    """The largest cosine of each new sample's gradient with mean gradients of old ones, (b,).
 
     The gradients are those of the cross-entropy over `classes` (k,), or all if None, by every
     trained parameter. In a layer a → a Wᵀ + b of a ReLU MLP the gradient of one sample is the outer
@@ -27,24 +29,29 @@ def most_alike(net: nn.Module, new: Samples, old: Samples, classes: Tensor | Non
     net : nn.Module
         The network, in evaluation mode.
     new, old : Samples
-        b and n samples, and their classes.
+        b and m samples, and their classes.
+    averaged : int
+        Old samples of each mean, in their order; the last mean may be of fewer.
     """
+    group = torch.arange(len(old[1]), device=old[1].device) // averaged
+    share = (group == torch.unique(group)[:, None]).float()  # (means, m)
+    share /= share.sum(1, keepdim=True)
     of = _dots_of_mlp if is_mlp(net) else _dots_of_any
-    dots, new_squares, old_squares = of(net, new, old, classes)
-    size = new_squares.sqrt()[:, None] * old_squares.sqrt()  # (b, n)
+    dots, new_squares, mean_squares = of(net, new, old, share, classes)
+    size = new_squares.clamp(min=0).sqrt()[:, None] * mean_squares.clamp(min=0).sqrt()  # (b, means)
     return (dots / size.clamp(min=torch.finfo(size.dtype).tiny)).clamp(-1, 1).amax(1)
 
 
 def _dots_of_mlp(
-    net: nn.Module, new: Samples, old: Samples, classes: Tensor | None
+    net: nn.Module, new: Samples, old: Samples, share: Tensor, classes: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Dot products (b, n), and squared lengths (b,) and (n,)."""
-    dots = squares = old_squares = torch.zeros((), device=new[0].device)
+    """Dot products with the means (b, means), and squared lengths (b,) and (means,)."""
+    dots = squares = among_old = torch.zeros((), device=share.device)
     for (d, a), (e, b) in zip(_parts(net, *new, classes), _parts(net, *old, classes), strict=True):
         dots = dots + (d @ e.T) * (a @ b.T + 1)
         squares = squares + d.square().sum(1) * (a.square().sum(1) + 1)
-        old_squares = old_squares + e.square().sum(1) * (b.square().sum(1) + 1)
-    return dots, squares, old_squares
+        among_old = among_old + (e @ e.T) * (b @ b.T + 1)
+    return dots @ share.T, squares, (share @ among_old * share).sum(1)
 
 
 def _parts(
@@ -65,7 +72,7 @@ def _parts(
 
 
 def _dots_of_any(
-    net: nn.Module, new: Samples, old: Samples, classes: Tensor | None
+    net: nn.Module, new: Samples, old: Samples, share: Tensor, classes: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The same from the gradients themselves."""
 
@@ -75,13 +82,16 @@ def _dots_of_any(
     def of(x: Tensor, y: Tensor) -> Tensor:
         return torch.cat([g.flatten(1) for g in gradients(net, loss, x, y)], 1)
 
-    held = torch.cat([of(x, y) for x, y in _blocks(*old)])  # (n, parameters)
+    shares = torch.split(share, BLOCK, 1)
+    means = torch.zeros((), device=share.device)  # (means, parameters)
+    for part, (x, y) in zip(shares, _blocks(*old), strict=True):
+        means = means + part @ of(x, y)
     dots, squares = [], []
     for x, y in _blocks(*new):
         g = of(x, y)
-        dots.append(g @ held.T)
+        dots.append(g @ means.T)
         squares.append(g.square().sum(1))
-    return torch.cat(dots), torch.cat(squares), held.square().sum(1)
+    return torch.cat(dots), torch.cat(squares), means.square().sum(1)
 
 
 def _blocks(x: Tensor, y: Tensor) -> list[Samples]:

@@ -15,6 +15,7 @@ from embedbench.learning.augment import Views
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.memory import BY_LEARNER, Memory, check_memory
+from embedbench.learning.net import generator
 from embedbench.learning.network import NetLearner
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
@@ -30,23 +31,23 @@ CHOICE = 1  # number of the random stream for the choice of what is stored
 class GSS(NetLearner):
     """Gradient-based sample selection, the greedy variant: GSS-Greedy.
 
-    A new sample's score c is 1 plus the largest cosine between its gradient and those of `compared`
-    random samples in memory. While there is room, the sample is stored. Then, if c < 1, a stored
-    sample i is drawn with probability C_i / Σ C_j, and replaced with probability C_i / (C_i + c).
-    Training: a step on the batch, then one on a random draw from memory, `updates` times. If a
-    stream gives whole sessions, its samples are offered when the session has ended.
+    A new sample's score c is 1 plus the largest cosine of its gradient with `compared` mean
+    gradients of `averaged` random samples in memory. While there is room, the sample is stored.
+    Then, if c < 1, a stored sample i is drawn with probability C_i / Σ C_j, and replaced with
+    probability C_i / (C_i + c). Training: a step on the batch, then one on a random draw from
+    memory, `updates` times. If a stream gives whole sessions, the samples are offered at the end.
 
     **Source**: Aljundi et al. (2019, "Gradient based sample selection for online continual
-    learning"), Algorithm 2 and Section 3.4; the two steps, the score of the first samples, and
-    n = 10 are from their code (github.com/rahafaljundi/Gradient-based-Sample-Selection,
-    `model/GSS_Greedy.py`, `Disjoint_Mnist.sh`).
+    learning"), Algorithm 2, which is `averaged` = 1; mean gradients, the two steps and the score of
+    the first samples are from their code (`model/GSS_Greedy.py`, `Disjoint_Mnist.sh` of
+    github.com/rahafaljundi/Gradient-based-Sample-Selection).
 
-    **Departs**: the samples of a batch share one random subset of the memory, and are not compared
-    with each other. The authors' code compares with mean gradients of 10 batches of 10 stored
-    samples, and leaves out a whole batch whose mean gradient has a positive cosine with one of
-    them; ours compares single samples, as Algorithm 2 does. Their draws over the updates have no
-    sample twice before the memory is through; ours are independent. `batch_size`, `lr`,
-    `optimiser` and the size of the memory are as in `er`.
+    **Departs**: the samples of a batch share one draw of stored samples, as in the code, and are
+    not compared with each other. The code also refuses a whole batch whose mean gradient has a
+    positive cosine with a stored one, instead of single samples, and draws the stored samples with
+    probabilities C_i less the smallest C. Its draws for training have no sample twice until the
+    memory is through; ours are independent. `batch_size`, `optimiser` and the size of the memory
+    are as in `er`; `lr` is lower, as a batch gets two steps.
 
     Parameters
     ----------
@@ -55,7 +56,9 @@ class GSS(NetLearner):
     updates : int
         Training steps on each batch, 3 in the authors' code on MNIST; not for whole sessions.
     compared : int
-        n, stored samples that a new sample is compared with.
+        n, mean gradients that a new sample is compared with; fewer if the memory is small.
+    averaged : int
+        Stored samples of each mean gradient.
     memory : Memory
         Its size; `select` is "gradients".
     """
@@ -66,6 +69,7 @@ class GSS(NetLearner):
     optimiser: str = "sgd"
     updates: int = 1
     compared: int = 10
+    averaged: int = 10
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="gradients"))
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
@@ -74,7 +78,9 @@ class GSS(NetLearner):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_memory(self, BY_LEARNER)
-        require(self, self.name, updates=at_least(1, 1000), compared=at_least(1))
+        require(
+            self, self.name, updates=at_least(1, 1000), compared=at_least(1), averaged=at_least(1)
+        )
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
@@ -92,7 +98,8 @@ class GSS(NetLearner):
         y = torch.from_numpy(session.y).to(self.device)
         seen = self.exemplars.seen_with(y)
         log = replay_session(self, session, ctx, plainly(self, seen), self._replay(seen))
-        for rows in torch.split(torch.arange(len(y), device=self.device), self.batch_size):
+        order = torch.randperm(len(y), generator=generator(self.seeds.memory, self.learned))
+        for rows in torch.split(order.to(self.device), self.batch_size):
             self._offer(session.x.batch(rows, self.device), y[rows], seen)
         return log
 
@@ -116,8 +123,10 @@ class GSS(NetLearner):
         draw = np.random.default_rng([self.seeds.memory, CHOICE, self.offered])
         scores = np.full(len(y), FIRST, np.float32)
         if len(self.exemplars):
-            old_x, old_y, _ = self.exemplars.sample(self.compared, draw)
-            cosines = most_alike(self.net.eval(), (x, y), (old_x, old_y), classes)
+            old_x, old_y, _ = self.exemplars.sample(self.compared * self.averaged, draw)
+            order = torch.from_numpy(draw.permutation(len(old_y))).to(self.device)
+            old = old_x[order], old_y[order]
+            cosines = most_alike(self.net.eval(), (x, y), old, self.averaged, classes)
             scores = 1 + cosines.cpu().numpy()
         places, self.alike = select(scores, self.alike, self.memory.total or 0, draw)
         self.exemplars.add(x, y, places=places)
@@ -130,7 +139,7 @@ def select(
     total: int,
     draw: np.random.Generator,
 ) -> tuple[dict[int, int], NDArray[np.float32]]:
-    """Where new samples are stored, by Algorithm 2, lines 8 to 17.
+    """Where new samples are stored, by Algorithm 2.
 
     Parameters
     ----------
@@ -150,7 +159,7 @@ def select(
     array
         C after all new samples.
     """
-    kept = list(stored[:total])
+    kept = list(stored)
     places: dict[int, int] = {}
     for i, c in enumerate(scores if total else []):
         if len(kept) < total:
