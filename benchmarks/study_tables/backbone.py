@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.scores.ranking import kendall_tau
+from embedbench.scores.ranking import LEVEL, kendall_tau
 from embedbench.scores.stats import Stat, signed
 from embedbench.sharing.markdown import table
 
@@ -76,9 +76,23 @@ def _answer(rows: Sequence[Row], means: dict[str, dict[str, float]]) -> list[str
         "points.",
         "Kendall's τ between the rankings of the learners on two embeddings is "
         f"{signed(mean, 2)} in the mean and {signed(taus[least], 2)} "
-        f"at least ({' and '.join(least)}), where 1 is the same order; {always}.",
+        f"at least ({' and '.join(least)}), where 1 is the same order; {always}; {_reversed(rows)}.",
         _layers(rows, of),
     ]
+
+
+def _reversed(rows: Sequence[Row]) -> str:
+    """The pairs of learners that differ significantly one way here and the other way there."""
+    ranked = [within([r for r in rows if r.stream == s]) for s in streams(rows)]
+    sure = {(p.a, p.b) for each in ranked for p in each.pairs if p.holm < LEVEL}
+    both = sorted((a, b) for a, b in sure if a < b and (b, a) in sure)
+    if not both:
+        return "no pair differs significantly one way on one embedding and the other way on another"
+    named = "; ".join(f"`{a}` and `{b}`" for a, b in both)
+    return (
+        f"{len(both)} of {len(ranked[0].pairs)} pairs differ significantly one way on one embedding "
+        f"and the other way on another ({named})"
+    )
 
 
 def _gap(rows: Sequence[Row], a: str, b: str) -> Stat:
