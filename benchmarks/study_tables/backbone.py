@@ -76,7 +76,8 @@ def _answer(rows: Sequence[Row], means: dict[str, dict[str, float]]) -> list[str
         "points.",
         "Kendall's τ between the rankings of the learners on two embeddings is "
         f"{signed(mean, 2)} in the mean and {signed(taus[least], 2)} "
-        f"at least ({' and '.join(least)}), where 1 is the same order; {always}; {_reversed(rows)}.",
+        f"at least ({' and '.join(least)}), where 1 is the same order; {always}; "
+        f"{_reversed(rows)}.",
         _layers(rows, of),
     ]
 
@@ -90,8 +91,8 @@ def _reversed(rows: Sequence[Row]) -> str:
         return "no pair differs significantly one way on one embedding and the other way on another"
     named = "; ".join(f"`{a}` and `{b}`" for a, b in both)
     return (
-        f"{len(both)} of {len(ranked[0].pairs)} pairs differ significantly one way on one embedding "
-        f"and the other way on another ({named})"
+        f"of {len(ranked[0].pairs)} pairs {len(both)} differ significantly one way on one "
+        f"embedding and the other way on another ({named})"
     )
 
 
