@@ -11,6 +11,7 @@ import torch
 import toy
 from torch.nn.functional import elu, log_softmax
 
+from embedbench.checks.tools import state_bytes
 from embedbench.errors import UserError
 from embedbench.learning.stop import Stop
 from embedbench.models._fearnet import MPFC, Codes, recall
@@ -143,6 +144,8 @@ def test_sleep_empties_hc_and_keeps_the_answers(seed: int) -> None:
     assert len(asleep.hc_y) == 0
     assert asleep.codes.classes.tolist() == [0, 1, 2, 3, 4, 5]
     assert asleep.footprint()["samples"] == 0
+    for learner in (awake, asleep):
+        assert learner.footprint().total == state_bytes(learner.state_dict())
     assert right(awake, stream, slice(3)) > 0.9
     assert right(asleep, stream, slice(4)) > 0.9
 
