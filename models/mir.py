@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
-from embedbench.errors import UserError
 from embedbench.fields import at_least, require
 from embedbench.learning.augment import Views
 from embedbench.learning.exemplars import Exemplars
@@ -30,9 +29,9 @@ from ._replay import Replay, plainly, replay_session, replay_step
 class MIR(NetLearner):
     """Maximally interfered retrieval: replay what a step on the new samples would make worse.
 
-    Of `candidates` random samples in memory, those are replayed whose loss grows most by the step
-    θ_v = θ - α ∇L(new samples): s(x) = l(θ_v; x) - l(θ; x). If a stream gives whole sessions, every
-    step takes a batch of the session.
+    A draw from memory has `candidates` times as many samples as are replayed. Those are replayed
+    whose loss would grow most by the step θ_v = θ - α ∇L(new samples): s(x) = l(θ_v; x) - l(θ; x).
+    If a stream gives whole sessions, every step takes a batch of the session.
 
     **Source**: Aljundi et al. (2019, "Online continual learning with maximally interfered
     retrieval"), ER-MIR with the criterion s_MI-1; the sum of both losses is from their code
@@ -50,7 +49,7 @@ class MIR(NetLearner):
     batch_size : int
         Samples replayed at each step; with whole sessions also samples per step.
     candidates : int
-        C, samples drawn from memory at each step, at least `batch_size`.
+        Samples drawn from memory for each one that is replayed; at 1 the draw itself is replayed.
     memory : Memory
         The memory, as in `er`.
     """
@@ -59,7 +58,7 @@ class MIR(NetLearner):
     lr: float = 0.02
     weight_decay: float = 1e-4
     optimiser: str = "sgd"
-    candidates: int = 320
+    candidates: int = 5
     memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
 
     tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
@@ -69,11 +68,6 @@ class MIR(NetLearner):
         super().__post_init__()
         check_memory(self, ("random", *BY_SAMPLE))
         require(self, self.name, candidates=at_least(1))
-        if self.candidates < self.batch_size:
-            raise UserError(
-                f"mir.candidates must be at least mir.batch_size, {self.batch_size}, got "
-                f"{self.candidates}; raise it, or lower the other"
-            )
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
@@ -98,7 +92,7 @@ class MIR(NetLearner):
         """Replay the most interfered candidates; the loss is over `classes` (k,)."""
 
         def replay(draw: np.random.Generator, view: Views) -> None:
-            x, y, _ = self.exemplars.sample(self.candidates, draw)
+            x, y, _ = self.exemplars.sample(self.candidates * self.batch_size, draw)
             worst = growth(self.net, self.lr, x, y, classes).topk(min(self.batch_size, len(y)))
             x, y = x[worst.indices], y[worst.indices]
             loss = batch_loss(self.net(view(x)), y, classes)

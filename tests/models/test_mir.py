@@ -85,9 +85,9 @@ def test_growth_leaves_the_network_as_it_is() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_mir_replays_the_worst_candidates(seed: int) -> None:
-    """Every step: the batch, then the 3 of 7 drawn candidates whose loss would grow most."""
+    """Every step: the batch, then the 3 of 6 drawn candidates whose loss would grow most."""
     seeds, (x, y) = Seeds.of(seed), samples(seed)
-    learner = MIR(memory=NEVER_FULL, candidates=7, **SMALL)
+    learner = MIR(memory=NEVER_FULL, candidates=2, **SMALL)
     learner.start(StreamSpec((6,), 4), seeds, "cpu")
     net = mlp_net(6, 8, 2, 4, seeds.init)
     sgd = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01)
@@ -98,7 +98,7 @@ def test_mir_replays_the_worst_candidates(seed: int) -> None:
         cross_entropy(net(x[rows]), y[rows]).backward()
         if n := 4 * step:
             rng = np.random.default_rng([seeds.batches, step])
-            drawn = rng.choice(n, min(7, n), replace=False, shuffle=False)
+            drawn = rng.choice(n, min(6, n), replace=False, shuffle=False)
             grown = interference(net, 0.1, x[drawn], y[drawn])
             worst = sorted(range(len(drawn)), key=lambda i: -grown[i])[:3]
             others += worst != [0, 1, 2]
@@ -107,15 +107,15 @@ def test_mir_replays_the_worst_candidates(seed: int) -> None:
         sgd.step()
         for p, q in zip(learner.net.parameters(), net.parameters(), strict=True):
             torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-6)
-    assert others >= 3
+    assert others >= 2
 
 
 def test_a_whole_session_replays_the_worst_of_earlier_ones() -> None:
-    """One step on the second session: all 16 stored samples are candidates, 4 are replayed."""
+    """One step on the second session: all 16 stored samples are candidates, 8 are replayed."""
     stream = class_stream([[0, 1], [2]], n_train=8, n_val=0, spread=1.0)
     first, second = stream.sessions
     settings: dict[str, Any] = {**SMALL, "batch_size": 8, "stop": Stop(rule="epochs", epochs=1)}
-    learner = MIR(memory=Memory(total=50, select="reservoir"), candidates=16, **settings)
+    learner = MIR(memory=Memory(total=50, select="reservoir"), candidates=2, **settings)
     learner.start(stream.spec, Seeds.of(0), "cpu")
     learner.learn(first, context())
     net = deepcopy(learner.net).train()
@@ -133,8 +133,6 @@ def test_a_whole_session_replays_the_worst_of_earlier_ones() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"candidates": "63"}, "mir.candidates must be at least mir.batch_size, 64, got 63"),
-        ({"batch_size": "400"}, "mir.candidates must be at least mir.batch_size, 400, got 320"),
         ({"candidates": "0"}, "mir.candidates must be at least 1, got 0"),
         ({"memory.select": "gradients"}, "unknown mir.memory.select 'gradients'"),
     ],
