@@ -191,18 +191,29 @@ class Exemplars:
             return None
         return torch.tensor(sorted(self.classes | _classes_of(y)), device=self.device)
 
-    def add(self, x: Tensor, y: Tensor, logits: Tensor | None = None) -> None:
+    def add(
+        self,
+        x: Tensor,
+        y: Tensor,
+        logits: Tensor | None = None,
+        places: dict[int, int] | None = None,
+    ) -> None:
         """Offer a batch, sample by sample: x (b, D), y (b,) or (b, C), logits (b, C).
 
-        A sample with several labels is an exemplar of the first one.
+        A sample with several labels is an exemplar of the first one. A learner that chooses itself
+        gives the `places`: place in the memory → sample of the batch.
         """
-        self._offer(y, lambda taken: x[taken], logits)
+        self._offer(y, lambda taken: x[taken], logits, places)
 
     def _offer(
-        self, y: Tensor, samples: Callable[[Tensor], Tensor], logits: Tensor | None = None
+        self,
+        y: Tensor,
+        samples: Callable[[Tensor], Tensor],
+        logits: Tensor | None = None,
+        places: dict[int, int] | None = None,
     ) -> None:
         """Offer samples of labels y; `samples` returns those that are taken, (m,), (m, D)."""
-        if self.memory.select not in BY_SAMPLE:
+        if places is None and self.memory.select not in BY_SAMPLE:
             raise UserError(
                 f'memory.select "{self.memory.select}" chooses when a session has ended, and these '
                 "samples come one by one; use reservoir, balanced or all"
@@ -210,7 +221,7 @@ class Exemplars:
         if self.multilabel:
             self.classes |= _classes_of(y)
         labels = y.int().argmax(1) if self.multilabel else y
-        places = self._places(labels.tolist())
+        places = self._places(labels.tolist()) if places is None else places
         if self.loss_over_seen:  # after the choice, which does not depend on the loss
             self.classes |= _classes_of(y)
         if not places:

@@ -14,6 +14,7 @@ from embedbench.fields import at_least, require
 
 BY_SESSION = ("herding", "random", "all")  # chosen class by class when a session has ended
 BY_SAMPLE = ("reservoir", "balanced", "all")  # decided for each sample as it comes
+BY_LEARNER = ("gradients",)  # the learner decides for each sample, and says where it is stored
 
 
 @dataclass(frozen=True)
@@ -63,18 +64,19 @@ class Memory(Capacity):
         Chosen after a session: "herding" (the mean of the chosen features stays near the class
         mean) or "random". Chosen as samples come: "reservoir" (every sample is kept with equal
         probability) or "balanced" (greedy; a sample of the largest class is dropped). "all": every
-        sample, without limit.
+        sample, without limit. "gradients": see `gss`, the only learner with it.
     """
 
     select: str = "herding"
 
     def __post_init__(self) -> None:
-        known = tuple(dict.fromkeys((*BY_SESSION, *BY_SAMPLE)))
+        known = tuple(dict.fromkeys((*BY_SESSION, *BY_SAMPLE, *BY_LEARNER)))
         if self.select not in known:
             raise unknown("memory.select", self.select, known)
         super().__post_init__()
-        if self.select == "reservoir" and self.total is None:
-            raise UserError("a reservoir has a fixed size: give it one with memory.total")
+        if self.select in ("reservoir", *BY_LEARNER) and self.total is None:
+            what = "a reservoir" if self.select == "reservoir" else f'memory.select "{self.select}"'
+            raise UserError(f"{what} has a fixed size: give it one with memory.total")
 
     def quota(self, n_classes: int) -> int | None:
         """Number of exemplars that each of `n_classes` classes may have; None without a limit."""

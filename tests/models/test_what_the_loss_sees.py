@@ -52,22 +52,30 @@ HEADS = {
     "bic": False,
     "derpp": True,
     "er": True,
+    "er-ace": False,
     "ewc": True,
     "exstream": True,
     "fel": True,
     "gdumb": True,
+    "gss": True,
     "icarl": False,
     "il2m": True,
     "joint": True,
     "lucir": False,
     "lwf": False,
     "mas": True,
+    "mir": True,
     "mlp": True,
     "si": True,
 }
-BATCHES = {"agem": (5, 0), "er": (5, 0), "derpp": (5,), "exstream": (5,), "gdumb": (5,)}
+ALONE = dict.fromkeys(("derpp", "exstream", "gdumb"), (5,))  # learners of batches
+BOTH = ("agem", "er", "er-ace", "gss", "mir")  # learners of batches and of whole sessions
 # Each with the samples of a batch that it is given, 0 for whole sessions.
-WAYS = [(name, batch) for name in HEADS for batch in BATCHES.get(name, (0,))]
+WAYS = [
+    (name, batch)
+    for name in HEADS
+    for batch in (ALONE | dict.fromkeys(BOTH, (5, 0))).get(name, (0,))
+]
 
 
 def stream_of(folder: Path, protocol: str, loss: str, batch: int = 5) -> Stream:
