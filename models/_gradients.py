@@ -34,8 +34,7 @@ def most_alike(
         Old samples of each mean, in their order; the last mean may be of fewer.
     """
     group = torch.arange(len(old[1]), device=old[1].device) // averaged
-    share = (group == torch.unique(group)[:, None]).float()  # (means, m)
-    share /= share.sum(1, keepdim=True)
+    share = (group == torch.unique(group)[:, None]).float()  # (means, m); sums have the same cosines
     of = _dots_of_mlp if is_mlp(net) else _dots_of_any
     dots, new_squares, mean_squares = of(net, new, old, share, classes)
     size = new_squares.clamp(min=0).sqrt()[:, None] * mean_squares.clamp(min=0).sqrt()  # (b, means)
