@@ -21,7 +21,8 @@ def most_alike(
     The gradients are those of the cross-entropy over `classes` (k,), or all if None, by every
     trained parameter. In a layer a → a Wᵀ + b of a ReLU MLP the gradient of one sample is the outer
     product of δ and (a, 1). So the dot product of two gradients is (δ·δ')(a·a' + 1), and they are
-    never formed. For other networks they are formed, block by block. The cosine with a gradient of
+    never formed. For other networks they are formed, block by block. Sums are taken in place of
+    means: their cosines are the same. The cosine with a gradient of
     length 0 is 0.
 
     Parameters
@@ -35,7 +36,6 @@ def most_alike(
     """
     group = torch.arange(len(old[1]), device=old[1].device) // averaged
     share = (group == torch.unique(group)[:, None]).float()  # (means, m)
-    share /= share.sum(1, keepdim=True)
     of = _dots_of_mlp if is_mlp(net) else _dots_of_any
     dots, new_squares, mean_squares = of(net, new, old, share, classes)
     size = new_squares.clamp(min=0).sqrt()[:, None] * mean_squares.clamp(min=0).sqrt()  # (b, means)
