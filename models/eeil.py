@@ -15,11 +15,11 @@ from torch.nn.functional import cross_entropy
 from embedbench.errors import UserError
 from embedbench.fields import above, at_least, require
 from embedbench.learning.distill import distillation, only
-from embedbench.learning.exemplars import Exemplars, taught
+from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.fit import Hooks, Loop, fit
 from embedbench.learning.learner import Context, Footprint, Tags, tensor_bytes
 from embedbench.learning.loss import Objective
-from embedbench.learning.memory import Memory, check_memory
+from embedbench.learning.memory import Memory, check_memory, taught
 from embedbench.learning.net import features_of, generator, predict, views_of
 from embedbench.learning.network import NetLearner
 from embedbench.learning.optimisers import make_optimiser

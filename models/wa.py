@@ -12,10 +12,10 @@ from torch.nn.functional import cross_entropy
 
 from embedbench.fields import above, require
 from embedbench.learning.distill import distillation, only
-from embedbench.learning.exemplars import Exemplars, taught
+from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.loss import Objective
-from embedbench.learning.memory import BY_SESSION, Memory, check_memory
+from embedbench.learning.memory import BY_SESSION, Memory, check_memory, taught
 from embedbench.learning.net import Net, features_of, predict
 from embedbench.learning.network import NetLearner
 from embedbench.seeds import Seeds

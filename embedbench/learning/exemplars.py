@@ -16,26 +16,11 @@ from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 
 from .learner import Footprint
-from .memory import BY_SAMPLE, Memory, exemplar_bytes, herding
+from .memory import BY_SAMPLE, Memory, classes_of, exemplar_bytes, herding, taught
 from .views import Joined, Packing, Rows
 
 Features = Callable[[Tensor], Tensor]
 PARTS = ("x", "lists", "sets", "logits")  # stored for every exemplar
-
-
-def taught(session: Session) -> set[int]:
-    """The classes that a session teaches.
-
-    These are the classes of its labels. With label sets, which may hold older classes, they are the
-    classes that the session introduces.
-    """
-    labels = session.y if session.y.ndim == 1 else session.classes
-    return set(labels.tolist())
-
-
-def _classes_of(y: Tensor) -> set[int]:
-    """The classes of labels (b,) or label sets (b, C)."""
-    return set((y if y.ndim == 1 else y.any(0).nonzero().flatten()).tolist())
 
 
 class Exemplars:
@@ -189,7 +174,7 @@ class Exemplars:
         """
         if not self.loss_over_seen:
             return None
-        return torch.tensor(sorted(self.classes | _classes_of(y)), device=self.device)
+        return torch.tensor(sorted(self.classes | classes_of(y)), device=self.device)
 
     def add(
         self,
@@ -219,11 +204,11 @@ class Exemplars:
                 "samples come one by one; use reservoir, balanced or all"
             )
         if self.multilabel:
-            self.classes |= _classes_of(y)
+            self.classes |= classes_of(y)
         labels = y.int().argmax(1) if self.multilabel else y
         places = self._places(labels.tolist()) if places is None else places
         if self.loss_over_seen:  # after the choice, which does not depend on the loss
-            self.classes |= _classes_of(y)
+            self.classes |= classes_of(y)
         if not places:
             return
         self._reserve(max(self.n, max(places) + 1))

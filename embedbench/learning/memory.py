@@ -11,6 +11,7 @@ from torch.nn.functional import normalize
 
 from embedbench.errors import UserError, unknown
 from embedbench.fields import at_least, require
+from embedbench.streams.stream import Session
 
 BY_SESSION = ("herding", "random", "all")  # chosen class by class when a session has ended
 BY_SAMPLE = ("reservoir", "balanced", "all")  # decided for each sample as it comes
@@ -117,3 +118,18 @@ def herding(features: Tensor, k: int) -> Tensor:
         taken[best] = True
         total += phi[best]
     return chosen
+
+
+def taught(session: Session) -> set[int]:
+    """The classes that a session teaches.
+
+    These are the classes of its labels. With label sets, which may hold older classes, they are the
+    classes that the session introduces.
+    """
+    labels = session.y if session.y.ndim == 1 else session.classes
+    return set(labels.tolist())
+
+
+def classes_of(y: Tensor) -> set[int]:
+    """The classes of labels (b,) or label sets (b, C)."""
+    return set((y if y.ndim == 1 else y.any(0).nonzero().flatten()).tolist())
