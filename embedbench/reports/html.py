@@ -15,7 +15,7 @@ from embedbench.arrays import Floats
 from embedbench.disk import write_safely
 from embedbench.scores.metrics import all_metrics
 from embedbench.scores.run_record import RunRecord
-from embedbench.scores.stats import signed
+from embedbench.scores.stats import amount, megabytes, signed
 
 from .answers import CURVES, Cell, by_answer, cell
 from .bridge import Bridge
@@ -23,7 +23,7 @@ from .moments import by_samples
 from .page import page
 from .rows import FLAGS, Group, Row, groups
 from .styles import glyph, hue, styles_of
-from .text import amount, columns_of, megabytes
+from .text import columns_of
 
 RESCALED = (("raa", "RAA: against guessing"), ("raf", "RAF: forgetting against guessing"))
 
