@@ -12,6 +12,7 @@ from embedbench.scores.stats import Stat, signed
 from .rows import Row
 
 PAIRS = (("accuracy", "within_accuracy"), ("class_accuracy", "within_class_accuracy"))
+ROUNDING = 1e-9  # half-widths below it are of equal numbers
 # heading, key in a record's label-set results, percent or a plain number
 LABELS = (
     ("pw-JS", "pw_js", True),
@@ -95,7 +96,7 @@ def are_equal(row: Row) -> bool:
 
 def is_exact(stat: Stat, row: Row) -> bool:
     """Whether a number has no interval: of one run, or of equal runs."""
-    return math.isnan(stat.half) or (are_equal(row) and len(set(stat.values)) == 1)
+    return math.isnan(stat.half) or (are_equal(row) and stat.half < ROUNDING)
 
 
 @dataclass(frozen=True)
@@ -111,11 +112,7 @@ def cell(stat: Stat | None, decimals: int, factor: float, row: Row) -> Cell:
     """A number over the runs of a row, as text for a table."""
     if stat is None or math.isnan(stat.mean):
         return Cell("–")
-    half = (
-        ""
-        if math.isnan(stat.half) or (are_equal(row) and stat.half == 0)
-        else f"{factor * stat.half:.{decimals}f}"
-    )
+    half = "" if is_exact(stat, row) else f"{factor * stat.half:.{decimals}f}"
     values = [signed(factor * v, decimals) for v in stat.values]
     each = [f"seed {r.run}: {v}" for r, v in zip(row.used, values, strict=True)]
     return Cell(signed(factor * stat.mean, decimals), half, ", ".join(each))
