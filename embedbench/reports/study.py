@@ -30,7 +30,7 @@ from embedbench.scores.ranking import LEVEL, Paired, average_ranks, holm
 from embedbench.scores.run_record import ClassOrder, RunRecord
 
 from .alike import LATER, stream_title
-from .collect import labels
+from .labels import labels
 from .rows import Row
 
 LOWER = ("average_forgetting", "per_class_forgetting")  # metrics where less is better
