@@ -13,6 +13,7 @@ from embedbench.errors import UserError, unknown
 
 from .named import here
 from .options import Json, Overwrite, check_free, note, show
+from .tables import show_rows, show_tables, with_tables
 
 if TYPE_CHECKING:
     from embedbench.reports.bridge import Bridge
@@ -130,6 +131,7 @@ Width = Annotated[
 ]
 
 
+@with_tables
 def report(
     runs: Reported,
     html: Html = None,
@@ -161,9 +163,7 @@ def report(
     elif compare or by:
         output = _studies(rows, _one(metric), None if compare else by, as_json=as_json)
     else:
-        from embedbench.reports.text import print_report
-
-        output = partial(print_report, rows, as_json=as_json)
+        output = partial(show_rows, rows, as_json)
     if html is not None:
         from embedbench.reports.html import write_html
 

@@ -31,6 +31,7 @@ from .options import (
     note,
 )
 from .progress import bar, live
+from .tables import show_rows, with_tables
 
 if TYPE_CHECKING:
     from embedbench.engines.engine import Engine
@@ -86,6 +87,7 @@ BudgetMb = Annotated[
 ]
 
 
+@with_tables
 def run(
     ctx: typer.Context,
     files: Files = None,
@@ -237,7 +239,6 @@ def _interim(out: Path, quiet: bool, places: list[Path]) -> None:
 def _report(outcome: Outcome, out: Path, budget_mb: float | None, as_json: bool) -> None:
     """Print the scores, and what failed; exit with an error if anything did."""
     from embedbench.reports.collect import collect
-    from embedbench.reports.text import print_report
     from embedbench.runs.budget import over_budget
 
     for cell, reason in outcome.failed:
@@ -250,6 +251,6 @@ def _report(outcome: Outcome, out: Path, budget_mb: float | None, as_json: bool)
         note(f"{outcome.elsewhere} cells were finished by other processes meanwhile")
     failed = [{"learner": c.learner.name, "seed": c.seed, "reason": r} for c, r in outcome.failed]
     rows = collect(out, outcome.places)
-    print_report(rows, as_json=as_json, extra={"failed": failed})
+    show_rows(rows, as_json, {"failed": failed})
     if failed:
         raise typer.Exit(2 if outcome.bad_input else 1)

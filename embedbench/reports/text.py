@@ -58,13 +58,45 @@ def table_text(rows: Sequence[Row], *, width: int | None = None, colour: bool = 
     colour : bool
         Whether to use terminal colours.
     """
+    return rendered(table_parts(rows, width or NATURAL), width=width, colour=colour)
+
+
+def table_parts(rows: Sequence[Row], width: int = NATURAL) -> list[Text | Table]:
+    """The tables with their titles and remarks, before they are text."""
     parts: list[Text | Table] = []
     for i, group in enumerate(groups(rows)):
         parts += [Text("")] if i else []
-        parts += _group_parts(group, [r for r in rows if r.group is group], width or NATURAL)
-    parts.append(Text(""))
-    parts += [line(text, "dim") for text in _footer(rows)]
-    return rendered(parts, width=width, colour=colour)
+        parts += _group_parts(group, [r for r in rows if r.group is group], width)
+    return [*parts, Text(""), *(line(text, "dim") for text in _footer(rows))]
+
+
+def csv_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The numbers of the tables, one row each, with the names of `load_runs`.
+
+    The half-width of the 95 % interval of NAME is `NAME.half_95`; metrics are fractions, sizes
+    bytes, times seconds.
+    """
+    return [_csv_row(row) for row in rows]
+
+
+def _csv_row(row: Row) -> dict[str, Any]:
+    group = row.group
+    cells: dict[str, Any] = {
+        "protocol": group.first.protocol,
+        "files": " ".join(group.file_names),
+        "stream": group.title,
+        "learner": row.label,
+        "n": len(row.used),
+    }
+    numbers = {name: row.metrics.get(name) for name, *_ in columns_of(group)}
+    if has_labels(group.first) and row.used:
+        numbers |= {name: stat for (_, name, _), stat in zip(LABELS, stats(row), strict=True)}
+    numbers["seconds.learn"] = row.seconds["learn"]
+    for name, stat in numbers.items():
+        cells[name] = stat and stat.mean
+        cells[f"{name}.half_95"] = stat and stat.half
+    cells["bytes.total"] = row.footprint.get("total")
+    return cells | {"flags": " ".join(row.flags)}
 
 
 def _group_parts(group: Group, rows: Sequence[Row], width: int) -> list[Text | Table]:

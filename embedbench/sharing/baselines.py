@@ -11,7 +11,7 @@ from embedbench.reports.collect import collect
 from embedbench.reports.rows import Row, groups
 from embedbench.reports.text import cell_text
 
-from .markdown import escaped, table
+from embedbench.markdown import escaped, table
 
 _COLUMNS = (
     ("omega_all", "Ω_all", 3, 1.0),

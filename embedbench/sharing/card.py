@@ -25,7 +25,7 @@ from embedbench.reports.rows import Row
 from .baselines import baseline_lines
 from .licences import hub_licence, is_stated
 from .loading import loading_lines
-from .markdown import block, code, escaped, link, table
+from embedbench.markdown import block, code, escaped, link, table
 from .place import DATASETS
 
 HUB_SPLITS = {"train": "train", "val": "validation", "test": "test"}

@@ -10,7 +10,7 @@ from pathlib import Path
 from embedbench.files import layout
 from embedbench.files.inspect import Card
 
-from .markdown import block, code
+from embedbench.markdown import block, code
 from .place import DATASETS
 
 quoted = json.dumps

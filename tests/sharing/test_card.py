@@ -25,7 +25,7 @@ from embedbench.reports.file_map import components
 from embedbench.sharing.baselines import rows_of
 from embedbench.sharing.card import card_page, file_sha256
 from embedbench.sharing.licences import hub_licence
-from embedbench.sharing.markdown import code, escaped
+from embedbench.markdown import code, escaped
 from embedbench.sharing.picture import picture
 
 GOLDEN = Path(__file__).parents[1] / "golden"
