@@ -136,7 +136,7 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _field(value: Any) -> str:
     """One value; a text that a spreadsheet would take for a formula gets an apostrophe."""
-    if value is None or isinstance(value, float) and math.isnan(value):
+    if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, bool):
         return str(value).lower()

@@ -15,7 +15,7 @@ from embedbench.version import __version__
 
 from . import extract, files, pretrain, push, report, reproduce, run, runs, show
 from .options import Json, Quiet, chosen_device, note
-from .options import show as print_data
+from .tables import show_tables, with_tables
 
 app = typer.Typer(
     name="embedbench",
@@ -70,6 +70,7 @@ app.add_typer(runs.runs)
 
 
 @app.command("list")
+@with_tables
 def list_command(
     kind: Annotated[
         str | None,
@@ -99,10 +100,13 @@ def list_command(
             lines.append(listed_text(rows))
         return "\n".join(lines)
 
-    print_data(listed[kind] if kind else listed, text, as_json)
+    named = [{"kind": k, **row} for k, rows in listed.items() for row in rows]
+    rows = listed[kind] if kind else named
+    show_tables(listed[kind] if kind else listed, text, as_json, lambda: rows)
 
 
 @app.command()
+@with_tables
 def check(
     name: Annotated[
         str, typer.Argument(help="Any name that list prints, 'metrics', or package.module:Name.")
@@ -118,7 +122,8 @@ def check(
     from embedbench.checks.suite import check_text
 
     results = run_checks(name, chosen_device(device), kind)
-    print_data([r.to_json() for r in results], lambda _: check_text(results), as_json)
+    data = [r.to_json() for r in results]
+    show_tables(data, lambda _: check_text(results), as_json, lambda: data)
     if not all(r.passed for r in results):
         raise typer.Exit(1)
 

@@ -86,14 +86,18 @@ def paste(
         Makes lines and tables, for Markdown and LaTeX; None: a table of the rows.
     """
     form = _asked.get()
+    if form is None:
+        return False
+    notes: list[str] = []
     if form == "csv":
-        print(csv_text(rows()))
-    elif form is not None:
+        text = csv_text(rows())
+    else:
         text, notes = pasted(parts() if parts else [table_of(rows())], form)
+    if text:
         print(text)
-        for sentence in notes:
-            note(sentence)
-    return form is not None
+    for sentence in notes or ([] if text else ["there is no table to print"]):
+        note(sentence)
+    return True
 
 
 def show_rows(rows: Sequence[Row], as_json: bool, extra: dict[str, Any] | None = None) -> None:
