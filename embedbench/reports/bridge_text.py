@@ -8,12 +8,12 @@ from collections.abc import Callable
 from rich.table import Table
 from rich.text import Text
 
+from embedbench.scores.stats import amount, megabytes
 from embedbench.terminal import line, new_table
 
 from .bridge import Bridge, BridgedStream, Sides
 from .rows import SCORE_NAMES
 from .study_text import score_text, section
-from .text import amount, megabytes
 
 HEADINGS = {
     "omega_all": "Ω_all",

@@ -29,7 +29,7 @@ from embedbench.errors import UserError, unknown
 from embedbench.scores.ranking import LEVEL, Paired, average_ranks, holm
 from embedbench.scores.run_record import ClassOrder, RunRecord
 
-from .collect import labels
+from .labels import labels
 from .rows import Row, stream_title
 
 LOWER = ("average_forgetting", "per_class_forgetting")  # metrics where less is better

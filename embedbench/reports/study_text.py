@@ -58,19 +58,21 @@ def study_rows(study: Ranking | OrderSpread | SeedSpread) -> list[dict[str, Any]
 def comparison_parts(result: Ranking) -> list[Text | Table]:
     """A ranking: one row per learner, with its difference from the best."""
     metric = result.metric
-    table = new_table([*("learner", "n", metric, "rank", "ties", "mean rank"), "to the best", "p"])
+    table = new_table(["learner", "n", metric, "rank", "ties", "to the best", "p", "mean rank"])
     best = result.learners[0].learner
     to_best = {pair.b: pair for pair in result.pairs if pair.a == best}
     for entry in result.learners:
         pair = to_best.get(entry.learner)
         letters = "".join(chr(ord("a") + g) for g in entry.groups)
         cells = [entry.learner, str(entry.n), score_text(entry.mean, metric)]
-        cells += [str(entry.rank), letters, f"{entry.average_rank:.2f}"]
+        cells += [str(entry.rank), letters]
         cells += ["", ""] if pair is None else [_difference(pair, metric), _p(pair.holm)]
-        table.add_row(*map(line, cells))
+        table.add_row(*map(line, (*cells, f"{entry.average_rank:.2f}")))
     units = {pair.n for pair in result.pairs}
     n = f"{min(units)}–{max(units)}" if len(units) > 1 else str(next(iter(units)))
-    facts = [_unit(metric), f"{len(result.orders)} class orders", f"{n} {result.units} a pair"]
+    count = len(result.orders)
+    orders = "1 class order" if count == 1 else f"{count} class orders"
+    facts = [_unit(metric), orders, f"{n} {result.units} a pair"]
     remarks = [
         "",
         "to the best: mean paired difference ± half-width of its 95 % interval · p: paired t-test, "
