@@ -13,7 +13,7 @@ from embedbench.errors import UserError, printable
 from embedbench.machine import keep_freed_memory
 from embedbench.version import __version__
 
-from . import extract, files, pretrain, push, report, reproduce, run, runs, show
+from . import completion, extract, files, pretrain, push, report, reproduce, run, runs, show, usage
 from .options import Json, Quiet, chosen_device, note
 from .tables import show_tables, with_tables
 
@@ -21,8 +21,8 @@ app = typer.Typer(
     name="embedbench",
     help="A feature-embedding continual-learning testbed: extract once, then ask any learner what "
     "it keeps, what it still learns, and what it costs.",
+    cls=usage.Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # errors are printed as one sentence, not in a box
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -75,8 +75,9 @@ def list_command(
     kind: Annotated[
         str | None,
         typer.Argument(
-            help="learners, protocols, metrics, presets, sources, engines, trackers, backbones or "
-            "files."
+            help="learners, protocols, metrics, presets, orders, sources, engines, trackers, "
+            "backbones or files.",
+            autocompletion=completion.of_kinds,
         ),
     ] = None,
     prune: Annotated[

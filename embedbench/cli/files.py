@@ -12,6 +12,7 @@ from embedbench.fetching.names import is_name
 from embedbench.files.stated import Stated
 from embedbench.table_forms import pairs
 
+from . import completion
 from .extract import written
 from .file_options import ColumnList, Out, Split, Stratify, column_keys, stated, taking
 from .named import File, here, transfer_text
@@ -191,7 +192,10 @@ def _page(card: Card) -> str:
 
 def order(
     file: File,
-    kind: Annotated[str, typer.Option(help="natural, random, icarl1993, coarse, max-confusion, …")],
+    kind: Annotated[
+        str,
+        typer.Option(help="See: embedbench list orders.", autocompletion=completion.of("orders")),
+    ],
     out: Annotated[Path, typer.Option(help="The order file to write, JSON.")],
     seed: Annotated[
         int, typer.Option(help="Seed of the draw, the probe and the annealing.", min=0)

@@ -13,6 +13,7 @@ import typer
 
 from embedbench.errors import UserError
 
+from . import completion
 from .named import Expect, fixed_study
 from .options import (
     Checkpoint,
@@ -44,8 +45,16 @@ if TYPE_CHECKING:
 Files = Annotated[
     list[str] | None, typer.Argument(metavar="FILE...", help="Embedding files or names, in order.")
 ]
-Protocol = Annotated[str | None, typer.Option(help="See: embedbench list protocols.")]
-Learner = Annotated[str | None, typer.Option(help="One or more, with commas.")]
+Protocol = Annotated[
+    str | None,
+    typer.Option(help="See: embedbench list protocols.", autocompletion=completion.of("protocols")),
+]
+Learner = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="One or more, with commas or repeated.", autocompletion=completion.of("learners")
+    ),
+]
 Out = Annotated[Path | None, typer.Option(metavar="RUNS", help="Directory of the run records.")]
 Seed = Annotated[int | None, typer.Option(help="One seed (default 0).", min=0)]
 Seeds = Annotated[str | None, typer.Option(help="Several: 0-4 or 0,2,5.")]
@@ -61,7 +70,11 @@ Trunk = Annotated[str | None, typer.Option(help="mlp, linear; for images resnet3
 Weights = Annotated[str | None, typer.Option(help="Weights of the trunk: FILE, hub or shipped.")]
 Augment = Annotated[str | None, typer.Option(help="Augmentation of images: crop-flip or timm.")]
 Preset = Annotated[
-    str | None, typer.Option(help="Settings by name, see embedbench list presets; or a file .toml.")
+    str | None,
+    typer.Option(
+        help="Settings by name, see embedbench list presets; or a file .toml.",
+        autocompletion=completion.of("presets"),
+    ),
 ]
 Config = Annotated[
     Path | None,

@@ -15,17 +15,18 @@ from embedbench.terminal import line, new_table
 
 from .by_seeds import KINDS, SeedSpread, Spread
 from .comparison import OrderSpread, Pair, Ranking
+from .text import is_percent
 
 
 def score_text(value: float, metric: str) -> str:
     """A score in percent; Ω unchanged."""
     if math.isnan(value):
         return "–"
-    return signed(value, 3) if metric.startswith("omega") else signed(100 * value, 1)
+    return signed(100 * value, 1) if is_percent(metric) else signed(value, 3)
 
 
 def _unit(metric: str) -> str:
-    return metric if metric.startswith("omega") else f"{metric}, %"
+    return f"{metric}, %" if is_percent(metric) else metric
 
 
 def section(
@@ -147,7 +148,7 @@ def _points(value: float, metric: str) -> str:
     """A standard deviation in points, with one decimal more than a score; Ω is not in points."""
     if math.isnan(value):
         return "–"
-    return f"{value:.4f}" if metric.startswith("omega") else f"{100 * value:.2f}"
+    return f"{100 * value:.2f}" if is_percent(metric) else f"{value:.4f}"
 
 
 def _sd(spread: Spread, metric: str) -> str:

@@ -41,7 +41,15 @@ def columns_of(group: Group) -> list[tuple[str, str, int, float]]:
     """
     usual = [STREAMING if group.so_far and c[0] == "omega_all" else c for c in COLUMNS]
     names = [name for name in group.further if name not in (c[0] for c in usual)]
-    return [*usual, *((name, name, 3, 1.0) for name in names)]
+    return [
+        *usual,
+        *((n, f"{n} %", 1, 100.0) if is_percent(n) else (n, n, 3, 1.0) for n in names),
+    ]
+
+
+def is_percent(metric: str) -> bool:
+    """Whether tables have a metric in percent: all but Ω."""
+    return not metric.startswith("omega")
 
 
 def print_tables(rows: Sequence[Row]) -> None:
