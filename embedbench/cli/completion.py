@@ -10,8 +10,8 @@ def of(kind: str) -> Callable[[str], list[tuple[str, str]]]:
 
     Examples
     --------
-    >>> of("learners")("ncm,sld")
-    [('ncm,slda', 'Streaming LDA: ...')]
+    >>> [name for name, _ in of("learners")("ncm,sld")]
+    ['ncm,slda']
     """
 
     def completed(incomplete: str) -> list[tuple[str, str]]:

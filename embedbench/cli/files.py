@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -129,8 +130,7 @@ def inspect(
         result = peek(file)
         if result.transfer:
             note(transfer_text(result))
-        data = result.to_json()
-        show_tables(data, lambda _: card_text(result), as_json, lambda: pairs(data))
+        _print_card(result, card_text, as_json)
         return
     opened = EmbeddingFile.open(here(file))
     result = replace(card(opened), path=str(file))
@@ -144,8 +144,11 @@ def inspect(
         result = replace(result, alignment=file_alignment(opened))
     if picture is not None:
         _map(opened, picture, overwrite)
+    _print_card(result, _page if page else card_text, as_json)
+
+
+def _print_card(result: Card, text: Callable[[Card], str], as_json: bool) -> None:
     data = result.to_json()
-    text = _page if page else card_text
     show_tables(data, lambda _: text(result), as_json, lambda: pairs(data))
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, cast
 
 import typer
 from typer.core import TyperGroup
 
 from embedbench.errors import printable
 
-UsageError = typer.BadParameter.__mro__[1]  # typer does not export it
+# Typer does not export it.
+UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
 HIDDEN = ("install_completion", "show_completion")  # options that work, but are not in the help
 
 

@@ -269,7 +269,9 @@ def test_the_command_line_compares_and_draws(tmp_path: Path) -> None:
 def test_text_of_a_comparison() -> None:
     text = rendered(comparison_parts(compare(study(best=[0.9, 0.91, 0.9], rest=[0.5, 0.5, 0.52]))))
     lines = text.splitlines()
-    assert lines[3].split()[:6] == ["best", "3", "90.3", "1", "a", "1.00"]
-    assert lines[4].split()[:6] == ["rest", "3", "50.7", "2", "b", "2.00"]
+    assert lines[1].split(" · ")[1] == "1 class order"
+    assert lines[3].split() == ["best", "3", "90.3", "1", "a", "1.00"]
+    first, last = lines[4].split()[:5], lines[4].split()[-1]
+    assert (first, last) == (["rest", "3", "50.7", "2", "b"], "2.00")
     assert "−39.7 ±" in lines[4]
     assert "one class order" in lines[-1]
