@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+FEW = 10  # known names that are listed beside a suggestion
 LONG = 60  # characters of a value, and names of a list, that a sentence quotes
 
 # Control characters, marks that change the direction of text, ends of lines, and surrogates (bytes
@@ -31,7 +32,7 @@ class DamagedFileError(UserError):
 def unknown(kind: str, name: str, known: Iterable[str], better: Sequence[str] = ()) -> UserError:
     """Return the error for an unknown name; it suggests the nearest known one.
 
-    Names in `better` are suggested first.
+    Names in `better` are suggested first. A long list of names is left out where one is near.
 
     >>> str(unknown("learner", "ewcc", ["mlp", "ewc"]))
     "unknown learner 'ewcc'. Did you mean 'ewc'? Known: ewc, mlp."
@@ -39,6 +40,8 @@ def unknown(kind: str, name: str, known: Iterable[str], better: Sequence[str] = 
     names = sorted(known)
     near = better or difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
+    if near and len(names) > FEW:
+        return UserError(f"unknown {kind} {short(name)}.{hint}")
     more = f" and {len(names) - LONG:,} more" if len(names) > LONG else ""
     listed = ", ".join(names[:LONG]) or "none"
     return UserError(f"unknown {kind} {short(name)}.{hint} Known: {listed}{more}.")

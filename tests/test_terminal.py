@@ -15,11 +15,11 @@ from embedbench.errors import printable
 from embedbench.papers.page import table_text as paper_text
 from embedbench.papers.published import PaperTable, Value
 from embedbench.reports.bridge import bridge
-from embedbench.reports.bridge_text import bridge_text
+from embedbench.reports.bridge_text import bridge_parts
 from embedbench.reports.collect import collect
 from embedbench.reports.comparison import by_order, compare
-from embedbench.reports.study import studies
-from embedbench.reports.study_text import by_order_text, comparison_text
+from embedbench.reports.study import Study, studies
+from embedbench.reports.study_text import by_order_parts, comparison_parts
 from embedbench.reports.text import table_text
 from embedbench.scores.stats import Stat
 from embedbench.terminal import aligned, line, new_table, rendered
@@ -46,11 +46,19 @@ def _paper(_: Path) -> str:
     return paper_text(PaperTable("2", "Ω", ("data", "learner"), list(values), rows))
 
 
+def _study(runs: Path) -> Study:
+    return studies(collect(runs), "final_accuracy")[0]
+
+
 TEXTS: dict[str, Callable[[Path], str]] = {
     "report": lambda runs: table_text(collect(runs), width=terminal.terminal_width()),
-    "compare": lambda runs: comparison_text(compare(studies(collect(runs), "final_accuracy")[0])),
-    "by order": lambda runs: by_order_text(by_order(studies(collect(runs), "final_accuracy")[0])),
-    "bridge": lambda runs: bridge_text(bridge(collect(runs))),
+    "compare": lambda runs: rendered(
+        comparison_parts(compare(studies(collect(runs), "final_accuracy")[0]))
+    ),
+    "by order": lambda runs: rendered(
+        by_order_parts(by_order(studies(collect(runs), "final_accuracy")[0]))
+    ),
+    "bridge": lambda runs: rendered(bridge_parts(bridge(collect(runs)))),
     "paper": _paper,
 }
 

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 import time
+import traceback
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -24,6 +27,8 @@ from .demand import CheckFailed, NotApplicable
 from .kinds import contract, kind_of
 
 T = TypeVar("T")
+SEVERAL = 3  # checks that end with one error are listed together
+ERROR = r"(\w+ )?raised \w+: "
 
 
 @dataclass(frozen=True)
@@ -53,15 +58,29 @@ class Result:
     seconds: float
     applies: bool = True
 
+    @property
+    def error(self) -> bool:
+        """Whether an error ended the check."""
+        return not self.passed and bool(re.match(ERROR, self.message))
+
     def to_json(self) -> dict[str, Any]:
         """The result as plain JSON."""
         return dataclasses.asdict(self)
 
 
 def check_text(results: Sequence[Result]) -> str:
-    """Results as text: one line per check, the message if it failed, and how many passed."""
-    lines = []
+    """Results as text: one line per check, the message if it failed, and how many passed.
+
+    An error that ended several checks comes first and once, with their names.
+    """
+    errors = [r.message for r in results if r.error]
+    lines, often = [], {e: n for e, n in Counter(errors).most_common() if n >= SEVERAL}
+    for message, n in often.items():
+        names = ", ".join(r.name for r in results if r.message == message)
+        lines += [f"{n} checks could not run: {message}", f"        {names}", ""]
     for r in results:
+        if r.message in often:
+            continue
         if not r.applies:
             lines.append(f"–       {r.name}  (does not apply)")
             continue
@@ -167,6 +186,16 @@ def run_checks(checks: Iterable[Callable[[T], None]], subject: T) -> list[Result
     return [_run(c, subject) for c in checks]
 
 
+def _method(error: BaseException, subject: object) -> str:
+    """The method of a class that was called last before an error, and a space."""
+    names = [
+        frame.f_code.co_name
+        for frame, _ in traceback.walk_tb(error.__traceback__)
+        if isinstance(subject, type) and isinstance(frame.f_locals.get("self"), subject)
+    ]
+    return f"{names[0]} " if names else ""
+
+
 def _run(check: Callable[[T], None], subject: T) -> Result:
     began = time.perf_counter()
     message, applies = "", True
@@ -177,7 +206,7 @@ def _run(check: Callable[[T], None], subject: T) -> Result:
     except CheckFailed as failure:
         message = str(failure)
     except Exception as error:
-        message = f"raised {type(error).__name__}: {error}"
+        message = f"{_method(error, subject)}raised {type(error).__name__}: {error}"
     demand = (inspect.getdoc(check) or "").partition("\n")[0]
     name = check.__name__.replace("_", " ")
     seconds = time.perf_counter() - began

@@ -13,16 +13,16 @@ from embedbench.errors import UserError, printable
 from embedbench.machine import keep_freed_memory
 from embedbench.version import __version__
 
-from . import extract, files, pretrain, push, report, reproduce, run, runs, show
+from . import completion, extract, files, pretrain, push, report, reproduce, run, runs, show, usage
 from .options import Json, Quiet, chosen_device, note
-from .options import show as print_data
+from .tables import show_tables, with_tables
 
 app = typer.Typer(
     name="embedbench",
     help="A feature-embedding continual-learning testbed: extract once, then ask any learner what "
     "it keeps, what it still learns, and what it costs.",
+    cls=usage.Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # errors are printed as one sentence, not in a box
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -70,12 +70,14 @@ app.add_typer(runs.runs)
 
 
 @app.command("list")
+@with_tables
 def list_command(
     kind: Annotated[
         str | None,
         typer.Argument(
-            help="learners, protocols, metrics, presets, sources, engines, trackers, backbones or "
-            "files."
+            help="learners, protocols, metrics, presets, orders, sources, engines, trackers, "
+            "backbones or files.",
+            autocompletion=completion.of_kinds,
         ),
     ] = None,
     prune: Annotated[
@@ -99,10 +101,13 @@ def list_command(
             lines.append(listed_text(rows))
         return "\n".join(lines)
 
-    print_data(listed[kind] if kind else listed, text, as_json)
+    named = [{"kind": k, **row} for k, rows in listed.items() for row in rows]
+    rows = listed[kind] if kind else named
+    show_tables(listed[kind] if kind else listed, text, as_json, lambda: rows)
 
 
 @app.command()
+@with_tables
 def check(
     name: Annotated[
         str, typer.Argument(help="Any name that list prints, 'metrics', or package.module:Name.")
@@ -118,7 +123,8 @@ def check(
     from embedbench.checks.suite import check_text
 
     results = run_checks(name, chosen_device(device), kind)
-    print_data([r.to_json() for r in results], lambda _: check_text(results), as_json)
+    data = [r.to_json() for r in results]
+    show_tables(data, lambda _: check_text(results), as_json, lambda: data)
     if not all(r.passed for r in results):
         raise typer.Exit(1)
 

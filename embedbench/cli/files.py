@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,11 +11,14 @@ import typer
 
 from embedbench.fetching.names import is_name
 from embedbench.files.stated import Stated
+from embedbench.table_forms import pairs
 
+from . import completion
 from .extract import written
 from .file_options import ColumnList, Out, Split, Stratify, column_keys, stated, taking
 from .named import File, here, transfer_text
 from .options import Json, Overwrite, Quiet, check_free, note, show
+from .tables import show_tables, with_tables
 
 if TYPE_CHECKING:
     from embedbench.files.file import EmbeddingFile
@@ -91,6 +95,7 @@ Map = Annotated[
 ]
 
 
+@with_tables
 def inspect(
     file: Annotated[str, typer.Argument(help="An embedding file, or its name.")],
     redundancy: Annotated[
@@ -125,7 +130,7 @@ def inspect(
         result = peek(file)
         if result.transfer:
             note(transfer_text(result))
-        show(result.to_json(), lambda _: card_text(result), as_json)
+        _print_card(result, card_text, as_json)
         return
     opened = EmbeddingFile.open(here(file))
     result = replace(card(opened), path=str(file))
@@ -139,7 +144,12 @@ def inspect(
         result = replace(result, alignment=file_alignment(opened))
     if picture is not None:
         _map(opened, picture, overwrite)
-    show(result.to_json(), lambda _: _page(result) if page else card_text(result), as_json)
+    _print_card(result, _page if page else card_text, as_json)
+
+
+def _print_card(result: Card, text: Callable[[Card], str], as_json: bool) -> None:
+    data = result.to_json()
+    show_tables(data, lambda _: text(result), as_json, lambda: pairs(data))
 
 
 def _map(file: EmbeddingFile, path: Path, overwrite: bool) -> None:
@@ -185,7 +195,10 @@ def _page(card: Card) -> str:
 
 def order(
     file: File,
-    kind: Annotated[str, typer.Option(help="natural, random, icarl1993, coarse, max-confusion, …")],
+    kind: Annotated[
+        str,
+        typer.Option(help="See: embedbench list orders.", autocompletion=completion.of("orders")),
+    ],
     out: Annotated[Path, typer.Option(help="The order file to write, JSON.")],
     seed: Annotated[
         int, typer.Option(help="Seed of the draw, the probe and the annealing.", min=0)
@@ -233,6 +246,7 @@ def verify(file: File, as_json: Json = False) -> None:
         raise typer.Exit(1)
 
 
+@with_tables
 def diff(
     a: Annotated[Path, typer.Argument(metavar="A", parser=here)],
     b: Annotated[Path, typer.Argument(metavar="B", parser=here)],
@@ -243,4 +257,5 @@ def diff(
     from embedbench.files.diff import diff_text
 
     result = diff_files(a, b)
-    show(result.to_json(), lambda _: diff_text(result), as_json)
+    data = result.to_json()
+    show_tables(data, lambda _: diff_text(result), as_json, lambda: pairs(data))

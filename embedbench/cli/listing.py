@@ -11,12 +11,13 @@ from embedbench import plugins
 from embedbench.errors import UserError, unknown
 from embedbench.reports.tracking import TRACKERS
 from embedbench.runs import presets, registry
+from embedbench.streams.class_order import NAMED
 from embedbench.terminal import aligned
 
 from .named import file_rows
 
 KINDS = (
-    *("learners", "protocols", "metrics", "presets", "sources", "engines", "trackers"),
+    *("learners", "protocols", "metrics", "presets", "orders", "sources", "engines", "trackers"),
     *("backbones", "files"),
 )
 LONG = ("backbones", "files")  # listed alone, when they are asked for
@@ -71,6 +72,11 @@ def _ours(kind: str) -> list[dict[str, str]]:
         return [{"name": f.name, "summary": _first_line(f)} for f in functions]
     if kind == "presets":
         return [{"name": n, "summary": presets.summary(n)} for n in presets.preset_names()]
+    if kind == "orders":
+        return [
+            {"name": name, "summary": f"{what}; {count} classes", "classes": count}
+            for name, (what, count) in NAMED.items()
+        ]
     if kind == "backbones":
         return _backbones()
     if kind == "files":

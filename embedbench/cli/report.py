@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,10 +12,13 @@ import typer
 from embedbench.errors import UserError, unknown
 
 from .named import here
-from .options import Json, Overwrite, check_free, note, show
+from .options import Json, Overwrite, check_free, note
+from .tables import show_rows, show_tables, with_tables
 
 if TYPE_CHECKING:
     from embedbench.reports.bridge import Bridge
+    from embedbench.reports.by_seeds import SeedSpread
+    from embedbench.reports.comparison import OrderSpread, Ranking
     from embedbench.reports.rows import Row
 
 Runs = Annotated[Path, typer.Argument(metavar="RUNS")]
@@ -29,6 +32,7 @@ Metrics = Annotated[
 BY = ("order", "seeds")
 
 
+@with_tables
 def score(
     runs: Runs,
     audit: Annotated[
@@ -47,7 +51,7 @@ def score(
     as_json: Json = False,
 ) -> None:
     """Recompute every metric from the stored predictions, and compare. Exit 1 if any differs."""
-    from embedbench.reports.scores_text import scores_text
+    from embedbench.reports.scores_text import scores_rows, scores_text
     from embedbench.scores import record
     from embedbench.scores.checked import rescore
     from embedbench.scores.outside import outside_metrics
@@ -63,7 +67,7 @@ def score(
     outside = outside_metrics(metric or (), note)
     results = [rescore(place, runs, update=update, metrics=outside, tell=note) for place in places]
     data = [{**r.to_json(), "agrees": r.agrees} for r in results]
-    show(data, lambda _: scores_text(results), as_json)
+    show_tables(data, lambda _: scores_text(results), as_json, lambda: scores_rows(results))
     if not all(r.agrees for r in results):
         raise typer.Exit(1)
 
@@ -74,6 +78,7 @@ def _audit(runs: Path, as_json: bool) -> None:
     from embedbench.scores import record
     from embedbench.scores.audit import audit
     from embedbench.scores.predictions import Predictions
+    from embedbench.table_forms import records
     from embedbench.typed import plain
 
     places = record.find(runs)
@@ -86,7 +91,8 @@ def _audit(runs: Path, as_json: bool) -> None:
     if not isinstance(predictions, Predictions):
         raise UserError("--audit takes a run with one label a sample, and this one has label sets")
     definitions = audit(predictions)
-    show(plain(definitions), lambda _: audit_text(definitions), as_json)
+    data = plain(definitions)
+    show_tables(data, lambda _: audit_text(definitions), as_json, lambda: records(data))
 
 
 Reported = Annotated[
@@ -130,6 +136,7 @@ Width = Annotated[
 ]
 
 
+@with_tables
 def report(
     runs: Reported,
     html: Html = None,
@@ -161,9 +168,7 @@ def report(
     elif compare or by:
         output = _studies(rows, _one(metric), None if compare else by, as_json=as_json)
     else:
-        from embedbench.reports.text import print_report
-
-        output = partial(print_report, rows, as_json=as_json)
+        output = partial(show_rows, rows, as_json)
     if html is not None:
         from embedbench.reports.html import write_html
 
@@ -236,10 +241,20 @@ def _figure(kind: str | None, out: Path | None, width: str) -> Path | None:
 def _bridge(rows: list[Row], as_json: bool) -> tuple[Bridge, Callable[[], None]]:
     """Pair the learners that ran on embeddings and on images; the second result prints them."""
     from embedbench.reports.bridge import bridge
-    from embedbench.reports.bridge_text import bridge_text
+    from embedbench.reports.bridge_text import bridge_parts
+    from embedbench.table_forms import records
+    from embedbench.terminal import rendered
 
     pairs = bridge(rows)
-    return pairs, partial(show, pairs.to_json(), lambda _: bridge_text(pairs), as_json)
+    data = pairs.to_json()
+    return pairs, partial(
+        show_tables,
+        data,
+        lambda _: rendered(bridge_parts(pairs)),
+        as_json,
+        lambda: records(data, "streams", "learners"),
+        lambda: bridge_parts(pairs),
+    )
 
 
 def _studies(rows: list[Row], metric: str, by: str | None, *, as_json: bool) -> Callable[[], None]:
@@ -247,18 +262,22 @@ def _studies(rows: list[Row], metric: str, by: str | None, *, as_json: bool) -> 
 
     The result prints it.
     """
-    from embedbench.reports import study_text
     from embedbench.reports.by_seeds import by_seeds
     from embedbench.reports.comparison import Comparison, by_order, compare
     from embedbench.reports.study import studies
+    from embedbench.reports.study_text import study_parts, study_rows
+    from embedbench.terminal import rendered
 
+    every: Sequence[Ranking | OrderSpread | SeedSpread]
     if by == "seeds":
-        spreads = by_seeds(rows, metric)
-        comparison, texts = Comparison.of(spreads), map(study_text.by_seeds_text, spreads)
-    elif by == "order":
-        orders = [by_order(study) for study in studies(rows, metric)]
-        comparison, texts = Comparison.of(orders), map(study_text.by_order_text, orders)
+        every = by_seeds(rows, metric)
     else:
-        rankings = [compare(study) for study in studies(rows, metric)]
-        comparison, texts = Comparison.of(rankings), map(study_text.comparison_text, rankings)
-    return partial(show, comparison.to_json(), lambda _: "\n\n".join(texts), as_json)
+        every = [by_order(s) if by else compare(s) for s in studies(rows, metric)]
+    return partial(
+        show_tables,
+        Comparison.of(every).to_json(),
+        lambda _: "\n\n".join(rendered(study_parts(study)).rstrip() for study in every),
+        as_json,
+        lambda: [row for study in every for row in study_rows(study)],
+        lambda: [part for study in every for part in study_parts(study)],
+    )

@@ -27,6 +27,7 @@ from .options import (
     show,
 )
 from .progress import bar
+from .tables import show_tables, with_tables
 
 if TYPE_CHECKING:
     from embedbench.papers.paper import Asked, Paper
@@ -60,6 +61,7 @@ ResultFiles = Annotated[
 ]
 
 
+@with_tables
 def reproduce(
     paper: Annotated[str, typer.Argument(help=f"{NAMES}.")],
     tables: Tables = None,
@@ -146,13 +148,19 @@ def _present(
     as_json: bool,
 ) -> None:
     """Save and print the tables; exit 1 if a run failed."""
-    from embedbench.papers.page import save, table_text
+    from embedbench.papers.page import save, table_parts, table_rows, table_text
     from embedbench.papers.results import Results
 
     results = Results.now(paper.name, words, asked.seeds, asked.used, tables, failed)
     page = save(tables, paper, asked.out)
     results.write(page.with_suffix(".json"))
-    show(results.to_json(), lambda _: "\n\n".join(map(table_text, tables)), as_json)
+    show_tables(
+        results.to_json(),
+        lambda _: "\n\n".join(map(table_text, tables)),
+        as_json,
+        lambda: [row for table in tables for row in table_rows(table)],
+        lambda: [part for table in tables for part in table_parts(table)],
+    )
     note(f"wrote {page} and {page.with_suffix('.json')}")
     for sentence in failed:
         note(f"failed: {sentence}")

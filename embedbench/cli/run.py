@@ -13,6 +13,7 @@ import typer
 
 from embedbench.errors import UserError
 
+from . import completion
 from .named import Expect, fixed_study
 from .options import (
     Checkpoint,
@@ -31,6 +32,7 @@ from .options import (
     note,
 )
 from .progress import bar, live
+from .tables import show_rows, with_tables
 
 if TYPE_CHECKING:
     from embedbench.engines.engine import Engine
@@ -43,8 +45,16 @@ if TYPE_CHECKING:
 Files = Annotated[
     list[str] | None, typer.Argument(metavar="FILE...", help="Embedding files or names, in order.")
 ]
-Protocol = Annotated[str | None, typer.Option(help="See: embedbench list protocols.")]
-Learner = Annotated[str | None, typer.Option(help="One or more, with commas.")]
+Protocol = Annotated[
+    str | None,
+    typer.Option(help="See: embedbench list protocols.", autocompletion=completion.of("protocols")),
+]
+Learner = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="One or more, with commas or repeated.", autocompletion=completion.of("learners")
+    ),
+]
 Out = Annotated[Path | None, typer.Option(metavar="RUNS", help="Directory of the run records.")]
 Seed = Annotated[int | None, typer.Option(help="One seed (default 0).", min=0)]
 Seeds = Annotated[str | None, typer.Option(help="Several: 0-4 or 0,2,5.")]
@@ -60,7 +70,11 @@ Trunk = Annotated[str | None, typer.Option(help="mlp, linear; for images resnet3
 Weights = Annotated[str | None, typer.Option(help="Weights of the trunk: FILE, hub or shipped.")]
 Augment = Annotated[str | None, typer.Option(help="Augmentation of images: crop-flip or timm.")]
 Preset = Annotated[
-    str | None, typer.Option(help="Settings by name, see embedbench list presets; or a file .toml.")
+    str | None,
+    typer.Option(
+        help="Settings by name, see embedbench list presets; or a file .toml.",
+        autocompletion=completion.of("presets"),
+    ),
 ]
 Config = Annotated[
     Path | None,
@@ -86,6 +100,7 @@ BudgetMb = Annotated[
 ]
 
 
+@with_tables
 def run(
     ctx: typer.Context,
     files: Files = None,
@@ -237,7 +252,6 @@ def _interim(out: Path, quiet: bool, places: list[Path]) -> None:
 def _report(outcome: Outcome, out: Path, budget_mb: float | None, as_json: bool) -> None:
     """Print the scores, and what failed; exit with an error if anything did."""
     from embedbench.reports.collect import collect
-    from embedbench.reports.text import print_report
     from embedbench.runs.budget import over_budget
 
     for cell, reason in outcome.failed:
@@ -250,6 +264,6 @@ def _report(outcome: Outcome, out: Path, budget_mb: float | None, as_json: bool)
         note(f"{outcome.elsewhere} cells were finished by other processes meanwhile")
     failed = [{"learner": c.learner.name, "seed": c.seed, "reason": r} for c, r in outcome.failed]
     rows = collect(out, outcome.places)
-    print_report(rows, as_json=as_json, extra={"failed": failed})
+    show_rows(rows, as_json, {"failed": failed})
     if failed:
         raise typer.Exit(2 if outcome.bad_input else 1)

@@ -9,6 +9,7 @@ import typer
 
 from .answers import import_command
 from .options import Json, Overwrite, check_free, note, show
+from .tables import show_tables, with_tables
 
 if TYPE_CHECKING:
     from embedbench.runs.merge import Merged
@@ -24,18 +25,23 @@ runs.command("import")(import_command)
 
 
 @runs.command()
+@with_tables
 def status(
     root: Annotated[Path, typer.Argument(metavar="RUNS")],
     as_json: Json = False,
 ) -> None:
     """Say what is finished, being made, waiting or abandoned. Nothing is changed."""
     from embedbench.runs.status import status as look
+    from embedbench.table_forms import records
     from embedbench.terminal import rendered
 
     from .status_text import status_parts
 
     now = look(root)
-    show(now.to_json(), lambda _: rendered(status_parts(now)), as_json)
+    data, parts = now.to_json(), status_parts(now)
+    kinds = ("running", "failed", "abandoned")
+    rows = [{"state": kind, **row} for kind in kinds for row in records(data[kind])]
+    show_tables(data, lambda _: rendered(parts), as_json, lambda: rows, lambda: parts)
 
 
 @runs.command()

@@ -11,8 +11,8 @@ from embedbench.errors import UserError
 
 from .named import fixed_study
 from .options import Json, Overwrite, Quiet, check_free, note
-from .options import show as print_data
 from .run import Files, Order, Preset, Protocol, Seed, Seeds
+from .tables import show_tables, with_tables
 
 if TYPE_CHECKING:
     from embedbench.runs.work import Work
@@ -29,6 +29,7 @@ Picture = Annotated[
 Settings = Annotated[list[str] | None, typer.Option("--set", help="protocol.base=50, …")]
 
 
+@with_tables
 def show(
     ctx: typer.Context,
     files: Files = None,
@@ -52,7 +53,7 @@ def show(
     from embedbench.runs.work import Workshop
     from embedbench.terminal import rendered, terminal_width
 
-    from .stream_text import stream_parts
+    from .stream_text import stream_parts, stream_rows
     from .study import asked
 
     if features and export is None:
@@ -72,10 +73,12 @@ def show(
         if out is not None:
             _draw(work, out)
     lines = [part for summary in summaries for part in stream_parts(summary)]
-    print_data(
+    show_tables(
         [s.to_json() for s in summaries],
         lambda _: rendered(lines, width=terminal_width()),
         as_json,
+        lambda: [row for summary in summaries for row in stream_rows(summary)],
+        lambda: lines,
     )
 
 

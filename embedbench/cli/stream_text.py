@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from embedbench.table_forms import records
 from embedbench.terminal import line, new_table
 
 if TYPE_CHECKING:
@@ -31,6 +32,16 @@ def stream_parts(summary: StreamSummary) -> list[Text | Table]:
     parts += [line(f"note: {n}") for n in summary.notes]
     digests = " · ".join(f"{name} {value[:12]}" for name, value in summary.digests.items())
     return [*parts, line(f"digests: {digests}", "dim")]
+
+
+def stream_rows(summary: StreamSummary) -> list[dict[str, Any]]:
+    """The numbers of the table, one row per session."""
+    rows = records(summary.to_json(), "sessions")
+    each = len(summary.tests) == len(rows)
+    return [
+        {"session": i, **row, "test": summary.tests[i] if each else None}
+        for i, row in enumerate(rows)
+    ]
 
 
 def _names(classes: tuple[str, ...]) -> str:

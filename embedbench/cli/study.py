@@ -34,6 +34,8 @@ def asked(ctx: typer.Context, **more: str) -> Study:
     from embedbench.runs.study_parts import parts
 
     given = {k: v for k, v in ctx.params.items() if _is_given(ctx, k) and v is not None} | more
+    if isinstance(given.get("learner"), list):
+        given["learner"] = ",".join(given["learner"])
     if given.get("allow_code") and "config" not in given:
         raise UserError("--allow-code is for a study file; add --config STUDY, or leave it out")
     study = Study()

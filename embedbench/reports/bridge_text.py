@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from rich.table import Table
+from rich.text import Text
+
 from embedbench.scores.stats import amount, megabytes
-from embedbench.terminal import line, new_table, rendered
+from embedbench.terminal import line, new_table
 
 from .bridge import Bridge, BridgedStream, Sides
 from .rows import SCORE_NAMES
-from .study_text import score_text, section_text
+from .study_text import score_text, section
 
 HEADINGS = {
     "omega_all": "Ω_all",
@@ -72,19 +75,17 @@ BRIDGE_REMARKS = (
 )
 
 
-def bridge_text(bridge: Bridge) -> str:
-    """All streams of a bridge, and the rows without a partner, as text."""
-    parts = []
+def bridge_parts(bridge: Bridge) -> list[Text | Table]:
+    """All streams of a bridge, and the rows without a partner."""
+    parts: list[Text | Table] = []
     for stream in bridge.streams:
         heads, lines = bridge_table(stream)
         table = new_table(heads, names=2)
         for cells in lines:
             table.add_row(*map(line, cells))
-        parts.append(section_text(stream.title, bridge_facts(stream), table))
-    parts.append(rendered([line(remark) for remark in BRIDGE_REMARKS]))
-    if bridge.alone:
-        parts.append(rendered([line(f"no pair: {row}") for row in bridge_alone(bridge)]))
-    return "\n\n".join(parts)
+        parts += [*section(stream.title, bridge_facts(stream), table), line("")]
+    alone = [f"no pair: {row}" for row in bridge_alone(bridge)]
+    return [*parts, *map(line, (*BRIDGE_REMARKS, *([""] if alone else []), *alone))]
 
 
 def bridge_alone(bridge: Bridge) -> list[str]:

@@ -35,6 +35,17 @@ def scores_text(results: Sequence[Rescored]) -> str:
     return "\n".join([*lines, *(f"updated: {r.run}" for r in results if r.updated)])
 
 
+def scores_rows(results: Sequence[Rescored]) -> list[dict[str, Any]]:
+    """One row per run: whether it agrees, and what needs a look."""
+    rows = []
+    for r in results:
+        row = {"run": r.run, "agrees": r.agrees, "pinned": r.pinned, "updated": r.updated}
+        row |= {"differs": " ".join(d.metric for d in r.differs), "fault": r.fault}
+        row |= {name: " ".join(getattr(r, name)) for name in ("new", "open", "unchecked")}
+        rows.append(row | (r.outside or {}))
+    return rows
+
+
 def _short(value: Any) -> str:
     text = json.dumps(plain(value))
     return text if len(text) <= 60 else f"{text[:59]}…"

@@ -4,50 +4,76 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from embedbench.scores.stats import signed
-from embedbench.terminal import line, new_table, rendered
+from embedbench.table_forms import records
+from embedbench.terminal import line, new_table
 
 from .by_seeds import KINDS, SeedSpread, Spread
 from .comparison import OrderSpread, Pair, Ranking
+from .text import is_percent
 
 
 def score_text(value: float, metric: str) -> str:
     """A score in percent; Ω unchanged."""
     if math.isnan(value):
         return "–"
-    return signed(value, 3) if metric.startswith("omega") else signed(100 * value, 1)
+    return signed(100 * value, 1) if is_percent(metric) else signed(value, 3)
 
 
 def _unit(metric: str) -> str:
-    return metric if metric.startswith("omega") else f"{metric}, %"
+    return f"{metric}, %" if is_percent(metric) else metric
 
 
-def section_text(
+def section(
     title: str, facts: Sequence[str], table: Table, remarks: Sequence[str] = ()
-) -> str:
-    """A title, a line of facts, a table and remarks as text."""
-    return rendered([line(title), line(" · ".join(facts)), table, *map(line, remarks)]).rstrip()
+) -> list[Text | Table]:
+    """A title, a line of facts, a table and remarks."""
+    return [line(title, "bold"), line(" · ".join(facts)), table, *map(line, remarks)]
 
 
-def comparison_text(result: Ranking) -> str:
-    """A ranking as text: one line per learner, with its difference from the best."""
+def study_parts(study: Ranking | OrderSpread | SeedSpread) -> list[Text | Table]:
+    """The title, facts, table and remarks of a study."""
+    if isinstance(study, Ranking):
+        return comparison_parts(study)
+    return by_order_parts(study) if isinstance(study, OrderSpread) else by_seeds_parts(study)
+
+
+def study_rows(study: Ranking | OrderSpread | SeedSpread) -> list[dict[str, Any]]:
+    """The numbers of a study, one row per learner, with the names of its JSON."""
+    rows = records(study.to_json(), "learners")
+    if isinstance(study, Ranking):
+        to_best = {pair.b: pair for pair in study.pairs if pair.a == study.learners[0].learner}
+        for row in rows:
+            pair = to_best.get(row["learner"])
+            row["to_best"] = pair and -pair.difference
+            row["to_best.half_95"] = pair and pair.half
+            row |= {"p": pair and pair.p, "holm": pair and pair.holm}
+    return rows
+
+
+def comparison_parts(result: Ranking) -> list[Text | Table]:
+    """A ranking: one row per learner, with its difference from the best."""
     metric = result.metric
-    table = new_table([*("learner", "n", metric, "rank", "ties", "mean rank"), "to the best", "p"])
+    table = new_table(["learner", "n", metric, "rank", "ties", "to the best", "p", "mean rank"])
     best = result.learners[0].learner
     to_best = {pair.b: pair for pair in result.pairs if pair.a == best}
     for entry in result.learners:
         pair = to_best.get(entry.learner)
         letters = "".join(chr(ord("a") + g) for g in entry.groups)
         cells = [entry.learner, str(entry.n), score_text(entry.mean, metric)]
-        cells += [str(entry.rank), letters, f"{entry.average_rank:.2f}"]
+        cells += [str(entry.rank), letters]
         cells += ["", ""] if pair is None else [_difference(pair, metric), _p(pair.holm)]
-        table.add_row(*map(line, cells))
+        table.add_row(*map(line, (*cells, f"{entry.average_rank:.2f}")))
     units = {pair.n for pair in result.pairs}
     n = f"{min(units)}–{max(units)}" if len(units) > 1 else str(next(iter(units)))
-    facts = [_unit(metric), f"{len(result.orders)} class orders", f"{n} {result.units} a pair"]
+    count = len(result.orders)
+    orders = "1 class order" if count == 1 else f"{count} class orders"
+    facts = [_unit(metric), orders, f"{n} {result.units} a pair"]
     remarks = [
         "",
         "to the best: mean paired difference ± half-width of its 95 % interval · p: paired t-test, "
@@ -57,7 +83,7 @@ def comparison_text(result: Ranking) -> str:
     ]
     if len(result.orders) == 1:
         remarks.append("one class order: another one may rank them differently (--by order)")
-    return section_text(result.title, facts, table, remarks)
+    return section(result.title, facts, table, remarks)
 
 
 def _difference(pair: Pair, metric: str) -> str:
@@ -71,8 +97,8 @@ def _p(value: float) -> str:
     return "<.001" if value < 0.001 else f"{value:.3f}".removeprefix("0")
 
 
-def by_order_text(result: OrderSpread) -> str:
-    """A spread over orders as text: learners are lines, orders columns, ranks in brackets."""
+def by_order_parts(result: OrderSpread) -> list[Text | Table]:
+    """A spread over orders: learners are rows, orders columns, ranks in brackets."""
     metric, orders = result.metric, result.orders
     table = new_table(["learner", "mean", "least", "most", "sd orders", "sd seeds", *orders])
     for entry in result.learners:
@@ -95,13 +121,11 @@ def by_order_text(result: OrderSpread) -> str:
     firsts = [e.learner for o in orders for e in result.learners if e.ranks.get(o) == 1]
     names = list(dict.fromkeys(firsts))
     remarks.append(f"best on some order: {', '.join(names)}")
-    return section_text(
-        result.title, [_unit(metric), f"{len(orders)} class orders"], table, remarks
-    )
+    return section(result.title, [_unit(metric), f"{len(orders)} class orders"], table, remarks)
 
 
-def by_seeds_text(result: SeedSpread) -> str:
-    """The spreads of one table as text: one line per learner, one column per kind of seed."""
+def by_seeds_parts(result: SeedSpread) -> list[Text | Table]:
+    """The spreads of one table: one row per learner, one column per kind of seed."""
     metric = result.metric
     kinds = [k for k in KINDS if any(e.seeds[k].n for e in result.learners)]
     table = new_table(["learner", *kinds, "sum", "all four"])
@@ -117,14 +141,14 @@ def by_seeds_text(result: SeedSpread) -> str:
         "sum: what these seeds would make together without interactions · all four: runs that "
         "share no seed; far from the sum, the seeds interact or the intervals are wide",
     ]
-    return section_text(result.title, [f"sd of {_unit(metric)}"], table, remarks)
+    return section(result.title, [f"sd of {_unit(metric)}"], table, remarks)
 
 
 def _points(value: float, metric: str) -> str:
     """A standard deviation in points, with one decimal more than a score; Ω is not in points."""
     if math.isnan(value):
         return "–"
-    return f"{value:.4f}" if metric.startswith("omega") else f"{100 * value:.2f}"
+    return f"{100 * value:.2f}" if is_percent(metric) else f"{value:.4f}"
 
 
 def _sd(spread: Spread, metric: str) -> str:

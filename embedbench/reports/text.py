@@ -41,7 +41,15 @@ def columns_of(group: Group) -> list[tuple[str, str, int, float]]:
     """
     usual = [STREAMING if group.so_far and c[0] == "omega_all" else c for c in COLUMNS]
     names = [name for name in group.further if name not in (c[0] for c in usual)]
-    return [*usual, *((name, name, 3, 1.0) for name in names)]
+    return [
+        *usual,
+        *((n, f"{n} %", 1, 100.0) if is_percent(n) else (n, n, 3, 1.0) for n in names),
+    ]
+
+
+def is_percent(metric: str) -> bool:
+    """Whether tables have a metric in percent: all but Ω."""
+    return not metric.startswith("omega")
 
 
 def print_tables(rows: Sequence[Row]) -> None:
@@ -61,13 +69,45 @@ def table_text(rows: Sequence[Row], *, width: int | None = None, colour: bool = 
     colour : bool
         Whether to use terminal colours.
     """
+    return rendered(table_parts(rows, width or NATURAL), width=width, colour=colour)
+
+
+def table_parts(rows: Sequence[Row], width: int = NATURAL) -> list[Text | Table]:
+    """The tables with their titles and remarks, before they are text."""
     parts: list[Text | Table] = []
     for i, group in enumerate(groups(rows)):
         parts += [Text("")] if i else []
-        parts += _group_parts(group, [r for r in rows if r.group is group], width or NATURAL)
-    parts.append(Text(""))
-    parts += [line(text, "dim") for text in _footer(rows)]
-    return rendered(parts, width=width, colour=colour)
+        parts += _group_parts(group, [r for r in rows if r.group is group], width)
+    return [*parts, Text(""), *(line(text, "dim") for text in _footer(rows))]
+
+
+def csv_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The numbers of the tables, one row each, with the names of `load_runs`.
+
+    The half-width of the 95 % interval of NAME is `NAME.half_95`; metrics are fractions, sizes
+    bytes, times seconds.
+    """
+    return [_csv_row(row) for row in rows]
+
+
+def _csv_row(row: Row) -> dict[str, Any]:
+    group = row.group
+    cells: dict[str, Any] = {
+        "protocol": group.first.protocol,
+        "files": " ".join(group.file_names),
+        "stream": group.title,
+        "learner": row.label,
+        "n": len(row.used),
+    }
+    numbers = {name: row.metrics.get(name) for name, *_ in columns_of(group)}
+    if has_labels(group.first) and row.used:
+        numbers |= {name: stat for (_, name, _), stat in zip(LABELS, stats(row), strict=True)}
+    numbers["seconds.learn"] = row.seconds["learn"]
+    for name, stat in numbers.items():
+        cells[name] = stat and stat.mean
+        cells[f"{name}.half_95"] = stat and stat.half
+    cells["bytes.total"] = row.footprint.get("total")
+    return cells | {"flags": " ".join(row.flags)}
 
 
 def _group_parts(group: Group, rows: Sequence[Row], width: int) -> list[Text | Table]:

@@ -7,11 +7,10 @@ from pathlib import Path
 
 from embedbench.errors import UserError
 from embedbench.files.file import EmbeddingFile
+from embedbench.markdown import escaped, table
 from embedbench.reports.collect import collect
 from embedbench.reports.rows import Row, groups
 from embedbench.reports.text import cell_text, runs_of
-
-from .markdown import escaped, table
 
 _COLUMNS = (
     ("omega_all", "Ω_all", 3, 1.0),

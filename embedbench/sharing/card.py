@@ -19,13 +19,13 @@ from embedbench.files import layout
 from embedbench.files.inspect import Card
 from embedbench.files.pretrained import LISTED
 from embedbench.files.provenance import weights_of
+from embedbench.markdown import block, code, escaped, link, table
 from embedbench.reports.figures import MAP_CLASSES, SHEET_CLASSES
 from embedbench.reports.rows import Row
 
 from .baselines import baseline_lines
 from .licences import hub_licence, is_stated
 from .loading import loading_lines
-from .markdown import block, code, escaped, link, table
 from .place import DATASETS
 
 HUB_SPLITS = {"train": "train", "val": "validation", "test": "test"}

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from embedbench.files import layout
 from embedbench.files.inspect import Card
+from embedbench.markdown import block, code
 
-from .markdown import block, code
 from .place import DATASETS
 
 quoted = json.dumps

@@ -18,6 +18,27 @@ from embedbench.files.samples import TEST
 from embedbench.typed import Typed, parse_json
 
 ORDERS = ("natural", "random", "size")
+_PAPER = "Masana et al. (2020)"
+# Every order that has a name: what it is, with its source, and how many classes it orders. `run`
+# takes the first three by name, `order` writes the others to a file.
+NAMED = {
+    "natural": ("as in the file", "any"),
+    "random": ("drawn by the seed", "any"),
+    "size": ("largest classes first, for run --order alone", "any"),
+    "icarl1993": ("drawn by NumPy's seed 1993, as in iCaRL's code (Rebuffi et al., 2017)", "any"),
+    "icarl_87": ("of CIFAR-100, begins with 87, as libraries repeat it from iCaRL's code", "100"),
+    "coarse": ("group by group of the file's hierarchy, or of CIFAR-100's superclasses", "any"),
+    "max-confusion": (f"classes that a probe confuses lie side by side, {_PAPER}", "any"),
+    "min-confusion": (f"classes that a probe confuses lie far apart, {_PAPER}", "any"),
+    "increasing-task-confusion": (f"late sessions are the most confused, {_PAPER}", "any"),
+    "equal-task-confusion": (f"all confusion within sessions, {_PAPER}", "any"),
+    "decreasing-task-confusion": (f"early sessions are the most confused, {_PAPER}", "any"),
+    "cifar100-max-confusion": (f"of CIFAR-100, published by {_PAPER}", "100"),
+    "cifar100-min-confusion": (f"of CIFAR-100, published by {_PAPER}", "100"),
+    "cifar100-increasing-task-confusion": (f"of CIFAR-100, published by {_PAPER}", "100"),
+    "cifar100-equal-task-confusion": (f"of CIFAR-100, published by {_PAPER}", "100"),
+    "cifar100-decreasing-task-confusion": (f"of CIFAR-100, published by {_PAPER}", "100"),
+}
 
 
 def class_order(order: str, file: EmbeddingFile, seed: int) -> Ints:

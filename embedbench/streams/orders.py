@@ -28,6 +28,7 @@ from embedbench.errors import UserError, unknown
 from embedbench.files.file import EmbeddingFile
 from embedbench.seeds import check_seed
 
+from .class_order import NAMED
 from .confusion import confusion_matrix
 
 SCHEMA = "embedbench-order/1.0"
@@ -39,7 +40,7 @@ CONFUSION = (
     "decreasing-task-confusion",
 )
 PUBLISHED = tuple(f"cifar100-{kind}" for kind in CONFUSION)
-KINDS = ("natural", "random", "icarl1993", "icarl_87", "coarse", *CONFUSION, *PUBLISHED)
+KINDS = tuple(name for name in NAMED if name != "size")
 STEPS = 200_000
 START, COOLING = 100.0, 0.99  # temperature: below .005 after 1,000 steps, so greedy from then on
 

@@ -17,9 +17,10 @@ from typer.testing import CliRunner
 from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.reports.bridge import Bridge, Ideals, bridge
-from embedbench.reports.bridge_text import bridge_text
+from embedbench.reports.bridge_text import bridge_parts
 from embedbench.reports.collect import collect
 from embedbench.reports.rows import Row
+from embedbench.terminal import rendered
 
 
 def rows_of(*roots: Path) -> list[Row]:
@@ -111,7 +112,7 @@ def test_namesakes_are_paired_each(tmp_path: Path) -> None:
 
 def test_the_text(tmp_path: Path) -> None:
     two_sides(tmp_path)
-    lines = bridge_text(bridge(rows_of(tmp_path))).splitlines()
+    lines = rendered(bridge_parts(bridge(rows_of(tmp_path)))).splitlines()
     assert lines[0] == "incremental-class · toy.h5 → toy-32.h5"
     assert lines[1] == "mean-per-class accuracy · α_ideal 90.0 → 90.0 % · cpu"
     assert lines[2].split() == [

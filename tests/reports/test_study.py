@@ -19,8 +19,9 @@ from embedbench.errors import UserError
 from embedbench.reports.collect import collect
 from embedbench.reports.comparison import Comparison, by_order, compare
 from embedbench.reports.study import Study, order_name, studies
-from embedbench.reports.study_text import by_order_text, comparison_text
+from embedbench.reports.study_text import by_order_parts, comparison_parts
 from embedbench.scores.ranking import Paired, holm, tie_groups
+from embedbench.terminal import rendered
 
 # --- numbers ---
 
@@ -157,7 +158,7 @@ def test_spread_over_orders_by_hand() -> None:
     # x and y agree; z has one of three pairs the other way round: (2 - 1)/3
     assert found.tau == pytest.approx({"x | y": 1.0, "x | z": 1 / 3, "y | z": 1 / 3})
     assert found.tau_mean == pytest.approx(5 / 9)
-    text = by_order_text(found)
+    text = rendered(by_order_parts(found))
     assert "mean 0.56, least 0.33 (x | z)" in text
     assert "best on some order: a, b" in text
     assert "60.0 [1]" in text
@@ -274,9 +275,11 @@ def test_the_command_line_compares_and_draws(tmp_path: Path) -> None:
 
 
 def test_text_of_a_comparison() -> None:
-    text = comparison_text(compare(study(best=[0.9, 0.91, 0.9], rest=[0.5, 0.5, 0.52])))
+    text = rendered(comparison_parts(compare(study(best=[0.9, 0.91, 0.9], rest=[0.5, 0.5, 0.52]))))
     lines = text.splitlines()
-    assert lines[3].split()[:6] == ["best", "3", "90.3", "1", "a", "1.00"]
-    assert lines[4].split()[:6] == ["rest", "3", "50.7", "2", "b", "2.00"]
+    assert lines[1].split(" · ")[1] == "1 class order"
+    assert lines[3].split() == ["best", "3", "90.3", "1", "a", "1.00"]
+    first, last = lines[4].split()[:5], lines[4].split()[-1]
+    assert (first, last) == (["rest", "3", "50.7", "2", "b"], "2.00")
     assert "−39.7 ±" in lines[4]
     assert "one class order" in lines[-1]

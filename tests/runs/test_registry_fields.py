@@ -58,7 +58,7 @@ print([m for m in sys.modules if m.startswith(("embedbench.models", "embedbench.
 @pytest.mark.parametrize(
     ("find", "message"),
     [
-        (lambda: learner_class("ewcc"), "unknown learner 'ewcc'. Did you mean 'ewc'? Known: "),
+        (lambda: learner_class("ewcc"), "unknown learner 'ewcc'. Did you mean 'ewc'? Code of "),
         (lambda: learner_class("_sgd"), "unknown learner '_sgd'"),
         (lambda: learner_class("MLP"), "unknown learner 'MLP'"),
         (lambda: protocol_class("permutations"), "Did you mean 'permutation'?"),

@@ -21,11 +21,11 @@ from embedbench.errors import UserError
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.inspect import card
 from embedbench.files.writer import write_file
+from embedbench.markdown import code, escaped
 from embedbench.reports.file_map import components
 from embedbench.sharing.baselines import rows_of
 from embedbench.sharing.card import card_page, file_sha256
 from embedbench.sharing.licences import hub_licence
-from embedbench.sharing.markdown import code, escaped
 from embedbench.sharing.picture import picture
 
 GOLDEN = Path(__file__).parents[1] / "golden"

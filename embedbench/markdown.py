@@ -49,7 +49,8 @@ def block(language: str, lines: Iterable[str]) -> str:
     return f"```{language}\n{kept}\n```"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of cells that are Markdown already."""
-    lines = [head, ["---"] * len(head), *rows]
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool] = ()) -> str:
+    """Return a table of cells that are Markdown already; `right` says which columns are numbers."""
+    rules = ["---:" if is_right else "---" for is_right in right] or ["---"] * len(head)
+    lines = [head, rules, *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)

@@ -1,0 +1,31 @@
+"""Names that a shell completes; nothing here imports torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+def of(kind: str) -> Callable[[str], list[tuple[str, str]]]:
+    """Completes a name of a kind that `embedbench list` knows, the last one of a list with commas.
+
+    Examples
+    --------
+    >>> [name for name, _ in of("learners")("ncm,sld")]
+    ['ncm,slda']
+    """
+
+    def completed(incomplete: str) -> list[tuple[str, str]]:
+        from .listing import entries
+
+        before, comma, begun = incomplete.rpartition(",")
+        rows = [row for row in entries(kind) if row["name"].startswith(begun)]
+        return [(before + comma + row["name"], row["summary"]) for row in rows]
+
+    return completed
+
+
+def of_kinds(incomplete: str) -> list[str]:
+    """Completes what `embedbench list` lists."""
+    from .listing import KINDS
+
+    return [kind for kind in KINDS if kind.startswith(incomplete)]

@@ -1,0 +1,197 @@
+"""Tables to paste: Markdown and LaTeX of what the terminal prints, CSV of the numbers behind it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .errors import printable
+from .markdown import escaped
+from .markdown import table as markdown_table
+from .terminal import line, new_table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+FORMS = ("markdown", "latex", "csv")
+TITLE = "bold"  # the style of a line that is the title of the table below it
+_NUMBER = re.compile(r"(−?)([\d,]*\.?\d+)(?: ±([\d,]*\.?\d+))?")
+_GREEK = {"Ω": r"\Omega", "α": r"\alpha", "λ": r"\lambda", "τ": r"\tau"}
+_SYMBOL = "[" + "".join(_GREEK) + "]"
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "–": "--",
+    "…": r"\dots{}",
+    "·": r"\textperiodcentered{}",
+    "−": "$-$",
+    "±": r"$\pm$",
+    "→": r"$\to$",
+    "✓": r"$\checkmark$",
+    **{letter: f"${name}$" for letter, name in _GREEK.items()},
+    **{c: f"\\{c}" for c in "&%$#_{}"},
+}
+
+
+def pasted(parts: Sequence[Text | Table], form: str) -> tuple[str, list[str]]:
+    """The tables among lines and tables, and the lines that are not among the text.
+
+    Parameters
+    ----------
+    parts : sequence of rich.text.Text or rich.table.Table
+        As `terminal.rendered` takes them. Of several tables each has its title, the bold line
+        above it.
+    form : str
+        "markdown" or "latex".
+
+    Returns
+    -------
+    text : str
+        The tables; LaTeX ones need the package booktabs.
+    notes : list of str
+        The other lines.
+    """
+    from rich.table import Table
+
+    several = sum(isinstance(part, Table) for part in parts) > 1
+    blocks, notes, title = [], [], ""
+    for part in parts:
+        if isinstance(part, Table):
+            blocks.append((_markdown if form == "markdown" else _latex)(part, title))
+            title = ""
+        elif several and part.style == TITLE:
+            title = part.plain
+        elif part.plain:
+            notes.append(part.plain)
+    return "\n\n".join(blocks), notes
+
+
+def _cells(table: Table) -> tuple[list[str], list[list[str]], list[bool]]:
+    """Headings, rows, and which columns are to the right."""
+    heads = [str(column.header) for column in table.columns]
+    columns = [[str(cell).replace("\n", " ") for cell in column.cells] for column in table.columns]
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    return heads, rows, [column.justify == "right" for column in table.columns]
+
+
+def _markdown(table: Table, title: str) -> str:
+    heads, rows, right = _cells(table)
+    text = markdown_table(
+        [escaped(head) for head in heads], [[escaped(cell) for cell in row] for row in rows], right
+    )
+    return f"**{escaped(title)}**\n\n{text}" if title else text
+
+
+def _latex(table: Table, title: str) -> str:
+    heads, rows, right = _cells(table)
+    lines = [
+        *([f"% {printable(title)}"] if title else []),
+        r"\begin{tabular}{" + "".join("r" if is_right else "l" for is_right in right) + "}",
+        r"\toprule",
+        " & ".join(map(latex_text, heads)) + r" \\",
+        r"\midrule",
+        *(" & ".join(map(latex_text, row)) + r" \\" for row in rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join(lines)
+
+
+def latex_text(text: str) -> str:
+    r"""A cell as LaTeX: characters mean themselves, numbers with a sign or interval are formulas.
+
+    >>> print(latex_text("35.4 ±1.3"), latex_text("Ω_all"), latex_text("50 %"))
+    $35.4 \pm 1.3$ $\Omega_{\mathrm{all}}$ 50 \%
+    """
+    plain = printable(text)
+    number = _NUMBER.fullmatch(plain)
+    if number and (number[1] or number[3]):
+        sign, mean, half = ((part or "").replace(",", "{,}") for part in number.groups())
+        return f"${sign and '-'}{mean} \\pm {half}$" if half else f"$-{mean}$"
+    parts = re.split(f"({_SYMBOL})_([a-zA-Z]+)", plain)  # text, symbol, index, text, …
+    made = ["".join(_LATEX.get(character, character) for character in part) for part in parts]
+    for i in range(1, len(parts), 3):
+        made[i : i + 2] = [f"${_GREEK[parts[i]]}_{{\\mathrm{{{parts[i + 1]}}}}}$", ""]
+    return "".join(made)
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as CSV: a column for each key, numbers in full, nothing where a value is undefined."""
+    keys = dict.fromkeys(key for row in rows for key in row)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_field(key) for key in keys)
+    writer.writerows([_field(row.get(key)) for key in keys] for row in rows)
+    return text.getvalue().rstrip("\n")
+
+
+def _field(value: Any) -> str:
+    """One value; a text that a spreadsheet would take for a formula gets an apostrophe."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return repr(value)
+    text = printable(str(value))
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+
+
+def records(data: Any, *path: str) -> list[dict[str, Any]]:
+    """Rows of JSON data: what lies in the lists along `path`, with the scalars around it.
+
+    >>> records({"a": 1, "runs": [{"n": 2, "mean": {"x": 0.5}}, {"n": 3}]}, "runs")
+    [{'a': 1, 'n': 2, 'mean.x': 0.5}, {'a': 1, 'n': 3}]
+    """
+    if isinstance(data, list):
+        return [row for entry in data for row in records(entry, *path)]
+    if not path:
+        return [dict(_flat(data))]
+    around = {k: v for k, v in data.items() if not isinstance(v, dict | list) and k != "schema"}
+    return [around | row for row in records(data[path[0]], *path[1:])]
+
+
+def pairs(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One row for each value of JSON data, with its name."""
+    return [{"name": name, "value": value} for name, value in _flat(data)]
+
+
+def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested values by names with dots; the values of a list with spaces between them."""
+    for key, value in data.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, _joined(value) if isinstance(value, list) else value
+
+
+def _joined(values: Iterable[Any]) -> str:
+    return " ".join(str(value) for value in values)
+
+
+def table_of(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """A table of rows; columns of texts come first."""
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    numbers = [k for k in keys if all(_is_number(row.get(k)) for row in rows)]
+    names = [k for k in keys if k not in numbers]
+    table = new_table([*names, *numbers], names=len(names))
+    for row in rows:
+        table.add_row(*(line(_short(row.get(key))) for key in (*names, *numbers)))
+    return table
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | None) and not isinstance(value, bool)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}".replace("-", "−") if isinstance(value, float) else _field(value)

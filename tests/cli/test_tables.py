@@ -1,0 +1,204 @@
+"""`--markdown`, `--latex`, `--csv`, completion, and what the terminal says of many failures."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from report_records import keep, make
+from typer.testing import CliRunner
+
+from embedbench.checks import suite
+from embedbench.cli import completion
+from embedbench.cli.app import app
+from embedbench.cli.listing import entries
+from embedbench.errors import UserError, unknown
+from embedbench.reports.collect import collect
+from embedbench.streams.class_order import NAMED, ORDERS
+from embedbench.streams.orders import CONFUSION, KINDS, PUBLISHED
+
+METRIC = "learning_accuracy"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("runs")
+    for name, gain in (("mlp", 0.1), ("ewc", 0.2)):
+        for s in range(3):
+            made = make(name, seed=s, final=gain + 0.1 * s * s)
+            made["metrics"] |= {METRIC: gain + s / 7}
+            keep(place, made)
+    return place
+
+
+def asked(*words: object) -> Any:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def read(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_csv_of_a_report_has_exact_means_and_intervals(runs: Path) -> None:
+    done = asked("report", runs, "--csv", "--metric", METRIC)
+    rows = {row["learner"]: row for row in read(done.stdout)}
+    for row in collect(runs, metrics=[METRIC]):
+        for name in ("final_accuracy", "omega_all", METRIC):
+            stat = row.metrics[name]
+            cells = rows[row.label]
+            assert float(cells[name] or "nan") == pytest.approx(stat.mean, rel=0, nan_ok=True)
+            assert float(cells[f"{name}.half_95"] or "nan") == pytest.approx(
+                stat.half, rel=0, nan_ok=True
+            )
+        assert float(cells["bytes.total"]) == row.footprint["total"]
+
+
+@pytest.mark.parametrize(
+    ("form", "first"), [("markdown", "| learner |"), ("latex", r"\begin{tabular}{lr")]
+)
+def test_stdout_is_the_table_alone(runs: Path, form: str, first: str) -> None:
+    done = asked("report", runs, f"--{form}")
+    assert done.stdout.startswith(first)
+    assert "note" not in done.stdout
+    assert "t-interval" in done.stderr
+    assert "t-interval" not in done.stdout
+
+
+def test_every_command_with_tables_has_the_three_forms(runs: Path) -> None:
+    one = runs / "stream-1" / "mlp" / "seed-0"
+    commands: list[list[object]] = [
+        ["report", runs, "--compare"],
+        ["runs", "status", runs],
+        ["list", "presets"],
+    ]
+    assert one.is_dir()
+    for command in commands:
+        for form in ("markdown", "latex", "csv"):
+            done = asked(*command, f"--{form}")
+            assert done.exit_code == 0, (command, form, done.exception)
+            if "status" not in command:  # no cell is at work
+                start = {"markdown": "| ", "latex": "\\", "csv": ""}[form]
+                assert done.stdout.startswith(start)
+                assert len(done.stdout.splitlines()) > 2
+    pair = read(asked("report", runs, "--compare", "--csv").stdout)[1]
+    assert {"learner", "mean", "to_best", "to_best.half_95", "p", "holm"} <= set(pair)
+
+
+def test_two_forms_are_refused(runs: Path) -> None:
+    for words in (["--latex", "--csv"], ["--json", "--csv"]):
+        done = asked("report", runs, *words)
+        assert isinstance(done.exception, UserError)
+        assert str(done.exception) == f"{words[0]} and {words[1]}: give one of them"
+    assert (
+        asked("report", runs).stdout.startswith("permut")
+        or "learner" in asked("report", runs).stdout
+    )  # the form of one call is forgotten
+
+
+def test_a_further_metric_is_in_percent_in_both_tables(runs: Path) -> None:
+    table = asked("report", runs, "--metric", METRIC, "--markdown").stdout
+    heads, _, row = (line.split(" | ") for line in table.splitlines()[:3])
+    value = row[heads.index(METRIC.replace("_", r"\_") + " %")].split()[0]
+    ranking = asked("report", runs, "--compare", "--metric", METRIC).stdout
+    assert value in ranking.split()
+
+
+def test_every_order_with_a_name_is_listed() -> None:
+    assert set(NAMED) == {*KINDS, *ORDERS}
+    assert {*CONFUSION, *PUBLISHED} < set(KINDS)
+    rows = {row["name"]: row for row in entries("orders")}
+    assert list(rows) == list(NAMED)
+    assert {name for name, row in rows.items() if row["classes"] == "100"} == {
+        "icarl_87",
+        *PUBLISHED,
+    }
+
+
+def test_names_are_completed() -> None:
+    names = [name for name, _ in completion.of("learners")("ncm,sld")]
+    assert names == ["ncm,slda"]
+    assert "kemker" in [name for name, _ in completion.of("presets")("ke")]
+    assert completion.of_kinds("pr") == ["protocols", "presets"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_names_without_torch(shell: str) -> None:
+    code = (
+        "import sys; from embedbench.cli.app import app\n"
+        "try: app(prog_name='embedbench')\n"
+        "finally: print('torch' in sys.modules, file=sys.stderr)"
+    )
+    words = "embedbench run --learner ncm,sld"
+    given = {"COMP_WORDS": words, "COMP_CWORD": "3", "_TYPER_COMPLETE_ARGS": words}
+    given |= {
+        "_EMBEDBENCH_COMPLETE": f"complete_{shell}",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | given, capture_output=True, text=True
+    )
+    assert "ncm,slda" in done.stdout
+    assert done.stderr.splitlines()[-1] == "False"
+
+
+def test_completion_is_not_in_the_help() -> None:
+    assert "completion" not in asked("--help").stdout
+    assert "complete" in asked("--show-completion").stdout.lower()
+
+
+def test_learners_may_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from embedbench.runs.study_file import read_study
+
+    study = tmp_path / "study.toml"
+    words = ["run", "emoji.h5", "--protocol", "incremental-class", "--save-config", study]
+    monkeypatch.setattr("embedbench.runs.study_parts.Part.cells", lambda *_, **__: [])
+    done = asked(*words, "--learner", "ncm", "--learner", "slda,chance")
+    assert done.exit_code == 0, done.exception
+    assert read_study(study).learners == ("ncm", "slda", "chance")
+
+
+def test_a_suggestion_stands_without_a_long_list() -> None:
+    many = [f"{c}-name" for c in "abcdefghijk"]
+    assert str(unknown("learner", "b-nam", many)) == (
+        "unknown learner 'b-nam'. Did you mean 'b-name'?"
+    )
+    assert "Known: a-name, b-name" in str(unknown("learner", "zzz", many))
+    assert "Known:" in str(unknown("learner", "b-nam", many[:10]))
+
+
+def test_an_error_behind_several_failures_comes_first_and_once() -> None:
+    class Faulty:
+        def start(self) -> None:
+            raise TypeError("no width")
+
+    def one(cls: type[Faulty]) -> None:
+        """Can be started."""
+        cls().start()
+
+    def other(cls: type[Faulty]) -> None:
+        """Has another fault."""
+        raise KeyError("x")
+
+    results = suite.run_checks([other, *[one] * 3], Faulty)
+    lines = suite.check_text(results).splitlines()
+    assert lines[:2] == [
+        "3 checks could not run: start raised TypeError: no width",
+        "        one, one, one",
+    ]
+    assert "raised KeyError: 'x'" in lines[-2]
+    assert lines[-1] == "0 of 4 checks passed"
+    assert suite.check_text(results[:3]).count("start raised") == 2
+
+
+def test_help_names_each_form_once() -> None:
+    command = typer.main.get_command(app)
+    for name in ("run", "report", "score", "list", "inspect", "show", "check", "diff", "reproduce"):
+        options = [o for p in command.commands[name].params for o in p.opts]  # type: ignore[attr-defined]
+        assert [options.count(f"--{form}") for form in ("markdown", "latex", "csv")] == [1, 1, 1]

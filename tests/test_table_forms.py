@@ -1,0 +1,90 @@
+"""Tables to paste: Markdown, LaTeX, CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+
+import pytest
+
+from embedbench.table_forms import csv_text, latex_text, pairs, pasted, records, table_of
+from embedbench.terminal import line, new_table
+
+
+def _parts(tables: int) -> list[object]:
+    parts: list[object] = []
+    for i in range(tables):
+        table = new_table(["learner", "Ω_all"])
+        table.add_row(line("a|b_c"), line("−35.4\n±1.3"))
+        parts += [line(f"title {i}", "bold"), table, line(f"note {i}"), line("")]
+    return parts
+
+
+def test_markdown_escapes_names_and_puts_numbers_to_the_right() -> None:
+    text, notes = pasted(_parts(1), "markdown")  # type: ignore[arg-type]
+    assert text.splitlines() == [
+        r"| learner | Ω\_all |",
+        "| --- | ---: |",
+        r"| a\|b\_c | −35.4 ±1.3 |",
+    ]
+    assert notes == ["title 0", "note 0"]
+
+
+def test_latex_has_formulas_and_booktabs() -> None:
+    text, _ = pasted(_parts(1), "latex")  # type: ignore[arg-type]
+    assert text.splitlines() == [
+        r"\begin{tabular}{lr}",
+        r"\toprule",
+        r"learner & $\Omega_{\mathrm{all}}$ \\",
+        r"\midrule",
+        r"a\textbar{}b\_c & $-35.4 \pm 1.3$ \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cell", "latex"),
+    [
+        ("35.4 ±1.3", r"$35.4 \pm 1.3$"),
+        ("1,234 ±1,000", r"$1{,}234 \pm 1{,}000$"),
+        ("−0.2", "$-0.2$"),
+        ("0.2", "0.2"),
+        ("50 %", r"50 \%"),
+        ("a&b #1 {x} ~^\\", r"a\&b \#1 \{x\} \textasciitilde{}\textasciicircum{}\textbackslash{}"),
+        ("α_ideal → τ", r"$\alpha_{\mathrm{ideal}}$ $\to$ $\tau$"),
+        ("\x1b[31mred\n", "[31mred "),
+        (r"\input{secret}", r"\textbackslash{}input\{secret\}"),
+    ],
+)
+def test_latex_cells(cell: str, latex: str) -> None:
+    assert latex_text(cell) == latex
+
+
+@pytest.mark.parametrize(("form", "title"), [("markdown", "**title 1**"), ("latex", "% title 1")])
+def test_of_several_tables_each_has_its_title(form: str, title: str) -> None:
+    text, notes = pasted(_parts(2), form)  # type: ignore[arg-type]
+    assert title in text.splitlines()
+    assert notes == ["note 0", "note 1"]
+
+
+def test_csv_is_exact_and_holds_no_formula() -> None:
+    third = 1 / 3
+    rows = [{"name": "=1+1", "x": third, "n": -2}, {"name": "-a, b", "x": math.nan, "ok": True}]
+    read = list(csv.DictReader(io.StringIO(csv_text(rows))))
+    assert read[0] == {"name": "'=1+1", "x": repr(third), "n": "-2", "ok": ""}
+    assert read[1] == {"name": "'-a, b", "x": "", "n": "", "ok": "true"}
+    assert float(read[0]["x"]) == third
+    assert csv_text([{"@x": "\x1b+"}]).splitlines() == ["'@x", "'+"]
+
+
+def test_rows_of_nested_data() -> None:
+    data = {"schema": "s/1", "of": [{"t": "a", "in": [{"m": {"x": 1}, "v": [1, 2]}]}, {"in": []}]}
+    assert records(data, "of", "in") == [{"t": "a", "m.x": 1, "v": "1 2"}]
+    assert pairs({"a": {"b": 1}}) == [{"name": "a.b", "value": 1}]
+
+
+def test_a_table_of_rows_has_texts_first() -> None:
+    text, _ = pasted([table_of([{"n": 1, "who": "x"}, {"n": -0.12345, "who": None}])], "markdown")
+    assert text.splitlines() == ["| who | n |", "| --- | ---: |", "| x | 1 |", "|  | −0.1235 |"]
