@@ -24,7 +24,7 @@ from unittest.mock import patch
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (
     *("README.md", "docs/files.md", "docs/runs.md", "docs/studies.md", "docs/results_as_data.md"),
-    *("docs/images.md", "docs/papers.md"),
+    *("docs/answers.md", "docs/images.md", "docs/papers.md"),
 )
 MAKE_DEMO = "embedbench demo"
 

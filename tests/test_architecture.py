@@ -76,7 +76,8 @@ SLOW = {
 }
 MAY_BE_SLOW = {
     *{"models", "learning", "extract", "checks", "networks/resnet", "networks/timm_models"},
-    *{"reports/html", "reports/plots", "reports/scatter", "reports/svg"},
+    *{"reports/file_map", "reports/html", "reports/lines", "reports/maps", "reports/panels"},
+    *{"reports/plots", "reports/scatter", "reports/sheet", "reports/stream_plot", "reports/svg"},
     *{"runs/evaluators", "runs/execute", "runs/runner", "streams/anneal"},
 }
 # Their `__init__.py` resolve names lazily; every other one is empty.

@@ -13,8 +13,9 @@ from embedbench.errors import UserError, printable
 from embedbench.machine import keep_freed_memory
 from embedbench.version import __version__
 
-from . import extract, files, pretrain, push, report, reproduce, run, runs
-from .options import Json, Quiet, chosen_device, note, show
+from . import extract, files, pretrain, push, report, reproduce, run, runs, show
+from .options import Json, Quiet, chosen_device, note
+from .options import show as print_data
 
 app = typer.Typer(
     name="embedbench",
@@ -56,6 +57,7 @@ for command in (
     files.diff,
     push.push,
     pretrain.pretrain,
+    show.show,
     run.run,
     reproduce.reproduce,
     report.score,
@@ -97,7 +99,7 @@ def list_command(
             lines.append(listed_text(rows))
         return "\n".join(lines)
 
-    show(listed[kind] if kind else listed, text, as_json)
+    print_data(listed[kind] if kind else listed, text, as_json)
 
 
 @app.command()
@@ -116,7 +118,7 @@ def check(
     from embedbench.checks.suite import check_text
 
     results = run_checks(name, chosen_device(device), kind)
-    show([r.to_json() for r in results], lambda _: check_text(results), as_json)
+    print_data([r.to_json() for r in results], lambda _: check_text(results), as_json)
     if not all(r.passed for r in results):
         raise typer.Exit(1)
 

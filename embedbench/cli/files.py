@@ -83,6 +83,14 @@ def export(
     show(out, str, as_json=False)
 
 
+Heatmap = Annotated[
+    Path | None, typer.Option(metavar="PNG", help="Draw the redundancy of all pairs of features.")
+]
+Map = Annotated[
+    Path | None, typer.Option("--map", help="Draw two dimensions of the embeddings, by class.")
+]
+
+
 def inspect(
     file: Annotated[str, typer.Argument(help="An embedding file, or its name.")],
     redundancy: Annotated[
@@ -91,16 +99,14 @@ def inspect(
     discretise: Annotated[
         str | None, typer.Option(help="Intervals for --redundancy: mdlp (default) or frequency.")
     ] = None,
-    heatmap: Annotated[
-        Path | None,
-        typer.Option(metavar="PNG", help="Draw the redundancy of all pairs of features."),
-    ] = None,
+    heatmap: Heatmap = None,
     alignment: Annotated[
         bool,
         typer.Option(
             "--alignment", help="Measure how well layers fit the final embedding's means."
         ),
     ] = False,
+    picture: Map = None,
     page: Annotated[
         bool, typer.Option("--card", help="Print the page that push writes, Markdown.")
     ] = False,
@@ -113,7 +119,7 @@ def inspect(
     from embedbench.files.inspect import card, card_text
 
     analysed = bool(redundancy or discretise or heatmap)
-    if is_name(file) and not (analysed or alignment or page):
+    if is_name(file) and not (analysed or alignment or picture or page):
         from embedbench.fetching.peek import peek
 
         result = peek(file)
@@ -131,7 +137,23 @@ def inspect(
         from embedbench.streams.alignment import file_alignment
 
         result = replace(result, alignment=file_alignment(opened))
+    if picture is not None:
+        _map(opened, picture, overwrite)
     show(result.to_json(), lambda _: _page(result) if page else card_text(result), as_json)
+
+
+def _map(file: EmbeddingFile, path: Path, overwrite: bool) -> None:
+    """Draw what a file looks like."""
+    from embedbench.reports.figures import WIDTHS, check_format
+
+    check_format(path)
+    check_free(path, overwrite)
+    from embedbench.reports.file_map import POINTS, SEED, draw_file
+    from embedbench.reports.sheet import write
+
+    write(path, lambda: draw_file(file, WIDTHS["column"]))
+    n = len(file.labels)
+    note(f"wrote {path}" + (f": {POINTS:,} of {n:,} samples, seed {SEED}" if n > POINTS else ""))
 
 
 def _redundancy(
@@ -147,7 +169,7 @@ def _redundancy(
     with bar("features", quiet) as advance:
         figures, codes = analyse(file, discretise or "mdlp", progress=advance)
         if heatmap is not None:
-            from embedbench.reports.plots import save_map
+            from embedbench.reports.maps import save_map
 
             matrix = su_matrix(codes, lambda *n: advance(*n, "heat map"))
             save_map(matrix, heatmap, "feature", "symmetric uncertainty")

@@ -102,29 +102,44 @@ Data = Annotated[
     list[Path] | None,
     typer.Option(metavar="FILE", help="With --site: a file to rebuild streams from.", parser=here),
 ]
+Html = Annotated[Path | None, typer.Option(help="Also write one HTML file.")]
+Compare = Annotated[
+    bool, typer.Option("--compare", help="Print paired differences, ties and ranks instead.")
+]
+By = Annotated[
+    str | None,
+    typer.Option(
+        help="order: spread over class orders, and rankings. seeds: spread over each seed."
+    ),
+]
+Bridged = Annotated[
+    bool, typer.Option("--bridge", help="Compare learners on embeddings with the same on images.")
+]
+FigureKind = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KIND",
+        help="Also write a figure of one stream: curves, matrix, omega, trade-off or ranks.",
+    ),
+]
+FigureFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="The figure, .pdf, .svg or .png.")
+]
+Width = Annotated[
+    str, typer.Option(help="Of the figure: a column of a two-column paper, or its page.")
+]
 
 
 def report(
     runs: Reported,
-    html: Annotated[Path | None, typer.Option(help="Also write one HTML file.")] = None,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Print paired differences, ties and ranks instead.")
-    ] = False,
-    by: Annotated[
-        str | None,
-        typer.Option(
-            help="order: spread over class orders, and rankings. seeds: spread over each seed."
-        ),
-    ] = None,
-    bridge: Annotated[
-        bool,
-        typer.Option("--bridge", help="Compare learners on embeddings with the same on images."),
-    ] = False,
+    html: Html = None,
+    compare: Compare = False,
+    by: By = None,
+    bridge: Bridged = False,
     metric: Metrics = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(metavar="SVG", help="With --compare: draw average ranks and ties."),
-    ] = None,
+    figure: FigureKind = None,
+    out: FigureFile = None,
+    width: Width = "column",
     site: Site = None,
     data: Data = None,
     overwrite: Overwrite = False,
@@ -134,15 +149,17 @@ def report(
     from embedbench.reports.collect import collect
 
     if site is not None or data:
-        _site(runs, site, data or [], (html, plot, compare, by, bridge, metric), overwrite, as_json)
+        others = (html, figure, out, compare, by, bridge, metric)
+        _site(runs, site, data or [], others, overwrite, as_json)
         return
-    _check_options(runs, (html, plot), compare, by, bridge, overwrite)
+    drawing = _figure(figure, out, width)
+    _check_options(runs, (html, drawing), compare, by, bridge, overwrite)
     rows = [row for root in runs for row in collect(root, metrics=metric or ())]
     pairs = None
     if bridge:
         pairs, output = _bridge(rows, as_json)
     elif compare or by:
-        output = _studies(rows, _one(metric), None if compare else by, plot=plot, as_json=as_json)
+        output = _studies(rows, _one(metric), None if compare else by, as_json=as_json)
     else:
         from embedbench.reports.text import print_report
 
@@ -152,6 +169,11 @@ def report(
 
         write_html(rows, html, ", ".join(r.resolve().name for r in runs), bridge=pairs)
         note(f"wrote {html}")
+    if figure and drawing:
+        from embedbench.reports.figures import save_figure
+
+        save_figure(rows, figure, drawing, width=width, metric=_one(metric))
+        note(f"wrote {drawing}")
     output()  # last: who reads it may stop reading
 
 
@@ -188,18 +210,27 @@ def _check_options(
     bridge: bool,
     overwrite: bool,
 ) -> None:
-    """Refuse what does not go together; `written` are the page and the plot."""
+    """Refuse what does not go together; `written` are the page and the figure."""
     for path in written:
         if path is not None:
             check_free(path, overwrite)
-    if written[1] and not compare:
-        raise UserError("--plot draws what --compare finds; add --compare")
     if len(runs) > 1 and not bridge:
         raise UserError(f"expected one directory of runs, got {len(runs)}; more go with --bridge")
     if by not in (None, *BY):
         raise unknown("--by", str(by), BY)
     if bridge and (compare or by):
         raise UserError("--bridge makes a table of its own; leave --compare and --by out")
+
+
+def _figure(kind: str | None, out: Path | None, width: str) -> Path | None:
+    """The file of the figure that is asked for."""
+    from embedbench.reports.figures import check_figure
+
+    if kind is None:
+        if out is not None:
+            raise UserError(f"--out {out} is for a figure; add --figure curves, or --html {out}")
+        return None
+    return check_figure(kind, out, width)
 
 
 def _bridge(rows: list[Row], as_json: bool) -> tuple[Bridge, Callable[[], None]]:
@@ -211,12 +242,10 @@ def _bridge(rows: list[Row], as_json: bool) -> tuple[Bridge, Callable[[], None]]
     return pairs, partial(show, pairs.to_json(), lambda _: bridge_text(pairs), as_json)
 
 
-def _studies(
-    rows: list[Row], metric: str, by: str | None, *, plot: Path | None, as_json: bool
-) -> Callable[[], None]:
+def _studies(rows: list[Row], metric: str, by: str | None, *, as_json: bool) -> Callable[[], None]:
     """Find how the learners differ, or the spread of each over orders or seeds.
 
-    The plot is written; the result prints the rest.
+    The result prints it.
     """
     from embedbench.reports import study_text
     from embedbench.reports.by_seeds import by_seeds
@@ -230,13 +259,6 @@ def _studies(
         orders = [by_order(study) for study in studies(rows, metric)]
         comparison, texts = Comparison.of(orders), map(study_text.by_order_text, orders)
     else:
-        every = studies(rows, metric)
-        if plot and len(every) > 1:
-            titles = "; ".join(study.title for study in every)
-            raise UserError(f"--plot draws one study, there are {len(every)}: {titles}")
-        rankings = [compare(study) for study in every]
+        rankings = [compare(study) for study in studies(rows, metric)]
         comparison, texts = Comparison.of(rankings), map(study_text.comparison_text, rankings)
-    if plot:
-        study_text.save_rank_plot(rankings[0], plot)
-        note(f"wrote {plot}")
     return partial(show, comparison.to_json(), lambda _: "\n\n".join(texts), as_json)

@@ -1,4 +1,4 @@
-"""The commands on directories of runs: status, merge, pack and track."""
+"""The commands on directories of runs: status, merge, pack, import and track."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .answers import import_command
 from .options import Json, Overwrite, check_free, note, show
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ runs = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+runs.command("import")(import_command)
 
 
 @runs.command()

@@ -24,13 +24,16 @@ SINGLE = (
 )
 
 
-def asked(ctx: typer.Context) -> Study:
-    """The study of a command line: what `--config` says, and the options over it."""
+def asked(ctx: typer.Context, **more: str) -> Study:
+    """The study of a command line: what `--config` says, and the options over it.
+
+    `more` are options that the command does not have.
+    """
     from embedbench.runs.study import Study
     from embedbench.runs.study_file import read_study
     from embedbench.runs.study_parts import parts
 
-    given = {k: v for k, v in ctx.params.items() if _is_given(ctx, k) and v is not None}
+    given = {k: v for k, v in ctx.params.items() if _is_given(ctx, k) and v is not None} | more
     if given.get("allow_code") and "config" not in given:
         raise UserError("--allow-code is for a study file; add --config STUDY, or leave it out")
     study = Study()

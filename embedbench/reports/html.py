@@ -22,6 +22,7 @@ from .bridge import Bridge
 from .moments import by_samples
 from .page import page
 from .rows import FLAGS, Group, Row, groups
+from .styles import glyph, hue, styles_of
 from .text import amount, columns_of, megabytes
 
 RESCALED = (("raa", "RAA: against guessing"), ("raf", "RAF: forgetting against guessing"))
@@ -40,11 +41,10 @@ def write_html(rows: Sequence[Row], out: Path, name: str, *, bridge: Bridge | No
 
 def render(rows: Sequence[Row], name: str, bridge: Bridge | None = None) -> str:
     """The page as text; `name` is its heading."""
-    from .plots import colour_scale
+    from .maps import colour_scale
 
-    # each label has the same colour and marker in all tables; the chance level has none
-    labels = sorted({r.label for r in rows if r.learns})
-    styles = {label: i for i, label in enumerate(labels)}
+    learners = [r for r in rows if r.learns]  # the chance level has no colour and mark
+    styles = styles_of((r.learner, r.label) for r in learners)
     return page(
         "report.html.j2",
         name=name,
@@ -109,8 +109,6 @@ def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> d
 
 def _entry(row: Row, styles: dict[str, int]) -> dict[str, object]:
     """One row of the main table."""
-    from .plots import glyph, hue
-
     style = styles.get(row.label)
     footprint = {k: v for k, v in row.footprint.items() if k != "total"}
     return {
@@ -181,7 +179,7 @@ def _figures(group: Group, rows: Sequence[Row], styles: dict[str, int]) -> list[
 
 def _maps(rows: Sequence[Row], entries: Sequence[dict[str, object]]) -> list[dict[str, object]]:
     """A heat map of R for each learner, mean over its runs."""
-    from .plots import heat_map
+    from .maps import heat_map
 
     return [
         {"row": e, "svg": heat_map(_stack(r, "R").mean(axis=0), f"R of {r.label}")}

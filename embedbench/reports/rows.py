@@ -23,17 +23,14 @@ OUTLIER_METRIC = "final_accuracy"
 FLAGS = {
     "nan": ("N", "scores were NaN; left out of every mean"),
     "diverged": ("D", "the training loss was not finite; left out of every mean"),
-    "not-learned": (
-        "L",
-        "Ω_new under twice chance: a high Ω_all only because nothing new was learned",
-    ),
+    "not-learned": ("L", "Ω_new under 2 × chance: high Ω_all only because nothing new was learned"),
     "chance-level": ("C", "the final score is under 1.5 times chance"),
     "test-validation": ("T", "test data could stop training"),
     "session-id": ("S", "the learner knew which session every test sample is from"),
+    "imported": ("I", "another tool gave the answers; what it cost is not known"),
     "not-pinned": (
         "P",
-        "not pinned: the record names no SHA-256 of its predictions; embedbench score RUNS "
-        "--update adds it",
+        "the record names no SHA-256 of its predictions; embedbench score RUNS --update adds it",
     ),
     "outlier": (
         "O",
@@ -116,8 +113,9 @@ class Group:
                 f"{runs} with single seeds set otherwise and no mean includes them; what each kind "
                 "of seed decides: report --by seeds"
             ] = None
-        if any(r.reference.source == "missing" for r in self.records):
-            notes["reference runs are missing, so Ω is open; the same command makes them"] = None
+        if by := [r.imported for r in self.records if r.reference.source == "missing"]:
+            makes = "the same command" if None in by else "embedbench run --learner chance"
+            notes[f"reference runs are missing, so Ω is open; {makes} makes them"] = None
         omega = "omega_streaming" if self.so_far else "omega_all"
         if any(r.metrics.get(omega, math.nan) > 1 for r in self.records):
             notes[
@@ -253,9 +251,9 @@ class Row:
 
     @property
     def footprint(self) -> dict[str, int]:
-        """Bytes after the last session by kind, mean over the runs used."""
-        kinds = dict.fromkeys(k for r in self.used for k in r.footprint)
-        return {k: round(np.mean([r.footprint.get(k, 0) for r in self.used])) for k in kinds}
+        """Bytes after the last session by kind, mean over the runs that say."""
+        kinds = dict.fromkeys(k for r in self.used for k, v in r.footprint.items() if v == v)
+        return {k: round(np.nanmean([r.footprint.get(k, 0) for r in self.used])) for k in kinds}
 
     @property
     def seconds(self) -> dict[str, Stat]:

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from embedbench.arrays import Ints
 
-from .plots import MARKERS
-from .svg import STYLE, colour, svg
+from .svg import STYLE, look, svg
 
 SIDE = 1.9  # width and height of a panel, inches
 PALE = 0.4
@@ -56,10 +55,9 @@ def scatter_panels(
                 axes.plot(
                     *points[rows].T,
                     linestyle="none",
-                    marker=MARKERS[style % len(MARKERS)],
                     markersize=3,
                     markeredgewidth=0,
-                    color=colour(style),
+                    **look(style),
                     alpha=PALE if number < pale else 1.0,
                     label=name,
                 )

@@ -1,14 +1,12 @@
-"""Comparisons for the terminal, and the diagram of ranks as a file."""
+"""Comparisons for the terminal."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 from rich.table import Table
 
-from embedbench.disk import write_safely
 from embedbench.scores.stats import signed
 from embedbench.terminal import line, new_table, rendered
 
@@ -137,15 +135,3 @@ def _sd(spread: Spread, metric: str) -> str:
     text = f"{_points(spread.sd, metric)} ({spread.n}) [{low}, {high}]"
     share = math.nan if spread.share is None else spread.share
     return text if math.isnan(share) else f"{text} {100 * share:.0f} %"
-
-
-def save_rank_plot(result: Ranking, path: Path) -> None:
-    """Write the critical-difference diagram of a ranking as an SVG file."""
-    from .plots import rank_plot
-    from .svg import standalone
-
-    names = [e.learner for e in result.learners]
-    groups = [[names.index(label) for label in group] for group in result.groups]
-    ranks = [e.average_rank for e in result.learners]
-    label = f"Average ranks by {result.metric}: {result.title}"
-    write_safely(path, standalone(rank_plot(names, ranks, groups, label)))

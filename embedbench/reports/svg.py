@@ -14,6 +14,8 @@ from matplotlib.figure import Figure
 
 from embedbench.errors import printable
 
+from .styles import hollow, hue, marker
+
 # One hue per learner, for a light and for a dark page. Colour-blind readers can tell them apart,
 # too (after Okabe and Ito, and Tol); in addition each learner has a marker.
 # fmt: off
@@ -22,12 +24,12 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#b07d00",
 DARK_COLOURS = ("#4ea8de", "#ff8a4c", "#2fc79a", "#d884c8", "#f2b632",
                 "#a5dcff", "#e0709f", "#bcc24a", "#a396f5", "#f3a6ae")
 # fmt: on
-HUES = len(COLOURS)
 
-# Colours that no figure uses by chance; each becomes a CSS variable, so that dark mode works.
-INK, SOFT, LINE, BLANK = "#010203", "#010204", "#010205", "#010206"
-_VARIABLES = {INK: "--ink", SOFT: "--soft", LINE: "--line", BLANK: "--blank"}
-_VARIABLES |= {f"#0a0b{i:02x}": f"--c{i}" for i in range(HUES)}
+# The colours of text, lines, empty cells and what is behind a figure. In a page these and the hues
+# are CSS variables, so that dark mode works; no figure uses them for anything else.
+INK, SOFT, LINE, BLANK, SHEET = "#1b1b1b", "#444444", "#9a9a9a", "#dcdcdc", "#fefefe"
+_VARIABLES = {INK: "--ink", SOFT: "--soft", LINE: "--line", BLANK: "--blank", SHEET: "--card"}
+_VARIABLES |= {c: f"--c{i}" for i, c in enumerate(COLOURS)}
 
 STYLE: Any = {  # Any: each version of matplotlib types the keys differently
     "text.parse_math": False,  # a name with a $ is no formula
@@ -49,12 +51,24 @@ STYLE: Any = {  # Any: each version of matplotlib types the keys differently
     "ytick.major.size": 0,
     "grid.color": LINE,
     "grid.linewidth": 0.6,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4,
+    "lines.markeredgewidth": 0,
 }
 
 
 def colour(style: int) -> str:
-    """The hue of a style, for a figure that `svg` turns into text; hues repeat after ten."""
-    return f"#0a0b{style % HUES:02x}"
+    """The hue of a style."""
+    return COLOURS[hue(style)]
+
+
+def look(style: int) -> dict[str, Any]:
+    """The colour and the mark of a style, as matplotlib takes them."""
+    ink = colour(style)
+    look: dict[str, Any] = {"color": ink, "marker": marker(style)}
+    if hollow(style):
+        look |= {"markerfacecolor": SHEET, "markeredgecolor": ink, "markeredgewidth": 0.9}
+    return look
 
 
 def svg(figure: Figure, label: str) -> str:
@@ -72,8 +86,8 @@ def svg(figure: Figure, label: str) -> str:
     text = re.sub(r' xmlns(:xlink)?="[^"]*"', "", text).replace("xlink:href", "href")
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
     text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
-    for stand_in, variable in _VARIABLES.items():
-        text = text.replace(stand_in, f"var({variable})")
+    for fixed, variable in _VARIABLES.items():
+        text = text.replace(fixed, f"var({variable})")
     text = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text)  # matplotlib before 3.11
     text = re.sub(r"font-family: [^;\"]*;? ?", "", text)
     # ids must differ between the figures of one page
@@ -81,12 +95,3 @@ def svg(figure: Figure, label: str) -> str:
     text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}", text)
     name = html.escape(printable(label))
     return text.replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1).strip()
-
-
-def standalone(svg: str) -> str:
-    """A figure as a separate file, with the colours of a page."""
-    light = "--ink: #1a1a1a; --soft: #555; --line: #999; font-family: sans-serif"
-    dark = "--ink: #f0f0f0; --soft: #bbb; --line: #777"
-    style = f"svg {{ {light} }} @media (prefers-color-scheme: dark) {{ svg {{ {dark} }} }}"
-    head, end, rest = svg.partition(">")
-    return f'{head} xmlns="http://www.w3.org/2000/svg"{end}<style>{style}</style>{rest}\n'

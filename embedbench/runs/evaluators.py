@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -161,10 +162,7 @@ class ClassEvaluator(_Evaluator):
     def ask(self, learner: Learner, moment: Moment) -> None:
         """Store the answers to every sample of all sets."""
         seen, reveals = moment.seen, self.stream.spec.reveals_session_id
-        allowed = np.stack(
-            [seen if e.candidates is None else seen & e.candidates for e in self.sets]
-        )
-        allowed[~allowed.any(axis=1)] = seen  # none of the set's candidates was seen yet
+        allowed = candidates_of(seen, [e.candidates for e in self.sets])
         blocked = torch.from_numpy(~allowed).to(self.device)
         answer, within = list[Tensor](), list[Tensor]()
         for group in self.groups:
@@ -175,12 +173,9 @@ class ClassEvaluator(_Evaluator):
             for index in torch.split(torch.arange(len(view), device=self.device), EVAL_BATCH):
                 x, session = view.batch(index, self.device), which[index]
                 scores = self._scores(learner, x, session if reveals else None)
-                undecided = scores.amax(dim=1).isnan()
-                # keeps a candidate with score -inf above masked classes
-                scores = scores.clamp(min=torch.finfo(scores.dtype).min)
-                for answers, masks in ((answer, blocked), (within, self.other_classes)):
-                    best = scores.masked_fill(masks[session], -torch.inf).argmax(dim=1).int()
-                    answers.append(best.masked_fill_(undecided, -1))
+                best = best_of(scores, blocked[session], self.other_classes[session])
+                for answers, values in zip((answer, within), best, strict=True):
+                    answers.append(values)
         self.moments.append(moment)
         self.answer.append(_join(answer))
         self.within.append(_join(within))
@@ -193,6 +188,39 @@ class ClassEvaluator(_Evaluator):
             within=np.stack(self.within),
             **self._moment_columns(),
         )
+
+
+def candidates_of(seen: Bools, limits: Sequence[Bools | None]) -> Bools:
+    """(E, C) The classes that answers on each eval set are chosen among.
+
+    Parameters
+    ----------
+    seen : array of bool
+        (C,) classes seen so far.
+    limits : sequence
+        The candidates of each eval set, (C,) bool, or None where there is no limit. Where none of
+        them was seen yet, all classes seen are candidates.
+    """
+    allowed = np.stack([seen if limit is None else seen & limit for limit in limits])
+    allowed[~allowed.any(axis=1)] = seen
+    return allowed
+
+
+def best_of(scores: Tensor, *blocked: Tensor) -> list[Tensor]:
+    """(b,) For each mask the class of the highest score outside it; -1 where a score is NaN.
+
+    Parameters
+    ----------
+    scores : Tensor
+        (b, C) floating-point.
+    *blocked : Tensor
+        (b, C) bool. Among equal scores the class with the lowest number wins.
+    """
+    undecided = scores.amax(dim=1).isnan()
+    # keeps a candidate with score -inf above masked classes
+    scores = scores.clamp(min=torch.finfo(scores.dtype).min)
+    best = [scores.masked_fill(mask, -torch.inf).argmax(dim=1).int() for mask in blocked]
+    return [values.masked_fill_(undecided, -1) for values in best]
 
 
 def _join(parts: list[Tensor]) -> Answers:

@@ -15,24 +15,13 @@ import torch
 from embedbench import cache
 from embedbench.arrays import digest
 from embedbench.disk import temporary_name
-from embedbench.fetching.local import origin
-from embedbench.fetching.names import is_name
-from embedbench.files.file import EmbeddingFile
-from embedbench.files.pretrained import seen_note
-from embedbench.files.provenance import weights_of
 from embedbench.leases import Lease
 from embedbench.machine import threads_of
-from embedbench.plugins import package_of
 from embedbench.scores import record
 from embedbench.scores.checked import remember
 from embedbench.scores.label_sets import AnyPredictions
 from embedbench.scores.run_record import (
-    SCHEMA,
-    ClassOrder,
     Costs,
-    Digests,
-    FileInfo,
-    Package,
     SessionCosts,
     Unscored,
 )
@@ -40,6 +29,7 @@ from embedbench.version import __version__
 
 from .cell import Cell
 from .checkpoint import CheckpointDirectory, UnusableError
+from .described import described_stream, packages_of
 from .meter import SessionLog
 from .publish import publish
 from .runner import run_stream
@@ -185,37 +175,18 @@ def _recorded(
     work: Work, made: Path, sessions: Sequence[SessionLog], checkpoint: CheckpointDirectory
 ) -> Unscored:
     """What was run, and what it cost; its predictions lie in `made`."""
-    cell, stream = work.cell, work.stream
-    tags, protocol = cell.learner.settings.tags, cell.protocol.settings
-    order, held = protocol.order_record(), sessions[-1].footprint
-    classes = [stream.classes] if stream.classes else [_leaves(file) for file in work.files]
+    cell, tags, held = work.cell, work.cell.learner.settings.tags, sessions[-1].footprint
+    described = described_stream(work)
+    described["session_id_at_test"] |= tags.needs_session_id
     return Unscored(
-        schema=SCHEMA,
+        **described,
         predictions_sha256=cache.sha256(made / "predictions.h5"),
-        protocol=cell.protocol.name,
-        protocol_params=dict(sorted(dataclasses.asdict(protocol).items())),
         learner=cell.learner.name,
         learner_params=dataclasses.asdict(cell.learner.settings),
         learns=tags.learns,
-        session_id_at_test=tags.needs_session_id or stream.spec.reveals_session_id,
-        seed=cell.seed,
-        seeds=cell.seeds,
-        files=tuple(map(_file_info, work.files, work.names)),
-        order=None if order is None else ClassOrder(**order),
-        digests=Digests(**stream.digests),
-        validation=stream.validation,
-        notes=(*stream.notes, *_seen(work, classes)),
-        n_train=tuple(len(s.x) for s in stream.sessions),
-        n_classes=tuple(len(s.classes) for s in stream.sessions),
-        n_candidates=tuple(
-            None if e.candidates is None else int(e.candidates.sum()) for e in stream.eval_sets
-        ),
-        n_train_by_class=stream.class_sizes,
-        classes=tuple(map(tuple, classes)),
-        reference=work.reference,
         environment=_environment(cell.device, checkpoint.threads),
         command=cell.command,
-        packages=_packages(learner=cell.learner.settings, protocol=protocol),
+        packages=packages_of(learner=cell.learner.settings, protocol=cell.protocol.settings),
         tuning=cell.tuning or None,
         sessions=tuple(SessionCosts(**vars(s)) for s in sessions),
         seconds=_total((s.learn_seconds, s.evaluate_seconds) for s in sessions),
@@ -223,26 +194,6 @@ def _recorded(
         resumed=checkpoint.resumed,
         footprint={**held, "total": sum(held.values())},
     )
-
-
-def _file_info(file: EmbeddingFile, name: str) -> FileInfo:
-    made = FileInfo(name=file.path.name, kind=file.kind, digests=file.digests)
-    if not is_name(name):
-        return made
-    source = origin(name)
-    if source is None:  # of the package
-        return dataclasses.replace(made, url=name)
-    return dataclasses.replace(made, url=source.url, commit=source.commit, sha256=source.sha256)
-
-
-def _packages(**code: object) -> dict[str, Package] | None:
-    """The packages of what is not ours; None where all is."""
-    made = {kind: package_of(thing) for kind, thing in code.items()}
-    return {kind: Package(*package) for kind, package in made.items() if package} or None
-
-
-def _leaves(file: EmbeddingFile) -> Sequence[str]:
-    return file.classes[: file.samples.n_leaves]
 
 
 def _environment(device: str, threads: int) -> dict[str, Any]:
@@ -254,17 +205,6 @@ def _environment(device: str, threads: int) -> dict[str, Any]:
         "torch": torch.__version__,
         "threads": threads,
     }
-
-
-def _seen(work: Work, classes: Sequence[Sequence[str]]) -> list[str]:
-    """Sentences on classes of the stream that the files' backbones were pretrained on."""
-    names = [name for part in classes for name in part]
-    introduced = {names[c] for s in work.stream.sessions for c in s.classes.tolist()}
-    return [
-        note
-        for file in work.files
-        for note in seen_note(file.path.name, weights_of(file.provenance).classes_seen, introduced)
-    ]
 
 
 def _total(each: Iterable[tuple[float, float]]) -> Costs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,7 +23,8 @@ def score_matrix(
     `accuracy` is the share of right answers. `class_accuracy` is the mean of the per-class recalls
     (Kemker et al. 2018, "mean-per-class accuracy"). Both use the answer over the classes seen so
     far; `within_…` use the answer within the sample's own session (task-incremental). An eval set
-    is scored as soon as all its classes were seen; for `within_…` it is scored at every moment.
+    is scored as soon as all its classes were seen; for `within_…` it is scored at every moment,
+    and NaN where another tool gave no such answers.
 
     Parameters
     ----------
@@ -35,6 +37,8 @@ def score_matrix(
         There are not as many sizes as classes.
     """
     within = name.startswith("within_")
+    if within and p.lacks_within:
+        return _undefined(score_matrix(p, name.removeprefix("within_"), class_sizes), name)
     right = np.asarray(np.equal(p.within if within else p.answer, p.y), dtype=np.bool_)  # (M, n)
     score = _class_accuracy if name.endswith("class_accuracy") else _accuracy
     n_sets = len(p.set_classes)
@@ -64,6 +68,13 @@ def score_matrix(
         per_class=_recalls(p, right, bounds),
         class_sizes=_sizes(class_sizes, p.set_classes.shape[1]),
     )
+
+
+def _undefined(like: ScoreMatrix, name: str) -> ScoreMatrix:
+    """A score matrix without any score."""
+    names = ("values", "pooled", "per_class")
+    nothing = {field: np.full_like(getattr(like, field), np.nan) for field in names}
+    return replace(like, name=name, **nothing)
 
 
 def _recalls(p: Predictions, right: Bools, bounds: Ints) -> Floats:

@@ -9,7 +9,15 @@ from .matrix import ScoreMatrix
 from .predictions import Predictions
 from .run_record import Unscored
 
-FLAGS = ("nan", "diverged", "test-validation", "session-id", "not-learned", "chance-level")
+FLAGS = (
+    "nan",
+    "diverged",
+    "test-validation",
+    "session-id",
+    "imported",
+    "not-learned",
+    "chance-level",
+)
 
 
 def flags_of(record: Unscored, p: AnyPredictions, scores: ScoreMatrix) -> list[str]:
@@ -19,7 +27,7 @@ def flags_of(record: Unscored, p: AnyPredictions, scores: ScoreMatrix) -> list[s
     `not-learned`: right after they were learned, new sessions score under twice chance, so a high
     Ω_all only means that there was nothing to forget. `diverged`: a training loss was not finite.
     `test-validation`: test data could stop training. `session-id`: the learner got the session of
-    every test sample.
+    every test sample. `imported`: another tool gave the answers.
     """
     flags = []
     if (p.undecided if isinstance(p, LabelSets) else p.answer < 0).any():
@@ -30,6 +38,8 @@ def flags_of(record: Unscored, p: AnyPredictions, scores: ScoreMatrix) -> list[s
         flags.append("test-validation")
     if record.session_id_at_test:
         flags.append("session-id")
+    if record.imported is not None:
+        flags.append("imported")
     if record.learns and isinstance(p, Predictions):  # label sets have no single chance level
         limits = record.n_candidates or [None] * len(scores.n_classes)
         most = np.array([np.inf if n is None else n for n in limits])

@@ -217,6 +217,14 @@ class Predictions(Kept):
     }
     MASKS: ClassVar[tuple[str, ...]] = ("set_classes", "seen")
 
+    @property
+    def lacks_within(self) -> bool:
+        """Whether answers within the session were not given, as another tool may do.
+
+        From scores both kinds of answers are made.
+        """
+        return bool((self.within < 0).all() and (self.answer >= 0).any())
+
     def check(self) -> None:
         """Refuse values that no run can have written."""
         super().check()

@@ -17,6 +17,18 @@ class Package(Typed):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Imported(Typed):
+    """The tool that gave the answers of an imported run, and the SHA-256 of its file of answers.
+
+    `gave` is "scores" or "answers".
+    """
+
+    tool: Package
+    gave: str
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class FileInfo(Typed):
     """A file of a run: its name, its kind (`embedding` or `pixels`) and its digests.
 

@@ -18,6 +18,7 @@ from .record_parts import ClassOrder as ClassOrder
 from .record_parts import Costs as Costs
 from .record_parts import Digests as Digests
 from .record_parts import FileInfo as FileInfo
+from .record_parts import Imported as Imported
 from .record_parts import Moments as Moments
 from .record_parts import Package as Package
 from .record_parts import SessionCosts as SessionCosts
@@ -82,6 +83,7 @@ class Unscored(Typed):
     command: str
     packages: dict[str, Package] | None = field(default=None, metadata=ABSENT)
     tuning: dict[str, Any] | None = field(default=None, metadata=ABSENT)
+    imported: Imported | None = field(default=None, metadata=ABSENT)
     sessions: tuple[SessionCosts, ...]
     seconds: Costs
     joules: Costs | None = field(default=None, metadata=ABSENT)
@@ -133,7 +135,12 @@ class Unscored(Typed):
         least = min((n for n in self.n_candidates or () if n is not None), default=1)
         yield "each of n_candidates", "1 or more, or null", least > 0
         held = (self.footprint, *(s.footprint for s in self.sessions))
-        yield "each of footprint", bounds.SIZE, all(bounds.are_sizes(h.values()) for h in held)
+        sizes = [v for h in held for v in h.values()]
+        if self.imported is not None:  # its bytes are unknown
+            sizes = [v for v in sizes if v == v]
+            whole = bounds.is_sha256(self.imported.sha256)
+            yield "imported.sha256", bounds.SHA256, whole
+        yield "each of footprint", bounds.SIZE, bounds.are_sizes(sizes)
         costs = [c for part in (self.seconds, self.joules) if part for c in vars(part).values()]
         for s in self.sessions:
             costs += [s.learn_seconds, s.evaluate_seconds, s.learn_joules, s.evaluate_joules]

@@ -21,7 +21,7 @@ from embedbench.reports.collect import labels, variations
 from embedbench.reports.comparison import Ranking, compare
 from embedbench.reports.rows import LEFT_OUT, Group, stream_title
 from embedbench.reports.study import Block, Study, order_name
-from embedbench.scores.run_record import Package, RunRecord
+from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat
 from embedbench.version import __version__
 
@@ -215,7 +215,7 @@ def _device(made: RunRecord) -> str:
 
 
 def _code(made: RunRecord) -> str | None:
-    package: Package | None = (made.packages or {}).get("learner")
+    package = made.imported.tool if made.imported else (made.packages or {}).get("learner")
     if package is not None:
         return f"{made.learner} ({package.name} {package.version})"
     return made.learner if ":" in made.learner else None

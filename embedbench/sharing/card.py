@@ -19,13 +19,13 @@ from embedbench.files import layout
 from embedbench.files.inspect import Card
 from embedbench.files.pretrained import LISTED
 from embedbench.files.provenance import weights_of
+from embedbench.reports.figures import MAP_CLASSES, SHEET_CLASSES
 from embedbench.reports.rows import Row
 
 from .baselines import baseline_lines
 from .licences import hub_licence, is_stated
 from .loading import loading_lines
 from .markdown import block, code, escaped, link, table
-from .picture import CLASSES
 from .place import DATASETS
 
 HUB_SPLITS = {"train": "train", "val": "validation", "test": "test"}
@@ -151,10 +151,13 @@ def _summary(card: Card) -> str:
 
 def _caption(card: Card) -> str:
     n = card.classes.leaves
-    which = f"the {CLASSES} largest classes" if n > CLASSES else f"all {n} classes"
     if card.kind == layout.PIXELS:
+        which = f"the {SHEET_CLASSES} largest classes" if n > SHEET_CLASSES else f"all {n} classes"
         return f"Some samples of {which}"
-    return f"First two principal components of samples of {which}"
+    which = "by class" if n <= MAP_CLASSES else f"by the {MAP_CLASSES} largest of {n} classes"
+    if n > MAP_CLASSES and card.classes.inner:
+        which = "by the classes at the top of the hierarchy"
+    return f"First two principal components of samples, {which}"
 
 
 def _facts(lines: Iterator[tuple[str, str]]) -> str:

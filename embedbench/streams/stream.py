@@ -11,11 +11,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from embedbench.arrays import Bools, Ints, Labels, digest
 from embedbench.files.file import FINAL, EmbeddingFile
 
+from .digests import CoveredSet, eval_digest, mask, packed
 from .merging import columns_of, merge
 from .table import Scaling
 from .view import View, rows_of
@@ -200,15 +200,16 @@ class Stream:
         """The four digests: recipe, train, eval, features."""
         train: list[Any] = [*self.samples]
         for s in self.sessions:
-            train += [s.ids, _packed(s.y), s.val_ids, _packed(s.val_y), s.classes, columns_of(s.x)]
-            train.append(_mask(s.loss_classes))
-        test: list[Any] = [*self.samples]
-        for e in self.eval_sets:
-            test += [e.split, e.ids, _packed(e.y), e.classes, columns_of(e.x), _mask(e.candidates)]
+            train += [s.ids, packed(s.y), s.val_ids, packed(s.val_y), s.classes, columns_of(s.x)]
+            train.append(mask(s.loss_classes))
+        tests = [
+            CoveredSet(e.split, e.ids, e.y, e.classes, columns_of(e.x), e.candidates)
+            for e in self.eval_sets
+        ]
         return {
             "recipe": digest(self.recipe),
             "train": digest("train", *train),
-            "eval": digest("eval", *test),
+            "eval": eval_digest(self.samples, tests),
             "features": self.features,
         }
 
@@ -274,12 +275,3 @@ class Stream:
             evaluate_every=self.evaluate_every,
             fitted=self.fitted,
         )
-
-
-def _packed(y: Labels) -> NDArray[Any] | bytes:
-    """Labels for a digest; those of a multi-label stream are packed, eight to a byte."""
-    return y if y.ndim == 1 else np.packbits(y, axis=1).tobytes()
-
-
-def _mask(mask: Bools | None) -> Bools:
-    return np.zeros(0, dtype=np.bool_) if mask is None else mask

@@ -347,7 +347,7 @@ OPTIONS = {
     "--shard --jobs --device --checkpoint --out --json",
     "pretrain": "--protocol --trunk --epochs --out --set --seed --device --overwrite --json",
     "score": "--audit --update --json",
-    "report": "--html --compare --by --bridge --metric --plot --json",
+    "report": "--html --compare --by --bridge --metric --figure --out --width --json",
     "list": "--json",
     "check": "--json",
     "reproduce": "--table --data --out --seeds --set --jobs --json",

@@ -43,6 +43,10 @@ inspect [latin]
 inspect toy.h5 --redundancy --discretise banana
 inspect toy.h5 --heatmap runs
 inspect toy.h5 --heatmap toy.npz
+inspect toy.h5 --map runs
+inspect toy.h5 --map toy.npz
+inspect toy.h5 --map [escape]
+inspect toy.h5 --map nothing/map.svg
 verify runs
 verify fifo
 verify [nothing]
@@ -224,7 +228,10 @@ report runs --compare --metric [escape]
 report runs --bridge --compare
 report runs --html runs
 report runs --html toy.npz/page.html
-report runs --plot plot.svg
+report runs --figure [escape] --out a.svg
+report runs --figure ranks --out [escape]
+report runs --figure ranks
+report runs --out a.svg
 report runs runs
 list [escape]
 list [long]

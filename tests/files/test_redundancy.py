@@ -383,7 +383,7 @@ def test_the_command_line(
 
 
 def test_the_heat_map_shows_which_features_agree(tmp_path: Path) -> None:
-    from embedbench.reports.plots import save_map
+    from embedbench.reports.maps import save_map
 
     matrix = np.kron(np.eye(2), np.ones((5, 5)))  # two blocks of five features
     save_map(matrix, tmp_path / "blocks.png", "feature", "SU")

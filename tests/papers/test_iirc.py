@@ -20,7 +20,7 @@ from embedbench.papers.iirc.runs import BUFFERS, LEARNERS, OFFICIAL, VARIANTS, D
 from embedbench.papers.iirc.tables import statements, table5, table6
 from embedbench.papers.page import save, table_text
 from embedbench.papers.published import PaperTable, published
-from embedbench.reports.plots import Curve, _draw_curve, curve_plot
+from embedbench.reports.plots import Curve, curve_plot, draw_curve
 from embedbench.scores.label_sets import LabelSets, pack
 from embedbench.scores.run_record import RunRecord
 
@@ -311,7 +311,7 @@ def test_without_runs_nothing_is_drawn() -> None:
 def test_bands_are_deviations_and_counts_are_no_percentages() -> None:
     values = np.array([[1.0, 2.0], [3.0, 2.0]])
     axes = Figure().add_subplot()
-    _draw_curve(axes, Curve(values, 0), 0, np.inf, True)
+    draw_curve(axes, Curve(values, 0), 0, np.inf, deviations=True)
     (band,) = axes.collections
     heights = band.get_paths()[0].vertices[:, 1]
     assert (heights.min(), heights.max()) == pytest.approx((2 - 2**0.5, 2 + 2**0.5))

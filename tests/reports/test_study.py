@@ -245,15 +245,15 @@ def embedbench(*words: Any) -> Any:
 
 def test_the_command_line_compares_and_draws(tmp_path: Path) -> None:
     store(tmp_path / "runs")
-    plot = tmp_path / "ranks.svg"
+    figure = ("--figure", "ranks", "--out", tmp_path / "ranks.svg")
     told = ("report", tmp_path / "runs", "--compare", "--metric", "final_accuracy")
-    done = embedbench(*told, "--plot", plot)
+    done = embedbench(*told, *figure)
     assert done.exit_code == 0, done.output
     assert "2 class orders · 2 orders a pair" in done.stdout
-    drawn = ElementTree.fromstring(plot.read_text())
+    drawn = ElementTree.fromstring(figure[-1].read_text())
     texts = [t.text for t in drawn.iter("{http://www.w3.org/2000/svg}text")]
     assert {"ewc", "mlp"} <= {(t or "").strip() for t in texts}
-    assert isinstance(embedbench(*told, "--plot", plot).exception, UserError)  # is there already
+    assert isinstance(embedbench(*told, *figure).exception, UserError)  # is there already
     printed = json.loads(embedbench(*told, "--json").stdout)
     assert [e["learner"] for e in printed["studies"][0]["learners"]] == ["ewc", "mlp"]
     assert printed["studies"][0]["groups"] == [["ewc", "mlp"]]

@@ -21,11 +21,12 @@ from embedbench.errors import UserError
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.inspect import card
 from embedbench.files.writer import write_file
+from embedbench.reports.file_map import components
 from embedbench.sharing.baselines import rows_of
 from embedbench.sharing.card import card_page, file_sha256
 from embedbench.sharing.licences import hub_licence
 from embedbench.sharing.markdown import code, escaped
-from embedbench.sharing.picture import components, picture
+from embedbench.sharing.picture import picture
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 HOSTILE = (
@@ -107,12 +108,13 @@ def test_a_pixel_file_says_that_it_holds_images(tmp_path: Path) -> None:
 def test_components_are_those_of_the_covariance(seed: int) -> None:
     draw = np.random.default_rng(seed)
     x = (draw.normal(size=(50, 4)) * [1, 5, 2, 0.1]).astype(np.float32)
-    points = components(x)
+    points, shares = components(x)
     values, axes = np.linalg.eigh(np.cov(x.T.astype(np.float64)))
     expected = (x - x.mean(axis=0)) @ axes[:, ::-1][:, :2]
     np.testing.assert_allclose(np.abs(points), np.abs(expected), atol=1e-4)
     np.testing.assert_allclose(points.var(axis=0, ddof=1), values[::-1][:2], rtol=1e-5)
-    assert components(x[:, :1]).shape == (50, 2)
+    np.testing.assert_allclose(shares, values[::-1][:2] / values.sum(), rtol=1e-5)
+    assert components(x[:, :1])[0].shape == (50, 2)
 
 
 def test_the_picture_depends_on_the_file_alone(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def _matrix(runs: Runs, name: str) -> Floats:
 
 def figure2(runs: Runs) -> list[PaperTable]:
     """Figure 2: the confusion matrix in the original and in the coarse order."""
-    from embedbench.reports.plots import heat_map
+    from embedbench.reports.maps import heat_map
 
     tables = []
     for name, path in runs.files.items():
@@ -130,7 +130,7 @@ _CONFUSED = (
 
 def figure3(runs: Runs) -> list[PaperTable]:
     """Figure 3: the objectives W, and the confusion matrix in the order from each of them."""
-    from embedbench.reports.plots import heat_map
+    from embedbench.reports.maps import heat_map
 
     tables = []
     for name, path in runs.files.items():
@@ -168,7 +168,8 @@ def _unit(W: Floats) -> Floats:
 
 def figures4to9(runs: Runs) -> list[PaperTable]:
     """Figures 4 to 9: accuracy over all classes learned, one curve per order."""
-    from embedbench.reports.plots import Curve, curve_plot, glyph
+    from embedbench.reports.plots import Curve, curve_plot
+    from embedbench.reports.styles import glyph
 
     tables = []
     key = ", ".join(f"{glyph(i)} {label}" for i, label in enumerate(ORDERS.values()))

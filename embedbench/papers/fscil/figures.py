@@ -58,7 +58,8 @@ def _printed(number: str, names: Iterable[str] = ()) -> dict[str, Floats]:
 
 def _figure(name: str, what: str, cases: Mapping[str, Floats]) -> PaperTable:
     """gAcc by α and by session for several score matrices."""
-    from embedbench.reports.plots import Curve, curve_plot, glyph
+    from embedbench.reports.plots import Curve, curve_plot
+    from embedbench.reports.styles import glyph
 
     columns = [*POINTS, "gAcc"]
     table = PaperTable(
@@ -92,7 +93,7 @@ def curves(runs: Runs) -> list[PaperTable]:
 
 
 def _curves(runs: Runs, name: str) -> PaperTable:
-    from embedbench.reports.plots import glyph
+    from embedbench.reports.styles import glyph
 
     label = runs.data[name].label
     title = f"Figures 5, 6, A3: accuracies by session and gAcc by α, {label}"
@@ -152,7 +153,7 @@ def sweeps(runs: Runs) -> list[PaperTable]:
 
 def _sweeps(runs: Runs, name: str) -> PaperTable:
     """One row per weight of each loss; the other weights are FR's defaults."""
-    from embedbench.reports.plots import glyph
+    from embedbench.reports.styles import glyph
 
     label = runs.data[name].label
     title = f"Figure A4: FR by the weights of its losses, {label}, percent"

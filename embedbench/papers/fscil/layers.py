@@ -112,7 +112,7 @@ def _figures(runs: Runs, name: str, names: Sequence[str]) -> list[tuple[str, str
 
 
 def _legend() -> str:
-    from embedbench.reports.plots import glyph
+    from embedbench.reports.styles import glyph
 
     return f"{glyph(0)} raw, {glyph(1)} rectified"
 

@@ -47,7 +47,7 @@ def _losses(runs: Runs, name: str) -> PaperTable:
         table.rows.append(((variant.label, *printed), values))
     table.figures += by_alpha(runs, name, tuple(variants))
     if table.figures:
-        from embedbench.reports.plots import glyph
+        from embedbench.reports.styles import glyph
 
         legend = ", ".join(f"{glyph(i)} {v.label}" for i, v in enumerate(variants.values()))
         table.notes.append(f"Figure 7: {legend}")

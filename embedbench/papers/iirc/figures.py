@@ -127,9 +127,7 @@ def _figure(
             caption = f"{data.label}: {what}"
             once = runs.curve(name, "joint", read) if joint else None
             ideal = float("nan") if once is None else float(once[:, -1].mean())
-            picture = curve_plot(
-                [*extra, *drawn], ideal, 0, caption, tight=True, unit=unit, deviations=True
-            )
+            picture = curve_plot([*extra, *drawn], ideal, 0, caption, unit=unit, deviations=True)
             table.figures.append((caption, picture))
     table.across = 3 if len(table.figures) == 3 else 2
     bands = f"{_BANDS}; dashed: joint, all classes at once" if joint else _BANDS
@@ -144,7 +142,7 @@ _BANDS = (
 
 
 def _key(names: Sequence[str]) -> str:
-    from embedbench.reports.plots import glyph
+    from embedbench.reports.styles import glyph
 
     return ", ".join(f"{glyph(i)} {name}" for i, name in enumerate(names))
 
@@ -214,7 +212,7 @@ def _confusions(
     p: LabelSets, names: Sequence[str], caption: str, *, truth: bool
 ) -> list[tuple[str, str]]:
     """A picture after each of the paper's sessions, and one after the last session."""
-    from embedbench.reports.plots import named_map
+    from embedbench.reports.maps import named_map
 
     order = introduction_order(p)
     ends = {int(s): m for m, s in enumerate(p.session)}  # the last moment of each session
@@ -267,7 +265,7 @@ def buffers(runs: Runs) -> list[PaperTable]:
                 table.rows.append(((VARIANTS[variant].label,), values))
         if drawn:
             caption = f"{data.label}: pw-JS of ER by exemplars a class"
-            picture = curve_plot(drawn, float("nan"), 0, caption, tight=True, deviations=True)
+            picture = curve_plot(drawn, float("nan"), 0, caption, deviations=True)
             table.figures.append((caption, picture))
         table.notes += [_key([VARIANTS[n].label for n in BUFFERS]), _BANDS]
         tables.append(table)

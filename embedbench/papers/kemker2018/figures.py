@@ -41,7 +41,8 @@ def table_s9(runs: Runs) -> PaperTable:
 
 def figures(runs: Runs) -> PaperTable:
     """Figures 2, S2 and S3: accuracy by session on each data set."""
-    from embedbench.reports.plots import Curve, curve_plot, glyph
+    from embedbench.reports.plots import Curve, curve_plot
+    from embedbench.reports.styles import glyph
 
     table = PaperTable("Figures 2, S2, S3", "Figures 2, S2 and S3: accuracy by session", (), ())
     table.notes.append(

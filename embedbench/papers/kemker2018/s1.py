@@ -29,7 +29,8 @@ def s1_cells(runs: Runs, choice: str) -> list[Cell]:
 
 def table_s1(runs: Runs) -> PaperTable:
     """Figure S1: mean test accuracy over all permutations learned so far."""
-    from embedbench.reports.plots import Curve, curve_plot, glyph
+    from embedbench.reports.plots import Curve, curve_plot
+    from embedbench.reports.styles import glyph
 
     heads = [f"after {n}" for n in AFTER]
     title, last = "Figure S1: EWC on permuted MNIST, percent", "λ in the end"

@@ -162,7 +162,8 @@ def _exact(printed: float, value: float) -> Value:
 
 def figure2() -> PaperTable:
     """Figure 2: γ_k and β_k for 20 and for 100 equal sessions."""
-    from embedbench.reports.plots import Curve, curve_plot, glyph
+    from embedbench.reports.plots import Curve, curve_plot
+    from embedbench.reports.styles import glyph
 
     heads = ["γ_1", "γ_K/2", "γ_K", "β_2", "β_K/2", "β_K"]
     table = PaperTable("Figure 2", "Figure 2: the coefficients γ_k and β_k", ("sessions K",), heads)
@@ -211,7 +212,8 @@ def figure4(runs: Runs) -> PaperTable:
 
 def _curves(runs: Runs, number: str, names: tuple[str, str]) -> PaperTable:
     """Values at the quarters of every stream, and one picture per stream and metric."""
-    from embedbench.reports.plots import Curve, curve_plot, glyph
+    from embedbench.reports.plots import Curve, curve_plot
+    from embedbench.reports.styles import glyph
 
     plain, rescaled = (n.upper() for n in names)
     title = f"Figure {number}: {plain} and {rescaled} by session, percent"

@@ -1,0 +1,230 @@
+"""Figures of accuracy: over sessions, and against what it costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
+
+from embedbench.arrays import Floats
+from embedbench.errors import UserError, unknown
+from embedbench.scores.stats import Stat, signed
+
+from .plots import Curve, draw_curve, fit_to
+from .rows import Group, Row
+from .sheet import fit, legend
+from .study import LOWER
+from .styles import styles_of
+from .svg import INK, SOFT, colour, look
+
+MANY = 8  # from so many learners on, bands are paler
+FRONT: Any = {  # a ring around each member
+    "color": INK, "linewidth": 0.8, "zorder": 1,
+    "marker": "o", "markersize": 8.5, "markerfacecolor": "none", "markeredgewidth": 0.6,
+}  # fmt: skip
+DASHES, DOTS = (0, (5, 3)), (0, (1, 2))
+
+
+def styles_in(rows: Sequence[Row]) -> dict[str, int]:
+    """Label → style, of the learners among some rows; the chance level has none."""
+    return styles_of((row.learner, row.label) for row in rows if row.learns)
+
+
+def stacked(row: Row, key: str) -> Floats:
+    """Arrays of the main score over the runs used, stacked: (n, …)."""
+    return np.array([getattr(run, key) for run in row.used], dtype=np.float64)
+
+
+def curves(rows: Sequence[Row], width: float) -> Figure:
+    """The main score over all sessions so far, after each session.
+
+    Means over runs with bands of the 95 % t-interval. The levels of chance and of the offline
+    reference are written in the legend, and drawn where they lie between the curves.
+
+    Parameters
+    ----------
+    rows : sequence of Row
+        The rows of one table.
+    width : float
+        Inches.
+
+    Raises
+    ------
+    UserError
+        The stream has one session.
+    """
+    group, drawn = rows[0].group, [row for row in rows if row.used]
+    if group.sessions < 2:
+        raise UserError(
+            "--figure curves needs two sessions, and this stream has one; "
+            "--figure trade-off draws it"
+        )
+    styles = styles_in(rows)
+    height = 2.0 if width < 4 else 2.6
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.add_subplot()
+    entries: dict[str, Artist] = {}
+    for row in drawn:
+        if row.learns:
+            curve = Curve(100 * stacked(row, "pooled"), styles[row.label])
+            pale = 0.15 if len(styles) < MANY else 0.06
+            entries[row.label] = draw_curve(axes, curve, 0, 100, alpha=pale)
+    fit_to(axes, 100)
+    axes.yaxis.set_major_locator(MaxNLocator(6))
+    axes.grid(axis="y")
+    axes.set_axisbelow(True)
+    axes.spines["left"].set_visible(False)
+    entries |= _levels(axes, rows)
+    axes.set_xlim(-0.015 * (group.sessions - 1), 1.015 * (group.sessions - 1))
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    axes.set_xlabel("after session")
+    axes.set_ylabel(score_name(group))
+    legend(figure, entries, height=height)
+    return figure
+
+
+def score_name(group: Group, *, brief: bool = False) -> str:
+    """The main score of a table, for an axis."""
+    names = {"class_accuracy": "accuracy" if brief else "mean per-class accuracy", "pw_js": "pw-JS"}
+    return f"{names.get(group.first.score, group.first.score)} (%)"
+
+
+def _levels(axes: Axes, rows: Sequence[Row]) -> dict[str, Artist]:
+    """Lines of the offline reference and of chance, within the axes as they are."""
+    ideals = rows[0].group.ideals
+    chance = [r.metrics["final_accuracy"].mean for r in rows if r.used and not r.learns]
+    levels = [("offline", ideals[0], INK, DASHES)] if len(ideals) == 1 else []
+    levels += [("chance", value, SOFT, DOTS) for value in chance[:1]]
+    low, high = axes.get_ylim()
+    entries: dict[str, Artist] = {}
+    for name, value, ink, dashes in levels:
+        line = Line2D([], [], color=ink, linewidth=0.9, linestyle=dashes)
+        entries[f"{name} ({signed(100 * value, 1)})"] = line
+        if low <= 100 * value <= high:
+            axes.axhline(100 * value, color=ink, linewidth=0.9, linestyle=dashes, zorder=1)
+    return entries
+
+
+def pareto(costs: Sequence[float], scores: Sequence[float]) -> list[int]:
+    """Positions that no other beats: none costs as little and scores as much, and one of it more.
+
+    Cheapest first; NaN is never among them.
+    """
+    points = list(zip(costs, scores, strict=True))
+    places = [i for i, point in enumerate(points) if not np.isnan(point).any()]
+    front: list[int] = []
+    for i in sorted(places, key=lambda i: (costs[i], -scores[i])):
+        if not front or scores[i] > scores[front[-1]] or points[i] == points[front[-1]]:
+            front.append(i)
+    return front
+
+
+def trade_off(rows: Sequence[Row], width: float, metric: str) -> Figure:
+    """A metric against the bytes held after the last session, and against seconds of learning.
+
+    A mark is a learner, with the 95 % interval over its runs; a line joins the Pareto front, the
+    learners that no other beats. Costs are means over the runs, in logarithms where they differ
+    by more than ten times. Two panels: beside each other on a page, one above the other in a
+    column.
+
+    Parameters
+    ----------
+    rows : sequence of Row
+        The rows of one table.
+    width : float
+        Inches.
+    metric : str
+        The metric of the y axis.
+
+    Raises
+    ------
+    UserError
+        The metric is unknown, or undefined in every run.
+    """
+    drawn = [row for row in rows if row.used and row.learns]
+    scores = _scores(drawn, metric)
+    costs: dict[str, list[float]] = {
+        "memory after the last session (MB)": [row.footprint["total"] / 1e6 for row in drawn],
+        "learning (s)": [row.seconds["learn"].mean for row in drawn],
+    }
+    beside = width > 4
+    height = 2.4 if beside else 3.8
+    figure = Figure(figsize=(width, height), layout="constrained")
+    panels = figure.subplots(*((1, 2) if beside else (2, 1)), sharey=True)
+    styles = styles_in(rows)
+    entries: dict[str, Artist] = {}
+    sign = -1 if metric in LOWER else 1
+    for axes, (name, each) in zip(panels, costs.items(), strict=True):
+        for i, row in enumerate(drawn):
+            entries[row.label] = _point(axes, each[i], scores[i], styles[row.label])
+        front = pareto(each, [sign * score.mean for score in scores])
+        (line,) = axes.plot(
+            [each[i] for i in front],
+            [scores[i].mean for i in front],
+            drawstyle="steps-post",
+            **FRONT,
+        )
+        _cost_axis(axes, name, each)
+    ends = [s.mean + side for s in scores for side in (0, -s.half, s.half) if side == side]
+    fit(panels[0], np.nanmin(ends), np.nanmax(ends))
+    for axes in panels[:1] if beside else panels:
+        axes.set_ylabel(metric_name(metric))
+    entries["Pareto front"] = line
+    for axes in panels if metric == "final_accuracy" else ():
+        entries |= _levels(axes, rows)
+    legend(figure, entries, height=height)
+    return figure
+
+
+def _scores(rows: Sequence[Row], metric: str) -> list[Stat]:
+    """A metric of each row: percent, but for Ω."""
+    names = {name for row in rows for name in row.metrics}
+    if metric not in names:
+        raise unknown("metric", metric, names)
+    factor = 1 if metric.startswith("omega") else 100
+    scores = [Stat.of(factor * v for v in row.metrics[metric].values) for row in rows]
+    if all(math.isnan(score.mean) for score in scores):
+        raise UserError(f"{metric} is undefined in every run; name another --metric")
+    return scores
+
+
+def metric_name(metric: str) -> str:
+    """A metric for an axis."""
+    if metric.startswith("omega_"):
+        return f"Ω_{metric.removeprefix('omega_')}"
+    return f"{metric.replace('_', ' ')} (%)"
+
+
+def _point(axes: Axes, cost: float, score: Stat, style: int) -> Artist:
+    """The mark of a learner, and its interval."""
+    if not math.isnan(score.half):
+        axes.errorbar(cost, score.mean, score.half, color=colour(style), elinewidth=0.8, zorder=2)
+    (mark,) = axes.plot(
+        [cost], [score.mean], linestyle="none", markersize=5, zorder=3, **look(style)
+    )
+    return mark
+
+
+def _cost_axis(axes: Axes, name: str, costs: Sequence[float]) -> None:
+    """An axis of bytes or seconds; logarithmic where they differ by more than ten times."""
+    axes.set_xlabel(name)
+    axes.grid()
+    axes.set_axisbelow(True)
+    least, most = min(costs), max(costs)
+    if not 0 < 10 * least < most:
+        axes.set_xlim(0, 1.05 * most or 1)
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        return
+    axes.set_xscale("log")
+    axes.set_xlim(least / 1.3, most * 1.3)
+    subs = (1.0, 2.0, 5.0) if most < 100 * least else (1.0,)
+    axes.xaxis.set_major_locator(LogLocator(subs=subs))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.minorticks_off()

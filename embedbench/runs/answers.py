@@ -1,0 +1,214 @@
+"""Answers of another tool, as docs/answers.md describes them: read, checked, made into predictions.
+
+What is chosen among which classes is the runner's rule, see `evaluators`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedbench.arrays import Bools, Ints
+from embedbench.disk import open_regular, unreadable
+from embedbench.errors import UserError, short, unknown
+from embedbench.files.formats.numpy_files import load_npz
+from embedbench.scores.predictions import Answers, Predictions
+
+from .evaluators import EVAL_BATCH, best_of, candidates_of
+from .exported import EvalList
+from .stream_file import ExportedStream
+
+STREAM, ROWS = "stream", "rows"
+KINDS = ("scores", "answers", "within")
+_NAME = re.compile(r"(scores|answers|within)_after_(\d{1,9})")
+
+
+class _AnswerFile:
+    """The arrays of a file of answers, for one stream."""
+
+    def __init__(self, path: Path, stream: ExportedStream, tests: EvalList) -> None:
+        self.path, self.stream, self.tests = path, stream, tests
+        try:
+            open_regular(path).close()
+        except OSError as e:
+            raise unreadable(path, e, "give the npz file of the answers") from e
+        self.arrays: Mapping[str, Any] = load_npz(path)
+        self._check_names()
+        self._check_stream()
+        self.order = self._order()
+
+    @property
+    def gave(self) -> str:
+        """What the tool gave: "scores" or "answers"."""
+        return "scores" if "scores_after_0" in self.arrays else "answers"
+
+    def error(self, sentence: str) -> UserError:
+        return UserError(f"{self.path}: {sentence}")
+
+    def _check_names(self) -> None:
+        """Refuse arrays that are missing, of no session, or of both kinds."""
+        sessions = range(len(self.stream.sessions))
+        kinds = ["scores"] if self.gave == "scores" else ["answers", "within"]
+        known = [f"{kind}_after_{i}" for i in sessions for kind in kinds]
+        for name in self.arrays:
+            match = _NAME.fullmatch(name)
+            if match and int(match[2]) not in sessions:
+                raise self.error(
+                    f"{name} is after no session of the stream, whose sessions are 0 to "
+                    f"{len(sessions) - 1}"
+                )
+            if match and name not in known:
+                raise self.error(
+                    f"it has scores and {name}; give the scores alone, which decide all answers"
+                )
+            if not match and name not in (STREAM, ROWS):
+                raise self.error(str(unknown("array", name, [STREAM, ROWS, *known])))
+        some = any(name.startswith("within_") for name in self.arrays)
+        for name in known:
+            if name not in self.arrays and (some or not name.startswith("within_")):
+                raise self.error(
+                    f"{name} is missing; the stream has {len(sessions)} sessions, and there must "
+                    "be answers after each"
+                )
+
+    def _check_stream(self) -> None:
+        """Refuse answers on another stream."""
+        named = self.arrays.get(STREAM)
+        if named is None:
+            raise self.error(
+                "it does not name its stream; add stream=STREAM['digest'], where STREAM is the "
+                "content of stream.json"
+            )
+        text = str(named) if named.shape == () and named.dtype.kind == "U" else ""
+        if text != self.stream.digest:
+            raise self.error(
+                f"these are answers on another stream: expected the digest "
+                f"{self.stream.digest[:12]}… of stream.json, got {short(text[:16])}"
+            )
+
+    def _order(self) -> Ints | None:
+        """Where each test sample lies in the arrays, (n,); None: in the order of test.csv."""
+        rows = self.arrays.get(ROWS)
+        if rows is None:
+            return None
+        tests = self.tests.rows
+        given = self._integers(ROWS, -(2**63), 2**63 - 1)
+        if np.array_equal(given, tests):
+            return None
+        here, there = np.argsort(tests, kind="stable"), np.argsort(given, kind="stable")
+        if not np.array_equal(tests[here], given[there]):
+            wrong = np.setdiff1d(given, tests)
+            what = f"row {wrong[0]} is not there" if wrong.size else "some rows occur more often"
+            raise self.error(f"rows must be those of test.csv, each as often as there: {what}")
+        if len(np.unique(tests)) < len(tests):
+            raise self.error(
+                "rows occur in several eval sets of this stream; give the arrays in the order of "
+                "test.csv"
+            )
+        order = np.empty(len(tests), dtype=np.int64)
+        order[here] = there
+        return order
+
+    def _array(self, name: str, shape: tuple[int, ...], kinds: str, what: str) -> Any:
+        array = self.arrays[name]
+        if array.shape != shape or array.dtype.kind not in kinds:
+            raise self.error(
+                f"{name} must be {what} of shape {shape}, it is {array.dtype} of shape "
+                f"{array.shape}"
+            )
+        return array
+
+    def _integers(self, name: str, low: int, high: int) -> Ints:
+        """An array of integers, one a test sample, as it lies in the file."""
+        array = self._array(name, (len(self.tests.rows),), "iu", "integers")
+        if array.size and not low <= int(array.min()) <= int(array.max()) <= high:
+            raise self.error(
+                f"{name} must lie in {low} to {high}, got {array.min()} to {array.max()}"
+            )
+        return np.asarray(array, dtype=np.int64)
+
+    def _in_order(self, values: Any) -> Any:
+        return values if self.order is None else values[self.order]
+
+    def answers(self, kind: str, session: int, allowed: Bools) -> Answers:
+        """(n,) Answers after a session; those outside of `allowed`, (E, C), are refused."""
+        name = f"{kind}_after_{session}"
+        given = self._in_order(self._integers(name, -1, self.stream.n_labels - 1))
+        there = np.pad(allowed, ((0, 0), (0, 1)), constant_values=True)[self.tests.sets, given]
+        if not there.all():
+            first = int(np.argmin(there))
+            among = "the session of the sample" if kind == "within" else "the sessions so far"
+            raise self.error(
+                f"{name} has class {given[first]} for row {self.tests.rows[first]}, which is no "
+                f"class of {among}; answer among these, or give scores_after_{session}"
+            )
+        return np.asarray(given, dtype=np.int32)
+
+    def chosen(self, session: int, masks: Sequence[Bools]) -> list[Answers]:
+        """(n,) The best class in each of the masks, (E, C), after a session."""
+        import torch
+
+        name, n = f"scores_after_{session}", len(self.tests.rows)
+        scores = self._array(name, (n, self.stream.n_labels), "fiu", "numbers")
+        blocked = [torch.from_numpy(~mask) for mask in masks]
+        parts: list[list[Answers]] = [[] for _ in masks]
+        sets = np.empty_like(self.tests.sets)  # in the order of the file
+        sets[slice(None) if self.order is None else self.order] = self.tests.sets
+        for first in range(0, n, EVAL_BATCH):
+            here = slice(first, first + EVAL_BATCH)
+            x = torch.from_numpy(np.array(scores[here], dtype=np.float32))
+            if x.isnan().any():
+                row = first + int(x.isnan().any(dim=1).int().argmax())
+                raise self.error(
+                    f"{name} holds NaN in line {row}; give numbers, or answers_after_… with -1 "
+                    "where there is no answer"
+                )
+            which = torch.from_numpy(sets[here])
+            best = best_of(x, *(mask[which] for mask in blocked))
+            for part, values in zip(parts, best, strict=True):
+                part.append(values.numpy())
+        return [self._in_order(np.concatenate([np.zeros(0, np.int32), *p])) for p in parts]
+
+
+def predictions_of(path: Path, stream: ExportedStream, tests: EvalList) -> tuple[Predictions, str]:
+    """The answers in a file as predictions on a stream; and "scores" or "answers", what it gives.
+
+    Without scores and within-session answers the latter are all -1.
+
+    Raises
+    ------
+    UserError
+        The file cannot be read, or does not hold answers on this stream as docs/answers.md says.
+    """
+    file = _AnswerFile(path, stream, tests)
+    classes = np.stack([stream.mask(e.classes) for e in stream.eval_sets])
+    limits = [None if e.candidates is None else stream.mask(e.candidates) for e in stream.eval_sets]
+    seen, answer, within = stream.seen(), list[Answers](), list[Answers]()
+    for i, known in enumerate(seen):
+        allowed = candidates_of(known, limits)
+        if file.gave == "scores":
+            best, inside = file.chosen(i, (allowed, classes))
+        else:
+            best = file.answers("answers", i, allowed)
+            inside = np.full_like(best, -1)
+            if f"within_after_{i}" in file.arrays:
+                inside = file.answers("within", i, classes)
+        answer.append(best)
+        within.append(inside)
+    predictions = Predictions(
+        ids=tests.rows,
+        y=tests.labels,
+        eval_set=tests.sets,
+        set_classes=classes,
+        session=np.arange(len(seen)),
+        samples_seen=np.cumsum(stream.n_train),
+        seen=seen,
+        answer=np.stack(answer),
+        within=np.stack(within),
+    )
+    predictions.check()
+    return predictions, file.gave

@@ -1,0 +1,40 @@
+"""What the digests of a stream cover."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedbench.arrays import Bools, Ints, Labels, digest
+
+
+class CoveredSet(NamedTuple):
+    """What the digest `eval` covers of an eval set; `columns` is empty without a permutation."""
+
+    split: str
+    ids: Ints
+    y: Labels
+    classes: Bools
+    columns: Ints
+    candidates: Bools | None
+
+
+def eval_digest(samples: Sequence[str], sets: Sequence[CoveredSet]) -> str:
+    """The digest `eval` of a stream; `samples` are the digests of its files' sample lists."""
+    parts: list[Any] = [*samples]
+    for e in sets:
+        parts += [e.split, e.ids, packed(e.y), e.classes, e.columns, mask(e.candidates)]
+    return digest("eval", *parts)
+
+
+def packed(y: Labels) -> NDArray[Any] | bytes:
+    """Labels for a digest; those of a multi-label stream are packed, eight to a byte."""
+    return y if y.ndim == 1 else np.packbits(y, axis=1).tobytes()
+
+
+def mask(classes: Bools | None) -> Bools:
+    """A mask for a digest; empty where there is none."""
+    return np.zeros(0, dtype=np.bool_) if classes is None else classes

@@ -1,0 +1,207 @@
+"""`show`, its export, `runs import`, and what reports and packs make of an imported run."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from protocol_files import make_file
+
+import embedbench
+from embedbench.api import build_stream
+from embedbench.cli.app import main
+from embedbench.files.file import EmbeddingFile
+from embedbench.runs.study import Study
+from embedbench.runs.study_parts import parts
+from embedbench.runs.work import Workshop
+from embedbench.sharing.pack import pack
+from embedbench.sharing.rebuilt import Rebuilder
+from embedbench.sharing.verify import verify
+
+Call = Callable[..., tuple[int, str, str]]
+SHOW = ("show", "file.h5", "--protocol", "incremental-class", "--set", "protocol.base=2", "--quiet")
+IMPORT = ("runs", "import", "a.npz", "--stream", "s", "--name", "theirs", "--out", "runs")
+TOOL = ("--tool", "PILOT==476ef37")
+SMALL = [
+    *("--set", "offline.mlp.units=8", "--set", "offline.mlp.stop.rule=epochs"),
+    *("--set", "offline.mlp.stop.epochs=1"),
+]
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+
+
+@pytest.fixture
+def call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Call:
+    """Run one command in this process, in a folder with the file `file.h5`."""
+    make_file(tmp_path, (6, 5, 7, 4), (0,) * 4, (3, 2, 4, 5), apart=4.0)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["embedbench", *words])
+        code: object = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+        out, err = capfd.readouterr()
+        assert isinstance(code, int | None)
+        return code or 0, out, err
+
+    return run
+
+
+def answered(stream: str = "s", path: str = "a.npz") -> None:
+    """Answers of a method that is always right."""
+    about = json.loads(Path(stream, "stream.json").read_text())
+    lines = Path(stream, "test.csv").read_text().splitlines()[1:]
+    labels = np.array([int(line.split(",")[3]) for line in lines])
+    scores = np.eye(4)[labels]
+    arrays: dict[str, Any] = {f"scores_after_{i}": scores for i in range(len(about["sessions"]))}
+    np.savez(path, stream=about["digest"], **arrays)
+
+
+def test_a_stream_in_the_terminal_and_as_json(call: Call) -> None:
+    code, out, _ = call(*SHOW)
+    assert code == 0
+    title, _, *rows = out.splitlines()
+    assert title == "incremental-class · file.h5 · seed 0"
+    assert rows[0].split() == ["0", "a,", "b", "2", "9", "2", "5"]
+    assert rows[1].split() == ["1", "c", "1", "6", "1", "4"]
+    stream = build_stream("file.h5", "incremental-class", base=2)
+    assert all(value[:12] in rows[-1] for value in stream.digests.values())
+    _, out, _ = call(*SHOW, "--json", "--seeds", "0-1")
+    first, second = json.loads(out)
+    assert first["digests"] == stream.digests
+    assert [s["classes"] for s in first["sessions"]] == [["a", "b"], ["c"], ["d"]]
+    assert second["title"].endswith("seed 1")
+    assert os.listdir() == ["file.h5"]
+
+
+def test_an_export_replaces_nothing_unasked(call: Call) -> None:
+    assert call(*SHOW, "--export", "s")[0] == 0
+    names = {"stream.json", "train.csv", "val.csv", "test.csv"}
+    assert {*os.listdir("s")} == names
+    Path("s/val.csv").write_text("mine")
+    code, _, err = call(*SHOW, "--export", "s")
+    assert (code, "is there already" in err) == (2, True)
+    assert Path("s/val.csv").read_text() == "mine"
+    assert call(*SHOW, "--export", "s", "--overwrite", "--features")[0] == 0
+    assert {*os.listdir("s")} == {*names, "features.npy"}
+    assert call(*SHOW, "--export", "file.h5")[0] == 2
+    assert "--export" in call(*SHOW, "--features")[2]
+    assert call(*SHOW, "--export", "each", "--seeds", "3,5")[0] == 0
+    assert {*os.listdir("each")} == {"seed-3", "seed-5"}
+
+
+def test_streams_of_several_files_are_shown_and_not_exported(call: Call, tmp_path: Path) -> None:
+    make_file(tmp_path, name="other.h5")
+    words = ("show", "file.h5", "other.h5", "--protocol", "multi-modal", "--quiet")
+    assert call(*words)[0] == 0
+    code, _, err = call(*words, "--export", "s")
+    assert (code, "several files" in err, err.count("\n")) == (2, True, 1)
+    assert not Path("s").exists()
+
+
+def test_images_are_exported_as_learners_get_them(tmp_path: Path) -> None:
+    from embedbench.runs.exported import export
+
+    study = Study(
+        files=((str(GOLDEN / "v1.0-pixels.h5"),),),
+        protocols=("incremental-class",),
+        learners=("chance",),
+    )
+    (cell,) = parts(study)[0].cells()
+    work = Workshop().prepare(cell, tmp_path)
+    made = export(work, tmp_path / "s", features=True)
+    features = np.load(tmp_path / "s" / "features.npy")
+    assert features.shape == (len(EmbeddingFile.open(cell.files[0]).labels), *made.input_shape)
+    for session in work.stream.sessions:
+        assert np.array_equal(features[session.ids], session.x.numpy())
+
+
+def test_an_imported_run_stands_beside_ours(call: Call) -> None:
+    """In reports, comparisons, scores, lists of runs and packs; its costs are not 0."""
+    ours = ("run", *SHOW[1:], "--learner", "ncm", "--out", "runs", "--jobs", "1", "--device", "cpu")
+    assert call(*ours, *SMALL)[0] == 0
+    assert call(*SHOW, *SMALL, "--export", "s")[0] == 0
+    answered()
+    code, _, err = call(*IMPORT, *TOOL, "--set", "lr=0.1,prompts=10,head=cosine")
+    assert (code, "Ω is open" in err) == (0, False)
+    code, out, _ = call("report", "runs", "--json")
+    rows = {row["learner"]: row for row in json.loads(out)["tables"][0]["rows"]}
+    theirs = rows["theirs"]
+    assert theirs["params"] == {"lr": 0.1, "prompts": 10, "head": "cosine"}
+    assert list(theirs["flags"]) == ["imported"]
+    assert theirs["metrics"]["final_accuracy"]["mean"] == 1.0
+    assert theirs["seconds"]["learn"]["mean"] is None
+    assert theirs["footprint"] == {}
+    _, out, _ = call("report", "runs", "--html", "r.html")
+    assert "I  imported: another tool gave the answers" in out
+    assert " I" in next(line for line in out.splitlines() if line.startswith("theirs"))
+    assert "imported" in Path("r.html").read_text()
+    assert call("report", "runs", "--compare")[0] == 0
+    assert call("score", "runs")[0] == 0
+    assert call("runs", "status", "runs")[1].split()[:2] == ["4", "finished"]
+    by_name = {run.row()["learner"]: run for run in embedbench.load_runs("runs", verify=True)}
+    assert by_name["theirs"].row()["flags"] == "imported"
+    assert np.isnan(by_name["theirs"].row()["bytes.total"])
+    pack(Path("runs"), Path("p.zip"))
+    submission, checked = verify(Path("p.zip"), Rebuilder([Path("file.h5")]))
+    assert submission.left_out == ()
+    assert {run.record.learner for run in checked if run.compared} == {"ncm", "theirs", "chance"}
+
+
+def test_omega_is_open_until_the_references_are_there(call: Call) -> None:
+    assert call(*SHOW, *SMALL, "--export", "s", "--seed", "2")[0] == 0
+    answered()
+    code, _, err = call(*IMPORT, *TOOL)
+    assert code == 0
+    words = err.strip().splitlines()[-1].partition(": ")[2].split()
+    assert words[:3] == ["embedbench", "run", "file.h5"]
+    out = call("report", "runs")[1]
+    assert "embedbench run --learner chance makes them" in out
+    assert call(*words[1:], "--jobs", "1", "--device", "cpu", "--quiet")[0] == 0
+    out = call("report", "runs")[1]
+    assert "open" not in out
+    assert next(line for line in out.splitlines() if line.startswith("theirs")).split()[1] == "1"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--tool", "PILOT"), "name the tool and its version"),
+        (("--tool", "PILOT==1", "--name", "er"), "no name of a learner"),
+        (("--tool", "PILOT==1", "--stream", "."), "holds no stream.json"),
+        (("--tool", "PILOT==1", "--set", "lr"), "--set takes name=value"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(call: Call, words: tuple[str, ...], sentence: str) -> None:
+    assert call(*SHOW, "--export", "s")[0] == 0
+    answered()
+    code, out, err = call(*IMPORT, *words)
+    assert (code, out) == (2, "")
+    assert sentence in err
+    assert err.count("\n") == 1
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize("kind", ["missing", "fifo", "text", "folder"])
+def test_what_is_no_npz_is_refused(call: Call, kind: str) -> None:
+    call(*SHOW, "--export", "s")
+    path = Path("a.npz")
+    make = {
+        "missing": lambda: None,
+        "fifo": lambda: os.mkfifo(path),
+        "text": lambda: path.write_text("no zip"),
+        "folder": path.mkdir,
+    }
+    make[kind]()
+    code, _, err = call(*IMPORT, *TOOL)
+    assert (code, "cannot be read" in err, err.count("\n")) == (2, True, 1)

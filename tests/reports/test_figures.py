@@ -1,0 +1,320 @@
+"""Figures as files: what they draw, in which width and format, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from report_records import keep, make
+from typer.testing import CliRunner
+
+from embedbench.cli.app import app
+from embedbench.errors import UserError
+from embedbench.reports import lines, panels
+from embedbench.reports.collect import collect
+from embedbench.reports.figures import FORMATS, KINDS, WIDTHS, check_figure, save_figure
+from embedbench.reports.rows import Row
+from embedbench.reports.sheet import PAPER, words
+from embedbench.reports.styles import LEARNERS
+from embedbench.reports.svg import COLOURS
+from embedbench.scores.stats import Stat
+
+COLUMN = WIDTHS["column"]
+
+
+def study(root: Path) -> list[Row]:
+    """Three learners and chance, three seeds, three sessions."""
+    for k, name in enumerate(("ewc", "mlp", "icarl")):
+        runs = []
+        for seed in range(3):
+            run = make(name, seed=seed, final=0.3 + 0.2 * k + 0.01 * seed)
+            run["footprint"] = {"total": 10.0 ** (4 + 2 * k)}
+            run["seconds"] = {"learn": 5.0 - k + 0.5 * seed, "evaluate": 1.0}
+            runs.append(run)
+        keep(root, *runs)
+    keep(root, *(make("chance", seed=seed, final=0.1) for seed in range(3)))
+    return collect(root)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("runs")
+    study(place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def rows(root: Path) -> list[Row]:
+    return collect(root)
+
+
+def drawn(draw: Any, *given: Any) -> Figure:
+    with matplotlib.rc_context(PAPER):
+        figure: Figure = draw(*given)
+        figure.draw_without_rendering()
+    return figure
+
+
+def texts(figure: Figure) -> set[str]:
+    return {text.get_text() for legend in figure.legends for text in legend.get_texts()}
+
+
+# --- what is drawn -------------------------------------------------------------------------------
+
+
+def test_curves_are_the_means_of_the_records(rows: list[Row]) -> None:
+    figure = drawn(lines.curves, rows, COLUMN)
+    (axes,) = figure.axes
+    curves = {line.get_color(): line for line in axes.lines}
+    learners = [row for row in rows if row.learns]
+    for row in learners:
+        expected = [100 * np.mean([run.pooled[t] for run in row.used]) for t in range(3)]
+        line = curves[COLOURS[LEARNERS.index(row.learner) % 10]]
+        np.testing.assert_allclose(np.asarray(line.get_ydata(), dtype=float), expected)
+        assert np.asarray(line.get_xdata()).tolist() == [0, 1, 2]
+    bands = [c.get_paths()[0].vertices[:, 1] for c in axes.collections]
+    for row, band in zip(learners, bands, strict=True):
+        stat = Stat.of(100 * run.pooled[2] for run in row.used)
+        assert np.isclose(band, stat.mean - stat.half).any()
+        assert np.isclose(band, stat.mean + stat.half).any()
+    assert texts(figure) == {"ewc", "mlp", "icarl", "offline (90.0)", "chance (10.0)"}
+
+
+@pytest.mark.parametrize("width", WIDTHS.values())
+def test_axes_fit_the_values_and_the_legend_covers_none(rows: list[Row], width: float) -> None:
+    figures = drawn(lines.curves, rows, width), drawn(lines.trade_off, rows, width, FINAL)
+    for figure in figures:
+        box = figure.legends[0].get_window_extent()
+        assert box.y1 <= min(axes.get_window_extent().y0 for axes in figure.axes)
+        assert box.x0 >= 0
+        assert box.x1 <= figure.bbox.width
+    low, high = figures[0].axes[0].get_ylim()
+    assert 20 < low < 31
+    assert 90 < high < 95
+
+
+FINAL = "final_accuracy"
+
+
+def test_the_trade_off_has_the_numbers_of_the_records(rows: list[Row]) -> None:
+    figure = drawn(lines.trade_off, rows, COLUMN, FINAL)
+    marks = [
+        {line.get_color(): (line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines
+         if len(line.get_xdata()) == 1}
+        for axes in figure.axes
+    ]  # fmt: skip
+    for row in rows:
+        if row.learns:
+            ink = COLOURS[LEARNERS.index(row.learner) % 10]
+            score = 100 * row.metrics[FINAL].mean
+            costs = row.footprint["total"] / 1e6, row.seconds["learn"].mean
+            for of_panel, cost in zip(marks, costs, strict=True):
+                np.testing.assert_allclose(of_panel[ink], (cost, score))
+    assert [axes.get_xscale() for axes in figure.axes] == ["log", "linear"]
+    # icarl is the best and the fastest; by memory every learner is on the front
+    fronts = [
+        next(x for x in axes.lines if x.get_drawstyle() == "steps-post") for axes in figure.axes
+    ]
+    assert [len(np.asarray(line.get_xdata())) for line in fronts] == [3, 1]
+    bars = [c for axes in figure.axes for c in axes.collections if isinstance(c, LineCollection)]
+    assert len(bars) == 6
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_pareto_front_is_what_nothing_beats(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    costs, scores = draw.integers(0, 6, (2, 20)).astype(float)
+    costs[3] = scores[7] = np.nan
+
+    def beaten(i: int) -> bool:
+        return any(
+            costs[j] <= costs[i] and scores[j] >= scores[i]
+            and (costs[j] < costs[i] or scores[j] > scores[i])
+            for j in range(20)
+        )  # fmt: skip
+
+    front = lines.pareto(costs.tolist(), scores.tolist())
+    assert set(front) == {i for i in range(20) if not beaten(i) and i not in (3, 7)}
+    assert [costs[i] for i in front] == sorted(costs[i] for i in front)
+
+
+def test_maps_are_the_mean_r(rows: list[Row]) -> None:
+    figure = drawn(panels.matrix, rows, COLUMN)
+    images = {axes.get_title(): axes.images[0] for axes in figure.axes if axes.get_title()}
+    assert list(images) == [row.label for row in rows if row.learns]
+    for row in rows[:3]:
+        expected = 100 * np.mean(np.array([run.R for run in row.used], dtype=float), axis=0)
+        values = np.ma.filled(images[row.label].get_array(), np.nan)
+        np.testing.assert_allclose(values, expected)
+        assert np.isnan(values[0, 1])
+
+
+def test_bars_of_omega_and_their_intervals(tmp_path: Path) -> None:
+    rows = study(tmp_path)
+    nan = make("si", final=0.7)
+    nan["metrics"]["omega_base"] = None
+    keep(tmp_path, nan)
+    rows = collect(tmp_path)
+    figure = drawn(panels.omega, rows, COLUMN)
+    assert [axes.get_xlabel() for axes in figure.axes] == ["Ω_base", "Ω_new", "Ω_all"]
+    base, learners = figure.axes[0], [row for row in rows if row.learns]
+    defined = [row.metrics["omega_base"] for row in learners if row.learner != "si"]
+    np.testing.assert_allclose([bar.get_width() for bar in base.patches], [s.mean for s in defined])
+    ends = [c.get_segments()[0][:, 0] for c in base.collections if isinstance(c, LineCollection)]
+    np.testing.assert_allclose(ends, [(s.mean - s.half, s.mean + s.half) for s in defined])
+    assert [t.get_text() for t in base.texts] == ["–"]
+    names = [t.get_text() for t in base.get_yticklabels()]
+    assert names == [row.label for row in learners]  # best final accuracy on top
+    assert base.get_ylim()[0] > base.get_ylim()[1]
+    assert base.get_xlim()[1] >= max(s.mean + s.half for s in defined)
+
+
+def test_ranks_and_ties(rows: list[Row]) -> None:
+    figure = drawn(panels.ranks, rows, COLUMN, FINAL)
+    (axes,) = figure.axes
+    marks = {x.get_color(): x.get_xdata()[0] for x in axes.lines if len(x.get_xdata()) == 1}
+    expected = {"icarl": 1, "mlp": 2, "ewc": 3}
+    assert marks == {COLOURS[LEARNERS.index(n) % 10]: r for n, r in expected.items()}
+    thick = [line for line in axes.lines if line.get_linewidth() > 2]
+    assert thick == []  # all three are told apart
+    assert {t.get_text().strip() for t in axes.texts} == {"icarl", "mlp", "ewc"}
+
+
+def test_a_bar_joins_what_cannot_be_told_apart(tmp_path: Path) -> None:
+    for name, scores in (("ewc", (0.5, 0.52, 0.5)), ("si", (0.52, 0.5, 0.5)), ("er", (0.9,) * 3)):
+        keep(tmp_path, *(make(name, seed=s, final=v) for s, v in enumerate(scores)))
+    (axes,) = drawn(panels.ranks, collect(tmp_path), COLUMN, FINAL).axes
+    (bar,) = [line for line in axes.lines if line.get_linewidth() > 2]
+    low, high = np.asarray(bar.get_xdata(), dtype=float)
+    assert 2.4 < low < 2.5 < high < 2.6  # ranks 2 and 3, 3 and 2, twice 2.5
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_svgs_have_the_width_the_labels_and_the_same_bytes_twice(
+    rows: list[Row], tmp_path: Path, kind: str
+) -> None:
+    out = [tmp_path / f"{k}.svg" for k in range(3)]
+    for path, width in zip(out, ("column", "column", "page"), strict=True):
+        save_figure(rows, kind, path, width=width)
+    assert out[0].read_bytes() == out[1].read_bytes()
+    for path, points in zip(out[1:], ("234pt", "486pt"), strict=True):
+        tree = ElementTree.fromstring(path.read_text("utf-8"))
+        assert tree.attrib["width"] == points
+        written = {"".join(t.itertext()).strip() for t in tree.iter() if t.tag.endswith("}text")}
+        assert {"ewc", "mlp", "icarl"} <= written
+
+
+def test_pdfs_have_real_fonts_and_pngs_their_dots(rows: list[Row], tmp_path: Path) -> None:
+    pdf, png = tmp_path / "a.pdf", tmp_path / "a.PNG"
+    save_figure(rows, "curves", pdf)
+    save_figure(rows, "curves", png)
+    data = pdf.read_bytes()
+    assert data.startswith(b"%PDF")
+    assert b"CIDFontType2" in data
+    assert b"/Type3" not in data
+    assert b"CreationDate" not in data
+    again = tmp_path / "b.pdf"
+    save_figure(rows, "curves", again)
+    assert again.read_bytes() == data
+    assert png.read_bytes()[:4] == b"\x89PNG"
+    assert int.from_bytes(png.read_bytes()[16:20], "big") == 975  # 3.25 inches
+
+
+def test_hostile_names_are_text(tmp_path: Path) -> None:
+    bad = "_<b>&$x^2$\x1b[31m\nlong " + 60 * "y"
+    keep(tmp_path / "runs", make(bad), row="x")
+    keep(tmp_path / "runs", make("ewc"))
+    rows = collect(tmp_path / "runs")
+    for kind in KINDS:
+        save_figure(rows, kind, tmp_path / "a.svg")
+        text = (tmp_path / "a.svg").read_text("utf-8")
+        ElementTree.fromstring(text)
+        assert "\x1b" not in text
+        assert "&lt;b&gt;&amp;$x^2$" in text
+
+
+@pytest.mark.parametrize("width", [8, 18, 40])
+def test_names_are_broken_after_signs_and_lose_nothing(width: int) -> None:
+    for name in ("ewc lam=500", "my_package.models:AnotherLearner", "x" * 50, "il2m"):
+        parts = words(name, width).split("\n")
+        assert max(map(len, parts)) <= width
+        assert "".join(parts).replace(" ", "") == name.replace(" ", "")
+    assert words("lwf memory.per_class=20", 16) == "lwf memory.per_\nclass=20"
+
+
+# --- the command line, and what is refused -------------------------------------------------------
+
+
+def embedbench(*given: Any) -> Any:
+    return CliRunner().invoke(app, [str(word) for word in given])
+
+
+def test_the_command_writes_a_figure_and_prints_the_tables(root: Path, tmp_path: Path) -> None:
+    words = ("report", root, "--figure", "trade-off", "--out", tmp_path / "a.pdf")
+    done = embedbench(*words, "--width", "page", "--metric", "omega_all")
+    assert done.exit_code == 0, done.output
+    assert "final %" in done.stdout
+    assert f"wrote {tmp_path / 'a.pdf'}" in done.stderr
+    assert "is there already" in str(embedbench(*words).exception)
+    assert embedbench(*words, "--overwrite").exit_code == 0
+
+
+def test_what_is_no_figure_is_one_sentence(root: Path, tmp_path: Path) -> None:
+    a = tmp_path / "a.svg"
+    wrong: list[tuple[Any, ...]] = [
+        ("Did you mean 'curves'", "--figure", "curve", "--out", a),
+        ("Did you mean 'column'", "--figure", "curves", "--out", a, "--width", "colum"),
+        ("add --out omega.pdf", "--figure", "omega"),
+        (".pdf, .svg or .png", "--figure", "omega", "--out", tmp_path / "a.jpg"),
+        ("add --figure", "--out", a),
+        ("take one --metric", "--figure", "ranks", "--out", a, *(("--metric", FINAL) * 2)),
+        ("Did you mean 'final_acc", "--figure", "trade-off", "--out", a, "--metric", "final_acc"),
+        ("fwt is undefined", "--figure", "trade-off", "--out", a, "--metric", "fwt"),
+    ]
+    for sentence, *rest in wrong:
+        done = embedbench("report", root, *rest)
+        assert isinstance(done.exception, UserError), rest
+        assert sentence in str(done.exception)
+        assert "\n" not in str(done.exception)
+    assert not a.exists()
+    assert not (tmp_path / "a.jpg").exists()
+
+
+def test_one_stream_and_two_sessions(tmp_path: Path) -> None:
+    keep(tmp_path, make("mlp"), stream="stream-1")
+    keep(tmp_path, make("mlp", digests={"features": "9" * 64}), stream="stream-2")
+    with pytest.raises(UserError, match=r"there are 2; .* stream-1, stream-2"):
+        save_figure(collect(tmp_path), "curves", tmp_path / "a.svg")
+    save_figure(collect(tmp_path / "stream-1"), "curves", tmp_path / "a.svg")
+    score = {"R": [[0.5]], "pooled": [0.5], "metrics": make()["metrics"]}
+    short: dict[str, Any] = {**score, "n_train": [5], "sessions": make()["sessions"][:1]}
+    short["by_score"] = dict.fromkeys(make()["by_score"], score)
+    keep(tmp_path / "short", make("mlp", **short), make("ewc", **short))
+    rows = collect(tmp_path / "short")
+    with pytest.raises(UserError, match="needs two sessions"):
+        save_figure(rows, "curves", tmp_path / "b.svg")
+    for kind in set(KINDS) - {"curves"}:
+        save_figure(rows, kind, tmp_path / "b.svg")
+
+
+def test_runs_that_are_left_out_are_not_drawn(tmp_path: Path) -> None:
+    keep(tmp_path, make("mlp", flags=["nan"]), make("ewc"))
+    figure = drawn(lines.curves, collect(tmp_path), COLUMN)
+    assert texts(figure) == {"ewc", "offline (90.0)"}
+    keep(tmp_path / "none", make("mlp", flags=["nan"]))
+    with pytest.raises(UserError, match="flagged nan or diverged"):
+        save_figure(collect(tmp_path / "none"), "omega", tmp_path / "a.svg")
+
+
+def test_formats_are_those_that_are_written() -> None:
+    for ending in FORMATS:
+        assert check_figure("curves", Path(f"a{ending}"), "page") == Path(f"a{ending}")

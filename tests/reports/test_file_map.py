@@ -1,0 +1,108 @@
+"""Two dimensions of a file, by class: which samples, which classes, which points."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pytest
+from image_files import embedding_file, pixel_file
+from matplotlib.figure import Figure
+from typer.testing import CliRunner
+
+from embedbench.cli.app import app
+from embedbench.errors import UserError
+from embedbench.files.file import EmbeddingFile
+from embedbench.files.samples import Samples
+from embedbench.files.writer import write_file
+from embedbench.reports.figures import MAP_CLASSES as CLASSES
+from embedbench.reports.file_map import POINTS, components, draw_file, drawn, groups
+from embedbench.reports.sheet import PAPER
+
+
+def many(folder: Path, sizes: list[int], parents: list[int], width: int = 3) -> EmbeddingFile:
+    """A file whose leaf classes have these numbers of samples."""
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    samples = Samples(
+        ids=np.array([str(i) for i in range(len(labels))]),
+        labels=labels,
+        split=np.zeros(len(labels), dtype=np.uint8),
+        classes=tuple(f"c{i}" for i in range(len(parents))),
+        parents=np.array(parents),
+    )
+    x = np.random.default_rng(0).normal(size=(len(labels), width)).astype(np.float32)
+    return write_file(folder / "m.h5", samples, x, {"backbone": {"name": "some"}})
+
+
+def figure_of(file: EmbeddingFile) -> Figure:
+    with matplotlib.rc_context(PAPER):
+        return draw_file(file, 3.25)
+
+
+def test_points_are_the_components_by_class(tmp_path: Path) -> None:
+    file = embedding_file(tmp_path)
+    figure = figure_of(file)
+    (axes,) = figure.axes
+    points, shares = components(file.read())
+    assert len(axes.lines) == 6
+    for label, line in enumerate(axes.lines):
+        xy = np.stack([line.get_xdata(), line.get_ydata()], axis=1)  # type: ignore[list-item]
+        np.testing.assert_allclose(xy, points[file.labels == label])
+        assert line.get_rasterized()
+    assert f"({100 * shares[0]:.0f} % of the variance)" in axes.get_xlabel()
+    assert [t.get_text() for t in figure.legends[0].get_texts()] == list("abcdef")
+
+
+def test_many_classes_are_coloured_by_the_top_of_the_hierarchy(tmp_path: Path) -> None:
+    # c13 is above c0 to c6 by way of c14; c7 to c12 are at the top
+    file = many(tmp_path, [2] * 13, [14] * 7 + [-1] * 6 + [-1, 13])
+    names, group = groups(file)
+    assert names == ["c7", "c8", "c9", "c10", "c11", "c12", "c13"]
+    assert group.tolist() == [6] * 7 + [0, 1, 2, 3, 4, 5]
+
+
+def test_of_too_many_classes_the_largest_have_colours(tmp_path: Path) -> None:
+    sizes = [2] * 5 + [5] * CLASSES + [1]
+    names, group = groups(many(tmp_path, sizes, [-1] * len(sizes)))
+    assert names == [f"c{i}" for i in range(5, 5 + CLASSES)]
+    assert group.tolist() == [-1] * 5 + list(range(CLASSES)) + [-1]
+    figure = figure_of(EmbeddingFile.open(tmp_path / "m.h5"))
+    assert figure.legends[0].get_texts()[0].get_text() == "other classes"
+    assert len(figure.axes[0].lines) == CLASSES + 1
+
+
+def test_few_samples_are_drawn_whole_and_many_by_one_seed() -> None:
+    assert drawn(POINTS).tolist() == list(range(POINTS))
+    rows = drawn(70_000)
+    assert len(set(rows.tolist())) == POINTS
+    assert rows.tolist() == sorted(rows.tolist()) == drawn(70_000).tolist()
+    assert 30_000 < rows.mean() < 40_000
+
+
+def embedbench(*given: Any) -> Any:
+    return CliRunner().invoke(app, [str(word) for word in given])
+
+
+def test_inspect_writes_the_map(tmp_path: Path) -> None:
+    file = many(tmp_path, [1500, 1000], [-1, -1])
+    words = ("inspect", file.path, "--map")
+    done = embedbench(*words, tmp_path / "a.svg")
+    assert done.exit_code == 0, done.output
+    assert "2,000 of 2,500 samples, seed 0" in done.stderr
+    assert "3 float32" in done.stdout
+    text = (tmp_path / "a.svg").read_text("utf-8")
+    assert ">c0</text>" in text
+    assert len(text) < 200_000  # the points are an image
+    assert embedbench(*words, tmp_path / "b.svg").exit_code == 0
+    assert (tmp_path / "b.svg").read_text("utf-8") == text
+    for path, sentence in (("a.svg", "is there already"), ("a.jpeg", "name such a file")):
+        with pytest.raises(UserError, match=sentence):
+            raise embedbench(*words, tmp_path / path).exception
+
+
+def test_a_pixel_file_shows_its_images(tmp_path: Path) -> None:
+    (axes,) = figure_of(pixel_file(tmp_path)).axes
+    assert axes.images[0].get_array().shape[:2] == (6 * 3, 12 * 4)  # type: ignore[union-attr]
+    assert [t.get_text() for t in axes.get_yticklabels()] == list("abcdef")

@@ -1,0 +1,97 @@
+"""A stream as a picture: every cell is a count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from multilabel_streams import hierarchy_stream
+from toy import class_stream
+
+from embedbench.arrays import Ints
+from embedbench.reports.sheet import PAPER, write
+from embedbench.reports.stream_plot import draw_stream
+from embedbench.streams.counts import class_counts
+
+NAMES = ("a", "b", "c")
+TRAIN = np.array([[100, 0, 25], [0, 49, 36]])
+TEST = np.array([[16, 0, 0], [16, 9, 0]])
+
+
+def drawn(train: Ints, test: Ints, **more: object) -> Figure:
+    names = [*NAMES, *map(str, range(3, train.shape[1]))]
+    with matplotlib.rc_context(PAPER):
+        return draw_stream(train, test, names, 3.25, **more)  # type: ignore[arg-type]
+
+
+def cells(figure: Figure) -> list[dict[tuple[int, int], tuple[float, ...]]]:
+    """Of filled cells and of outlines: (column, row) → colour of the face."""
+    result = []
+    for drawn_cells in figure.axes[0].collections:
+        paths, faces = drawn_cells.get_paths(), drawn_cells.get_facecolor()
+        boxes = [path.get_extents() for path in paths]
+        middles = [(round((b.x0 + b.x1) / 2), round((b.y0 + b.y1) / 2)) for b in boxes]
+        faces = [tuple(f) for f in faces] or [()] * len(middles)  # type: ignore[union-attr]
+        result.append(dict(zip(middles, faces, strict=True)))
+    return result
+
+
+def test_cells_are_counts_and_classes_come_in_their_order() -> None:
+    figure = drawn(TRAIN, TEST)
+    train, test = cells(figure)  # rows: a, c, b, as they first come
+    assert set(train) == {(0, 0), (0, 1), (1, 1), (1, 2)}
+    assert set(test) == {(0, 0), (1, 0), (1, 2)}
+    dark = sorted(train, key=lambda place: sum(train[place][:3]))
+    assert dark == [(0, 0), (1, 2), (1, 1), (0, 1)]  # 100, 49, 36, 25
+    labels = [t.get_text() for t in figure.axes[0].get_yticklabels()]
+    assert labels == ["a", "c", "b"]
+    (legend,) = figure.legends[0].get_texts()
+    assert legend.get_text() == "with test samples (41 in all)"
+
+
+@pytest.mark.parametrize(("most", "scale"), [(40, "linear"), (400, "log")])
+def test_shades_are_those_of_the_scale(most: int, scale: str) -> None:
+    counts = np.diag([10, 20, most])
+    figure = drawn(counts, counts)
+    bar = figure.axes[1]
+    assert bar.get_ylabel() == "training samples"
+    assert bar.get_yscale() == scale
+    assert bar.get_ylim()[1] == pytest.approx(most)
+
+
+def test_equal_counts_and_no_tests_are_drawn_too() -> None:
+    assert len(cells(drawn(np.full((2, 3), 7), np.zeros((2, 3), dtype=int)))[0]) == 6
+
+
+def test_eval_sets_of_no_session_have_columns_of_their_own() -> None:
+    figure = drawn(TRAIN, np.array([[9, 9, 9], [16, 16, 16], [100, 0, 0]]), sets=("x", "y", "z"))
+    _, test = cells(figure)
+    assert set(test) == {(3, 0), (3, 1), (3, 2), (4, 0), (4, 1), (4, 2), (5, 0)}
+    ticks = [t.get_text() for t in figure.axes[0].get_xticklabels()]
+    assert ticks == ["0", "1", "x", "y", "z"]
+
+
+def test_large_streams_are_images_and_the_bytes_are_the_same_twice(tmp_path: Path) -> None:
+    train = np.random.default_rng(0).integers(1, 9, (100, 50))
+    for name in ("a.svg", "b.svg"):
+        write(tmp_path / name, lambda: drawn(train, train[:1], sets=("test",)))
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    assert (tmp_path / "a.svg").stat().st_size < 300_000
+
+
+def test_counts_of_a_stream() -> None:
+    train, test = class_counts(class_stream([(0, 2), (1,)], n_train=20, n_test=10))
+    assert train.tolist() == [[20, 0, 20], [0, 20, 0]]
+    assert test.tolist() == [[10, 0, 10], [0, 10, 0]]
+
+
+def test_a_sample_counts_for_each_of_its_labels() -> None:
+    stream = hierarchy_stream()
+    train, test = class_counts(stream)
+    assert train.sum() == sum(int(s.y.sum()) for s in stream.sessions)
+    for counts, part in ((train, stream.sessions), (test, stream.eval_sets)):
+        for row, item in zip(counts, part, strict=True):
+            assert row.tolist() == [int(item.y[:, c].sum()) for c in range(item.y.shape[1])]

@@ -1,0 +1,96 @@
+"""One colour and one mark a learner, whatever else is in a report."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from report_records import keep, make
+
+from embedbench.reports.collect import collect
+from embedbench.reports.html import render
+from embedbench.reports.styles import (
+    GLYPHS,
+    HUES,
+    LEARNERS,
+    MARKERS,
+    SAME,
+    STYLES,
+    glyph,
+    hollow,
+    hue,
+    marker,
+    styles_of,
+)
+from embedbench.runs.registry import ALIASES, our_learners
+
+
+def alone(name: str) -> int:
+    return styles_of([(name, name)])[name]
+
+
+def test_the_table_names_each_learner_once() -> None:
+    assert len(set(LEARNERS)) == len(LEARNERS) <= STYLES
+    assert not set(LEARNERS) & set(SAME)
+    assert set(SAME) <= set(our_learners())
+    assert all(ALIASES[name] == same for name, same in SAME.items())
+
+
+@pytest.mark.parametrize(
+    "compared",
+    [
+        "mlp ewc er icarl ncm slda lwf ranpac derpp",
+        "mlp ewc fel geppnet geppnet-stm pathnet icarl",
+        "finetune lwf icarl eeil bic lucir il2m wa",
+        "er agem derpp gdumb er-ace mir gss",
+        "exstream remind slda ncm",
+        "prototype fr teen nc-fscil c-fscil alice",
+    ],
+)
+def test_what_papers_compare_has_different_colours(compared: str) -> None:
+    hues = [hue(alone(name)) for name in compared.split()]
+    assert len(set(hues)) == len(hues)
+
+
+def test_no_two_styles_look_alike() -> None:
+    assert len({(hue(s), marker(s)) for s in range(STYLES)}) == STYLES
+    assert len({(marker(s), hollow(s)) for s in range(2 * HUES)}) == 2 * HUES  # without colours
+    assert len({glyph(s) for s in range(2 * HUES)}) == 2 * HUES
+    assert {len(line) for line in GLYPHS} == {len(MARKERS)}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_learner_looks_the_same_in_every_report(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    some = [str(n) for n in draw.choice(LEARNERS, 12, replace=False)]
+    styles = styles_of((name, name) for name in [*some, "pkg.mod:Mine"])
+    assert {name: styles[name] for name in some} == {name: LEARNERS.index(name) for name in some}
+    assert len(set(styles.values())) == 13
+    if alone("pkg.mod:Mine") not in {styles[name] for name in some}:
+        assert styles["pkg.mod:Mine"] == alone("pkg.mod:Mine")
+
+
+def test_two_names_of_one_learner_are_one() -> None:
+    assert alone("finetune") == alone("mlp") == LEARNERS.index("mlp")
+    both = styles_of([("finetune", "finetune"), ("mlp", "mlp")])
+    assert both["mlp"] == LEARNERS.index("mlp") != both["finetune"]
+
+
+def test_settings_of_one_learner_take_hues_that_are_free() -> None:
+    labels = [("ewc", f"ewc lam={lam}") for lam in (1, 10, 100)]
+    styles = styles_of([*labels, ("si", "si"), ("mlp", "mlp")])
+    assert styles["ewc lam=1"] == LEARNERS.index("ewc")
+    assert styles["si"] == LEARNERS.index("si")
+    assert len({hue(style) for style in styles.values()}) == 5
+    many = styles_of(("ewc", f"ewc lam={lam}") for lam in range(STYLES))
+    assert len(set(many.values())) == STYLES
+
+
+def test_pages_and_their_tables_use_it(tmp_path: Path) -> None:
+    keep(tmp_path, make("il2m"), make("ewc"))
+    pattern = r'color: var\(--c(\d)\)" aria-hidden="true">(.)</span>(\w+)'
+    marks = set(re.findall(pattern, render(collect(tmp_path), "runs")))
+    expected = {n: LEARNERS.index(n) for n in ("il2m", "ewc")}
+    assert marks == {(str(hue(s)), glyph(s), name) for name, s in expected.items()}

@@ -1,0 +1,354 @@
+"""Answers of another tool: they come in as the run that ours would be, or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from protocol_files import make_file
+
+from embedbench.api import make_learner
+from embedbench.errors import UserError
+from embedbench.runs.answers import predictions_of
+from embedbench.runs.cell import Cell
+from embedbench.runs.exported import LISTS, STREAM, export, load
+from embedbench.runs.grid import run_grid
+from embedbench.runs.imported import import_answers, tool_of
+from embedbench.runs.runner import run_stream
+from embedbench.runs.settings import parse_settings, plan
+from embedbench.runs.work import Workshop
+from embedbench.scores import record
+from embedbench.scores.checked import rescore
+from embedbench.scores.predictions import Predictions
+from embedbench.typed import plain
+
+TOOL = tool_of("avalanche-lib==0.6.0")
+SMALL = [
+    f"offline.mlp.{s}" for s in ("units=8", "batch_size=64", "stop.rule=epochs", "stop.epochs=1")
+]
+PROTOCOLS = {
+    "incremental-class": ["protocol.base=2", "protocol.order=random"],
+    "permutation": ["protocol.sessions=3"],
+}
+
+
+def cells_of(folder: Path, protocol: str, learner: str = "slda", seed: int = 3) -> list[Cell]:
+    path = folder / "file.h5"
+    if not path.exists():
+        make_file(folder, (9, 8, 7, 9, 6), (0,) * 5, (5, 3, 4, 6, 2), apart=4.0)
+    settings = parse_settings([*SMALL, *PROTOCOLS[protocol]], [learner], None)
+    return plan([str(path)], protocol, [learner], [seed], settings=settings, device="cpu")
+
+
+def exported(folder: Path, protocol: str, seed: int = 3) -> Path:
+    (cell,) = cells_of(folder, protocol, seed=seed)
+    export(Workshop().prepare(cell, folder / "runs"), folder / protocol)
+    return folder / protocol
+
+
+def digest_of(stream: Path) -> str:
+    return str(json.loads((stream / STREAM).read_text())["digest"])
+
+
+def write(path: Path, stream: Path, **arrays: Any) -> Path:
+    np.savez(path, **{"stream": digest_of(stream), **arrays})
+    return path
+
+
+def scores_of(cell: Cell) -> tuple[dict[str, Any], Predictions]:
+    """What a learner's `scores` returned for all test samples, session by session; its answers."""
+    learner, moments = make_learner("slda"), list[list[Any]]()
+    scores, prepare = learner.scores, learner.prepare
+
+    def begin() -> None:
+        moments.append([])
+        prepare()
+
+    def kept(x: Any, **more: Any) -> Any:
+        moments[-1].append(scores(x, **more))
+        return moments[-1][-1]
+
+    learner.scores, learner.prepare = kept, begin  # type: ignore[method-assign]
+    predictions, _ = run_stream(Workshop().stream(cell), learner, cell.seeds)
+    assert isinstance(predictions, Predictions)
+    arrays = {f"scores_after_{i}": np.concatenate(parts) for i, parts in enumerate(moments)}
+    return arrays, predictions
+
+
+def same(a: Predictions, b: Predictions) -> bool:
+    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in vars(a))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_scores_of_ours_come_back_as_the_same_run(tmp_path: Path, protocol: str) -> None:
+    """Predictions, scores, metrics and Ω of an imported run are those of the run, bit for bit."""
+    cells, root = cells_of(tmp_path, protocol), tmp_path / "runs"
+    outcome = run_grid(cells, root)
+    assert not outcome.failed
+    arrays, _ = scores_of(cells[0])
+    stream = exported(tmp_path, protocol)
+    answers = write(tmp_path / "answers.npz", stream, **arrays)
+    place = import_answers(answers, stream, root, name="theirs", tool=TOOL)
+    mine, theirs = record.load(outcome.places[0]), record.load(place)
+    assert place.parent.parent == outcome.places[0].parent.parent
+    assert place.name == outcome.places[0].name
+    assert same(record.predictions_of(outcome.places[0]), record.predictions_of(place))
+    assert plain(theirs.by_score) == plain(mine.by_score)
+    assert plain(theirs.reference) == plain(mine.reference)
+    assert not np.isnan(theirs.metrics["omega_all"])
+    assert theirs.digests == mine.digests
+    assert set(theirs.flags) - set(mine.flags) == {"imported"}
+    assert rescore(place, root).agrees
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_stored_answers_come_back_too(tmp_path: Path, seed: int) -> None:
+    """Answers with those within the session are enough for all of it, in any order of rows."""
+    (cell,) = cells_of(tmp_path, "incremental-class", seed=seed)
+    _, p = scores_of(cell)
+    stream = exported(tmp_path, "incremental-class", seed)
+    order = np.random.default_rng(seed).permutation(len(p.ids))
+    arrays = {f"answers_after_{i}": a[order] for i, a in enumerate(p.answer)}
+    arrays |= {f"within_after_{i}": a[order].astype(np.int64) for i, a in enumerate(p.within)}
+    answers = write(tmp_path / "a.npz", stream, rows=p.ids[order], **arrays)
+    assert same(predictions_of(answers, *load(stream))[0], p)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_masks_are_those_of_a_plain_loop(tmp_path: Path, seed: int) -> None:
+    """The best class among those seen, and among the session's; the first of equal ones."""
+    rng, directory = np.random.default_rng(seed), exported(tmp_path, "incremental-class", seed)
+    stream, tests = load(directory)
+    n, c = len(tests.rows), stream.n_labels
+    scores = [rng.integers(-2, 3, (n, c)).astype(np.float64) for _ in stream.sessions]
+    scores[0][:4] = -np.inf
+    shuffled = rng.permutation(n)
+    arrays = {f"scores_after_{i}": s[shuffled] for i, s in enumerate(scores)}
+    path = write(tmp_path / "a.npz", directory, rows=tests.rows[shuffled], **arrays)
+    p, gave = predictions_of(path, stream, tests)
+    assert gave == "scores"
+    seen: list[int] = []
+    for i, session in enumerate(stream.sessions):
+        seen += session.introduces
+        for k in range(n):
+            among = sorted(stream.eval_sets[tests.sets[k]].classes)
+            assert p.answer[i, k] == max(sorted(seen), key=lambda j: scores[i][k, j])
+            assert p.within[i, k] == max(among, key=lambda j: scores[i][k, j])
+    assert p.samples_seen.tolist() == np.cumsum(stream.n_train).tolist()
+
+
+def test_answers_alone_leave_within_session_scores_undefined(tmp_path: Path) -> None:
+    """NaN, and no score of 0; and what the run cost is NaN, too."""
+    stream = exported(tmp_path, "incremental-class")
+    _, p = scores_of(cells_of(tmp_path, "incremental-class")[0])
+    arrays = {f"answers_after_{i}": a for i, a in enumerate(p.answer)}
+    answers = write(tmp_path / "a.npz", stream, **arrays)
+    place = import_answers(answers, stream, tmp_path / "r", name="theirs", tool=TOOL)
+    made = record.load(place)
+    assert np.isnan(made.by_score["within_accuracy"].pooled).all()
+    assert np.isnan(made.by_score["within_class_accuracy"].metrics["final_accuracy"])
+    right = p.answer[-1] == p.y
+    assert made.by_score["accuracy"].metrics["final_accuracy"] == pytest.approx(right.mean())
+    assert np.isnan([made.seconds.learn, made.seconds.evaluate, made.footprint["total"]]).all()
+    data = json.loads((place / "record.json").read_text())
+    assert data["footprint"] == {"total": None}
+    tool = {"name": "avalanche-lib", "version": "0.6.0"}
+    assert data["imported"] == {
+        "tool": tool,
+        "gave": "answers",
+        "sha256": made.imported and made.imported.sha256,
+    }
+
+
+def test_a_run_that_is_there_is_kept(tmp_path: Path) -> None:
+    stream = exported(tmp_path, "incremental-class")
+    arrays, _ = scores_of(cells_of(tmp_path, "incremental-class")[0])
+    first = write(tmp_path / "a.npz", stream, **arrays)
+    zeros = {name: np.zeros_like(a) for name, a in arrays.items()}
+    second = write(tmp_path / "b.npz", stream, **zeros)
+    place = import_answers(first, stream, tmp_path / "r", name="theirs", tool=TOOL)
+    before = (place / "record.json").read_bytes()
+    with pytest.raises(UserError, match="is there already"):
+        import_answers(second, stream, tmp_path / "r", name="theirs", tool=TOOL)
+    assert (place / "record.json").read_bytes() == before
+    again = {"name": "theirs", "tool": TOOL, "overwrite": True}
+    assert import_answers(second, stream, tmp_path / "r", **again) == place
+    assert (place / "record.json").read_bytes() != before
+    other = import_answers(
+        first, stream, tmp_path / "r", name="theirs", tool=TOOL, settings={"lr": 0.1}
+    )
+    assert other != place
+    assert {p.name for p in place.parent.iterdir()} <= {"seed-3", ".seed-3.lease"}
+
+
+Change = Callable[[dict[str, Any]], Any]
+WRONG: dict[str, tuple[Change, str]] = {
+    "stream missing": (lambda a: a.pop("stream"), "does not name its stream"),
+    "stream wrong": (lambda a: a.update(stream="0" * 64), "another stream"),
+    "stream no text": (lambda a: a.update(stream=np.arange(3)), "another stream"),
+    "session missing": (lambda a: a.pop("scores_after_1"), "scores_after_1 is missing"),
+    "session too many": (lambda a: a.update(scores_after_9=a["scores_after_0"]), "no session"),
+    "typing error": (lambda a: a.update(score_after_0=np.zeros(3)), "Did you mean"),
+    "width": (lambda a: a.update(scores_after_1=a["scores_after_1"][:, :-1]), "of shape"),
+    "length": (lambda a: a.update(scores_after_1=a["scores_after_1"][1:]), "of shape"),
+    "text": (lambda a: a.update(scores_after_1=a["scores_after_1"].astype(str)), "numbers"),
+    "NaN": (lambda a: a["scores_after_1"].__setitem__((7, 0), np.nan), "NaN in line 7"),
+    "both kinds": (lambda a: a.update(answers_after_0=np.zeros(20, int)), "scores alone"),
+    "rows wrong": (lambda a: a.update(rows=np.arange(20) + 1000), "row 1000 is not there"),
+    "rows short": (lambda a: a.update(rows=np.arange(3)), "of shape"),
+    "rows float": (lambda a: a.update(rows=np.zeros(20)), "integers"),
+    "objects": (lambda a: a.update(rows=np.array([{}] * 20)), "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_malformed_scores_are_one_sentence(tmp_path: Path, what: str) -> None:
+    stream = exported(tmp_path, "incremental-class")
+    n, c = len(load(stream)[1].rows), load(stream)[0].n_labels
+    assert n == 20
+    sessions = len(load(stream)[0].sessions)
+    arrays: dict[str, Any] = {f"scores_after_{i}": np.zeros((n, c)) for i in range(sessions)}
+    arrays["stream"] = digest_of(stream)
+    change, sentence = WRONG[what]
+    change(arrays)
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(UserError, match=sentence) as e:
+        import_answers(tmp_path / "a.npz", stream, tmp_path / "r", name="theirs", tool=TOOL)
+    assert "\n" not in str(e.value)
+    assert not list((tmp_path / "r").rglob("record.json"))
+
+
+@pytest.mark.parametrize(
+    ("session", "line", "value", "sentence"),
+    [
+        (1, 5, 99, "must lie in -1 to 4"),
+        (1, 5, -2, "must lie in -1 to 4"),
+        (0, 5, None, "no class of the sessions so far"),
+    ],
+)
+def test_answers_beyond_the_classes_are_refused(
+    tmp_path: Path, session: int, line: int, value: int | None, sentence: str
+) -> None:
+    directory = exported(tmp_path, "incremental-class")
+    stream, tests = load(directory)
+    first = stream.sessions[0].introduces[0]
+    arrays = {
+        f"answers_after_{i}": np.full(len(tests.rows), first) for i in range(len(stream.sessions))
+    }
+    unseen = stream.sessions[-1].introduces[0]
+    arrays[f"answers_after_{session}"][line] = unseen if value is None else value
+    with pytest.raises(UserError, match=sentence):
+        predictions_of(write(tmp_path / "a.npz", directory, **arrays), stream, tests)
+
+
+def test_a_sample_without_an_answer_is_flagged(tmp_path: Path) -> None:
+    directory = exported(tmp_path, "incremental-class")
+    stream, _ = load(directory)
+    arrays = {f"answers_after_{i}": np.full(20, -1) for i in range(len(stream.sessions))}
+    arrays["answers_after_0"][:] = stream.sessions[0].introduces[0]
+    path = write(tmp_path / "a.npz", directory, **arrays)
+    place = import_answers(path, directory, tmp_path / "r", name="theirs", tool=TOOL)
+    assert "nan" in record.load(place).flags
+
+
+def test_rows_of_several_sets_need_the_order_of_the_list(tmp_path: Path) -> None:
+    directory = exported(tmp_path, "permutation")
+    stream, tests = load(directory)
+    n = len(tests.rows)
+    arrays = {f"answers_after_{i}": np.zeros(n, int) for i in range(len(stream.sessions))}
+    assert len(np.unique(tests.rows)) < n
+    path = write(tmp_path / "a.npz", directory, rows=tests.rows[::-1], **arrays)
+    with pytest.raises(UserError, match="give the arrays in the order"):
+        predictions_of(path, stream, tests)
+
+
+def test_lists_are_the_stream(tmp_path: Path) -> None:
+    """Rows, labels and names of each session and eval set; features as a learner gets them."""
+    (cell,) = cells_of(tmp_path, "incremental-class")
+    work = Workshop().prepare(cell, tmp_path)
+    export(work, tmp_path / "s", features=True)
+    features = np.load(tmp_path / "s" / "features.npy")
+    names = work.files[0].sample_ids
+    sessions, sets = work.stream.sessions, work.stream.eval_sets
+    parts = [
+        [(s.x, s.y, s.ids) for s in sessions],
+        [(s.val_x, s.val_y, s.val_ids) for s in sessions],
+        [(e.x, e.y, e.ids) for e in sets],
+    ]
+    for name, views in zip(LISTS, parts, strict=True):
+        head, *lines = (tmp_path / "s" / name).read_text().splitlines()
+        assert head == "session,row,sample,label"
+        table = [line.split(",") for line in lines]
+        for number, (x, y, ids) in enumerate(views):
+            here = [t for t in table if t[0] == str(number)]
+            rows = np.array([t[1] for t in here], dtype=int)
+            assert rows.tolist() == ids.tolist()
+            assert [t[2] for t in here] == names[ids].tolist()
+            assert [int(t[3]) for t in here] == y.tolist()
+            assert np.array_equal(features[rows], x.numpy())
+
+
+def spoilt(directory: Path, name: str, change: Callable[[str], str]) -> Path:
+    text = (directory / name).read_text()
+    assert change(text) != text
+    (directory / name).write_text(change(text))
+    return directory
+
+
+def test_what_was_changed_in_an_export_is_refused(tmp_path: Path) -> None:
+    """Labels, their order, and the classes that sessions introduce: digests cover them."""
+    good = exported(tmp_path, "incremental-class")
+
+    def bad(name: str, change: Callable[[str], str]) -> Path:
+        shutil.rmtree(tmp_path / "bad", ignore_errors=True)
+        return spoilt(shutil.copytree(good, tmp_path / "bad"), name, change)
+
+    def swapped(text: str) -> str:
+        head, *lines = text.splitlines()
+        return "\n".join([head, *lines[::-1]]) + "\n"
+
+    def reordered(text: str) -> str:
+        data = json.loads(text)
+        data["sessions"][-1], data["sessions"][0] = data["sessions"][0], data["sessions"][-1]
+        data["n_train"] = [s["train"] for s in data["sessions"]]
+        return json.dumps(data)
+
+    def elsewhere(text: str) -> str:
+        return json.dumps({**json.loads(text), "directory": "../x-01234567"})
+
+    for name, change, sentence in (
+        ("test.csv", swapped, "digest is another one"),
+        ("test.csv", lambda t: t[: t.rindex(",")] + ",4\n", "digest is another one"),
+        ("test.csv", lambda t: t.replace(",", ";"), "line 1: expected the columns"),
+        ("test.csv", lambda t: t + "1,2\n", "line 22"),
+        (STREAM, reordered, "its digest is not that of its sessions"),
+        (STREAM, elsewhere, "no place of a run"),
+        (STREAM, lambda t: t[:-9], "is not JSON"),
+        (STREAM, lambda t: t.replace("embedbench-stream/1.0", "x/2"), "has schema 'x/2'"),
+        (STREAM, lambda t: t.replace('"n_train"', '"m_train"'), "n_train is missing"),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            load(bad(name, change))
+    load(good)
+
+
+@pytest.mark.parametrize("name", ["er", "a/b", "..", "", "x" * 99, "pkg.mod:Name"])
+def test_names_that_mean_something_else_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match="--name"):
+        import_answers(tmp_path, tmp_path, tmp_path, name=name, tool=TOOL)
+
+
+def test_records_of_ours_cannot_hide_their_bytes(tmp_path: Path) -> None:
+    """NaN bytes are allowed in an imported run alone."""
+    stream = exported(tmp_path, "incremental-class")
+    arrays, _ = scores_of(cells_of(tmp_path, "incremental-class")[0])
+    answers = write(tmp_path / "a.npz", stream, **arrays)
+    made = record.load(import_answers(answers, stream, tmp_path / "r", name="x", tool=TOOL))
+    with pytest.raises(UserError, match="each of footprint"):
+        record.RunRecord.from_json(replace(made, imported=None).to_json())
