@@ -172,6 +172,6 @@ def test_files_and_imports_that_are_named_exist(page: Path) -> None:
 
 
 def test_every_page_of_docs_is_in_the_index() -> None:
-    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
-    pages = {p.name for p in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    pages = {p.name for p in (ROOT / "docs").glob("*.md")} - {"index.md"}
     assert pages <= set(re.findall(r"\]\(([^)]+)\)", index))
