@@ -1,6 +1,6 @@
 """Build the site of docs/ into docs/_build/html, without network; a warning is an error.
 
-Links inside the site are checked by the build itself.
+Links inside the site are checked by the build itself; tests check those to files of the repository.
 """
 
 from __future__ import annotations
