@@ -11,7 +11,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "docs" / "_ext")]
 
 about = loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 project = "embedbench"
-author = copyright = "The embedbench developers"  # noqa: A001  # Sphinx's name
+author = copyright = "The embedbench developers"
 version = release = about["version"]
 extensions = [
     "myst_nb",  # Markdown, and the notebooks of tutorials/
@@ -54,7 +54,7 @@ intersphinx_mapping = {
     "torch": ("https://docs.pytorch.org/docs/stable", "inventories/torch.inv"),
 }
 nitpicky = True
-nitpick_ignore = [("py:class", name) for name in ("Answers", "Bytes", "Scaling", "Table")]  # internal
+nitpick_ignore = [("py:class", inner) for inner in ("Answers", "Bytes", "Scaling", "Table")]
 
 nb_execution_mode = "cache"
 nb_execution_timeout = 240

@@ -12,7 +12,9 @@ ABC, NP, PT = "library/collections.abc.html", "reference/generated/{0}.html", "g
 NAMES = {  # project: (name, kind, page)
     "python": [
         ("pathlib.Path", "class", "library/pathlib.html"),
-        *((f"collections.abc.{name}", "class", ABC) for name in ("Callable", "Mapping", "Sequence")),
+        ("collections.abc.Callable", "class", ABC),
+        ("collections.abc.Mapping", "class", ABC),
+        ("collections.abc.Sequence", "class", ABC),
     ],
     "numpy": [("numpy.ndarray", "class", NP), ("numpy.dtype", "class", NP)],
     "torch": [("torch.Tensor", "class", "tensors.html"), ("torch.nn.Module", "class", PT)],

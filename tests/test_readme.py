@@ -129,9 +129,8 @@ def test_pages_with_a_test_are_named_in_it() -> None:
 
 def test_a_plain_block_with_commands_is_an_example(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text(
-        "```\nembedbench list\n```\n```bash\n# needs: SLURM\nsbatch job \\\n  x\n```\n```text\nout\n```\n"
-    )
+    text = "```\nembedbench list\n```\n```bash\n# needs: SLURM\nsbatch job \\\n  x\n```\n"
+    page.write_text(f"{text}```text\nout\n```\n")
     plain, marked = CHECK["blocks"](page)
     assert (plain.language, plain.needs, plain.commands()) == ("", False, ["embedbench list"])
     assert marked.needs

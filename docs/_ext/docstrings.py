@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Iterable
 from typing import Any
 
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.MULTILINE)
@@ -36,7 +37,7 @@ def parameters(thing: Any) -> dict[str, tuple[str, str]]:
         entry = ENTRY.match(line)
         if entry:
             names = [name.lstrip("*") for name in entry[1].split(", ")]
-            known |= {name: (entry[2] or "", "") for name in names}
+            known |= dict.fromkeys(names, (entry[2] or "", ""))
         else:
             known |= {n: (known[n][0], f"{known[n][1]} {line.strip()}".strip()) for n in names}
     return known
@@ -84,3 +85,10 @@ def _capital(text: str) -> str:
     """A first lower-case letter as a capital one, where the first word is a plain one."""
     first = text.split(maxsplit=1)[0]
     return text[:1].upper() + text[1:] if first.isalpha() and first.islower() else text
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table in Markdown."""
+    lines = [[*head], *map(list, rows)]
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,4 +1,4 @@
-"""The picture of the house: rooms on floors, from the list that tests/test_architecture.py holds."""
+"""The picture of the house: rooms on floors, from the list in tests/test_architecture.py."""
 
 from __future__ import annotations
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 import typer
-from docstrings import cell, literal, markdown, parameters, parts
-from repository import DOCS, ROOT, SOURCE
+from docstrings import cell, literal, markdown, parameters, parts, table
+from repository import DOCS, SOURCE
+from settings_tables import settings, settings_page
 
 import embedbench
 from embedbench.cli import app as commands
-from embedbench.cli.listing import ENGINES, SOURCES, entries
-from embedbench.fields import later_fields
+from embedbench.cli.listing import entries
 from embedbench.runs import presets, registry
 from embedbench.scores import few_shot, metrics, rescaled
 from embedbench.streams import class_order, orders
@@ -39,12 +38,6 @@ BEHIND = {
     "Samples": "files.samples",
     "DamagedFileError": "errors",
 }
-
-
-class _Defaults(Protocol):
-    """What `settings` documents: a dataclass."""
-
-    __dataclass_fields__: dict[str, Any]
 
 
 def setup(app: Any) -> dict[str, Any]:
@@ -113,8 +106,8 @@ def kind(
             yield f"{room}/{name}.md", class_page(name, cls, room, groups, notes(name, cls))
     one = room.removesuffix("s")
     toctree = f"```{{toctree}}\n:hidden:\n:glob:\n\n{room}/*\n```"
-    text = f"`embedbench list {room}` prints them. Each {one} has a page with its settings.\n\n"
-    yield f"{room}.md", f"# {room.capitalize()}\n\n{text}{table((one, 'what it is'), listed)}\n\n{toctree}\n"
+    text = f"# {room.capitalize()}\n\n`embedbench list {room}` prints them. Each has a page."
+    yield f"{room}.md", f"{text}\n\n{table((one, 'what it is'), listed)}\n\n{toctree}\n"
 
 
 def class_page(name: str, cls: type, room: str, groups: dict[str, type], notes: str) -> str:
@@ -128,7 +121,7 @@ def class_page(name: str, cls: type, room: str, groups: dict[str, type], notes: 
             notes,
             "## Settings",
             f"`--set {key}.SETTING=VALUE` changes one.",
-            settings(cls, groups, "../settings.md"),
+            settings(cls, groups, "../"),
             f"The code: [{path}]({SOURCE}/{path}). Its contract is checked by "
             f"`embedbench check {name}`.\n",
         ]
@@ -160,60 +153,6 @@ def learner_notes(name: str, cls: type) -> str:
     return "\n\n".join(lines)
 
 
-def settings(cls: type[_Defaults], groups: dict[str, type], page: str) -> str:
-    """The fields of a dataclass as a table; the dataclasses among their values join `groups`."""
-    known: dict[str, tuple[str, str]] = {}
-    for base in reversed(cls.__mro__):
-        if "__doc__" in vars(base) and base is not object:
-            known |= parameters(base)
-    rows = []
-    own = parameters(cls)
-    for field in sorted(dataclasses.fields(cls), key=lambda f: f.name not in own):
-        kind_, text = known.get(field.name, (str(field.type), ""))
-        default: Any = field.default
-        if default is dataclasses.MISSING:
-            made = field.default_factory
-            default = made() if made is not dataclasses.MISSING else None
-        if dataclasses.is_dataclass(default):
-            group = type(default)
-            groups[group.__name__] = group
-            changed = {
-                f.name: getattr(default, f.name)
-                for f in dataclasses.fields(default)
-                if getattr(default, f.name) != getattr(group(), f.name)
-            }
-            said = ", ".join(f"`{k}={v}`" for k, v in changed.items())
-            kind_ = f"[{group.__name__}]({page}#{group.__name__.lower()})"
-            rows.append((f"`{field.name}`", said or "its own", f"{kind_}: {escaped_cell(text)}"))
-            continue
-        earlier = later_fields(cls)
-        added = f" Runs made before it was added had `{earlier[field.name]}`." if (
-            field.name in earlier and earlier[field.name] != default
-        ) else ""
-        rows.append((f"`{field.name}`", f"`{default!r}`", f"*{kind_}.* {escaped_cell(text)}{added}"))
-    return table(("setting", "default", "what it means"), rows) if rows else "None."
-
-
-def escaped_cell(text: str) -> str:
-    """Prose of a docstring in a cell of a table."""
-    return cell(markdown(text))
-
-
-def settings_page(groups: dict[str, type]) -> str:
-    """The settings that many learners and protocols share."""
-    text = "# Settings that learners share\n\nEach is a group: `--set mlp.stop.epochs=5`."
-    waiting = dict(groups)
-    while waiting:
-        name = min(waiting)
-        cls = waiting.pop(name)
-        inner: dict[str, type] = {}
-        body = settings(cls, inner, "settings.md")
-        waiting |= {k: v for k, v in inner.items() if k not in groups}
-        groups |= inner
-        text += f"\n\n## {name}\n\n{markdown(parts(cls)[''])}\n\n{body}"
-    return text + "\n"
-
-
 # ---------------------------------------------------------------------- metrics, presets, orders
 
 
@@ -222,7 +161,7 @@ def metrics_page() -> str:
     homes: dict[str, ModuleType] = {
         name: home for home in (few_shot, rescaled, metrics) for name in vars(home)
     }
-    text = "# Metrics\n\nAs the code has them. [Metrics and their pitfalls](../metrics.md) explains."
+    text = "# Metrics\n\nAs the code has them. What they hide: [scores and metrics](../metrics.md)."
     for row in entries("metrics"):
         function = getattr(homes[row["name"]], row["name"])
         text += f"\n\n## `{row['name']}`\n\n{markdown(parts(function)[''])}"
@@ -233,9 +172,9 @@ def presets_page() -> str:
     """Every preset that ships, as its file is."""
     text = "# Presets\n\n`run --preset NAME` takes all settings of a file; `--set` changes them."
     for name in presets.preset_names():
-        said, _, body = (presets.FOLDER / f"{name}{presets.SUFFIX}").read_text("utf-8").partition("\n")
-        text += f"\n\n## {name}\n\n{markdown(said.removeprefix('#').strip())}\n\n"
-        text += f"```toml\n{body.strip()}\n```"
+        _, _, toml = (presets.FOLDER / f"{name}{presets.SUFFIX}").read_text("utf-8").partition("\n")
+        text += f"\n\n## {name}\n\n{markdown(presets.summary(name))}\n\n"
+        text += f"```toml\n{toml.strip()}\n```"
     return text + "\n"
 
 
@@ -268,14 +207,18 @@ def commands_page() -> str:
         context = command.make_context(words[-1], [], resilient_parsing=True)
         usage = " ".join(["embedbench", *words, *command.collect_usage_pieces(context)])
         usage = re.sub(r"\{(\w+)\}", lambda found: found[1].upper(), usage)
-        rows = [p.get_help_record(context) for p in command.params if p.name != "help"]
-        table_ = table(
-            ("argument or option", "what it means"),
-            [(f"`{re.sub(' <.*>', '', r[0])}`", escaped_cell(r[1])) for r in rows if r],
-        )
+        records = [p.get_help_record(context) for p in command.params if p.name != "help"]
+        rows = [(f"`{option(r[0])}`", cell(markdown(r[1]))) for r in records if r]
+        table_ = table(("argument or option", "what it means"), rows)
         text += f"\n\n## {' '.join(words)}\n\n{markdown(command.help or '')}\n\n"
         text += f"```\n{usage}\n```\n\n{table_ if rows else ''}"
     return text + "\n"
+
+
+def option(said: str) -> str:
+    """How an option is typed: without the type of its value; arguments in capitals."""
+    plain = re.sub(r" <.*>", "", said)
+    return plain if plain.startswith("-") else plain.upper()
 
 
 def walk(group: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -304,10 +247,3 @@ def autodoc(name: str, home: str, level: str = "##") -> str:
     members = "\n   :members:" if form == "class" else ""
     said = f".. auto{form}:: embedbench.{home}.{name}{members}"
     return f"{level} {name}\n\n```{{eval-rst}}\n{said}\n```"
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table in Markdown."""
-    lines = [[*head], *map(list, rows)]
-    lines.insert(1, ["---"] * len(lines[0]))
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

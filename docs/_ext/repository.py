@@ -15,11 +15,16 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 SOURCE = loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Source"]
-# Files outside docs/ that are pages: `{include}` in the page copies the file's text.
-PAGES = {"README.md": "start.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changes.md"}
+# Files outside docs/ that are pages: `{include}` in the page copies the file's text, or the part
+# `:from:` or `:until:` a line.
+PAGES = {
+    "README.md": "start.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changes.md",
+}
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)(?=[)#])")
 GLOB = re.compile(r"^\w+/\*\n", re.MULTILINE)  # in a toctree
-INCLUDE = re.compile(r"^```\{include\} (\S+)\n```$", re.MULTILINE)
+INCLUDE = re.compile(r"^```\{include\} (\S+)\n(?::(from|until): (.+)\n)?```$", re.MULTILINE)
 
 
 def setup(app: Any) -> dict[str, Any]:
@@ -46,9 +51,14 @@ def page(text: str, path: Path) -> str:
 
     def included(match: re.Match[str]) -> str:
         other = (path.parent / match[1]).resolve()
-        return links(other.read_text(encoding="utf-8"), other, path.parent)
+        text = links(other.read_text(encoding="utf-8"), other, path.parent)
+        head, line, tail = text.partition(f"{match[3]}\n")
+        return {"from": line + tail, "until": head, None: text}[match[2]]
 
-    text = GLOB.sub(lambda found: found[0] if [*path.parent.glob(f"{found[0].strip()}.md")] else "", text)
+    def matched(found: re.Match[str]) -> str:
+        return found[0] if any(path.parent.glob(f"{found[0].strip()}.md")) else ""
+
+    text = GLOB.sub(matched, text)
     text = INCLUDE.sub(included, links(text, path, path.parent))
     return linked_names(text) if path == DOCS / "catalogue.md" else text
 
