@@ -62,7 +62,6 @@ nb_execution_raise_on_error = True
 
 html_theme = "furo"
 html_title = "embedbench"
-html_theme_options = {"source_edit_link": about["urls"]["Source"] + "/docs/{filename}"}
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False

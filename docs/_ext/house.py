@@ -13,9 +13,7 @@ WIDTH, HIGH, GAP = 760, 46, 8
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")
 STYLE = """
 text { font: 14px system-ui, sans-serif; fill: #1f2328 }
-.number { font-size: 12px; fill: #57606a }
 .wall { fill: none; stroke: #8c959f; stroke-width: 1.5 }
-@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .number { fill: #9198a1 } }
 """
 
 
@@ -46,11 +44,10 @@ def drawn(rooms: list[list[str]]) -> str:
     body = [f'<path class="wall" d="M20 {top} L{WIDTH / 2} 12 L{WIDTH - 20} {top}"/>']
     for i, names in enumerate(reversed(rooms)):
         y = top + i * (HIGH + GAP)
-        number, colour = len(rooms) - i, COLOURS[i % len(COLOURS)]
-        body.append(f'<text class="number" x="30" y="{y + HIGH / 2 + 5}">{number}</text>')
-        wide = (WIDTH - 80 - GAP * (len(names) - 1)) / len(names)
+        colour = COLOURS[i % len(COLOURS)]
+        wide = (WIDTH - 64 - GAP * (len(names) - 1)) / len(names)
         for k, name in enumerate(names):
-            x = 55 + k * (wide + GAP)
+            x = 32 + k * (wide + GAP)
             body.append(
                 f'<rect x="{x:.1f}" y="{y + 4}" width="{wide:.1f}" height="{HIGH}" rx="6" '
                 f'fill="{colour}" fill-opacity=".18" stroke="{colour}"/>'

@@ -24,6 +24,7 @@ PAGES = {
 }
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)(?=[)#])")
 GLOB = re.compile(r"^\w+/\*\n", re.MULTILINE)  # in a toctree
+FILE = re.compile(r"\[[\w./-]+\.md\](?=\((?!\w+:))")  # a file's name as the text of a link
 INCLUDE = re.compile(r"^```\{include\} (\S+)\n(?::(from|until): (.+)\n)?```$", re.MULTILINE)
 
 
@@ -79,6 +80,8 @@ def linked_names(text: str) -> str:
 def links(text: str, path: Path, folder: Path) -> str:
     """Rewrite the links of a file for a page in another folder.
 
+    A link whose text is the name of a page gets that page's title as its text.
+
     Parameters
     ----------
     text : str
@@ -98,4 +101,4 @@ def links(text: str, path: Path, folder: Path) -> str:
         on_site = to.is_relative_to(DOCS) and to.suffix in (".md", ".svg", ".png")
         return os.path.relpath(to, folder) if on_site else f"{SOURCE}/{name}"
 
-    return LINK.sub(target, text)
+    return FILE.sub("[]", LINK.sub(target, text))
