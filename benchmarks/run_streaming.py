@@ -1,11 +1,12 @@
 """Seconds of the streaming learners, beside those of their matrix arithmetic alone.
 
-    python benchmarks/run_streaming.py [FILE] [--sessions 10] [--repeats 3]
+    python benchmarks/run_streaming.py [FILE] [--sessions 10] [--repeats 3] [--learners exstream …]
 
 Only learning is timed, not answers. The bare side does the same sums on one resident matrix, in
 shuffled batches of the same size and in the same precision: class sums (ncm); the scatter matrix
 and one Cholesky factorisation per session (slda); projection, HᵀH, HᵀY and one factorisation per
-session (ranpac, with λ fixed). The sides run in turn, and the best of the repeats counts. Without
+session (ranpac, with λ fixed); as many steps of the network on rows of one resident table, while no
+buffer is kept (exstream). The sides run in turn, and the best of the repeats counts. Without
 FILE the data are clusters of CUB-200's shape.
 """
 
@@ -20,7 +21,8 @@ from typing import Any
 
 import torch
 from synthetic import clusters
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from embedbench.api import build_stream, make_learner
 from embedbench.runs.runner import run_stream
@@ -69,10 +71,30 @@ def bare_ranpac(sessions: Sessions, n_classes: int, batch: int) -> None:
         torch.cholesky_solve(targets, torch.linalg.cholesky(ridge))
 
 
+def bare_exstream(sessions: Sessions, n_classes: int, batch: int) -> None:
+    """Steps of Adam on 100 rows, 100 rows per new sample or one pass over 16 rows a class."""
+    width, size, units = sessions[0][0].shape[1], 16, 350
+    table, classes = torch.randn(n_classes * size, width), torch.arange(n_classes * size) // size
+    layers = [nn.Linear(width, units), nn.ReLU(), nn.Linear(units, units), nn.ReLU()]
+    net = nn.Sequential(*layers, nn.Linear(units, n_classes))
+    optimiser = torch.optim.Adam(net.parameters(), lr=2e-3, fused=True)
+    counts = torch.zeros(n_classes, dtype=torch.int64)
+    for _, y in sessions:
+        for index in torch.randperm(len(y)).split(batch):
+            counts += torch.bincount(y[index], minlength=n_classes)
+            rows = torch.randperm(int(counts.clamp(max=size).sum()))[: 100 * len(index)]
+            for chosen in rows.split(100):
+                loss = cross_entropy(net(table[chosen]), classes[chosen])
+                optimiser.zero_grad(set_to_none=True)
+                loss.backward()
+                optimiser.step()
+
+
 BARE: dict[str, tuple[Callable[[Sessions, int, int], None], dict[str, Any]]] = {
     "ncm": (bare_ncm, {}),
     "slda": (bare_slda, {}),
     "ranpac": (bare_ranpac, {"lam": 1e6}),
+    "exstream": (bare_exstream, {}),
 }
 
 
@@ -88,6 +110,7 @@ def main() -> None:
     parser.add_argument("file", nargs="?", type=Path)
     parser.add_argument("--sessions", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--learners", nargs="+", choices=BARE, default=list(BARE))
     args = parser.parse_args()
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads\n")
     print("| learner | learning, s | bare arithmetic, s | ratio |\n|---|---|---|---|")
@@ -95,7 +118,8 @@ def main() -> None:
         path = args.file or clusters(Path(folder) / "clusters.h5", 200)
         stream = build_stream(path, "incremental-class", sessions=args.sessions)
         sessions = [(s.x.tensor(), torch.from_numpy(s.y)) for s in stream.sessions]
-        for name, (bare, settings) in BARE.items():
+        for name in args.learners:
+            bare, settings = BARE[name]
             ours, theirs = [], []
             for _ in range(args.repeats):
                 ours.append(learning(stream, name, settings))

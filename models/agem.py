@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embedbench.learning.exemplars import Exemplars, taught
+from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.loss import Objective, batch_loss, set_loss
-from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
+from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory, taught
 from embedbench.learning.net import views_of
 from embedbench.learning.network import NetLearner
 from embedbench.learning.optimisers import trained

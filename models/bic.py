@@ -18,10 +18,10 @@ from embedbench.arrays import Bools
 from embedbench.errors import UserError
 from embedbench.fields import above, later, require, within
 from embedbench.learning.distill import distillation, only
-from embedbench.learning.exemplars import Exemplars, taught
+from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags, tensor_bytes
 from embedbench.learning.loss import Objective, set_loss
-from embedbench.learning.memory import BY_SESSION, Memory, check_memory
+from embedbench.learning.memory import BY_SESSION, Memory, check_memory, taught
 from embedbench.learning.net import (
     features_of,
     generator,

@@ -50,7 +50,8 @@ class EWC(NetLearner):
     accuracy is over the classes seen so far (within a session of one class it is always 1), and λ
     falls to 1e-3 before the search gives up. With `past_validation`, as in Kirkpatrick et al.
     (2017) and in Fig. S1 of Kemker et al., the search is ours, too: λ falls until two values in a
-    row are worse than the best, by mean validation accuracy over all sessions so far.
+    row are worse than the best, by mean validation accuracy over all sessions so far. `online-ewc`
+    is "online" with γ = .95, our choice; with γ = 1 it would be "sum".
 
     Parameters
     ----------

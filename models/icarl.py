@@ -12,10 +12,10 @@ from torch.nn.functional import binary_cross_entropy_with_logits, normalize, one
 
 from embedbench.errors import UserError, unknown
 from embedbench.learning.cosine import CosineNet, cosine_net, predict_cosines
-from embedbench.learning.exemplars import Exemplars, taught
+from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags, tensor_bytes
 from embedbench.learning.loss import Objective, set_loss
-from embedbench.learning.memory import BY_SESSION, Memory, check_memory
+from embedbench.learning.memory import BY_SESSION, Memory, check_memory, taught
 from embedbench.learning.net import Net, features_of, predict, trunk_and_head
 from embedbench.learning.network import NetLearner
 from embedbench.seeds import Seeds

@@ -15,10 +15,10 @@ from torch.nn.functional import cosine_similarity, cross_entropy, normalize
 from embedbench.fields import above, at_least, require
 from embedbench.learning.cosine import CosineNet, cosine_net, predict_cosines
 from embedbench.learning.distill import only
-from embedbench.learning.exemplars import Exemplars, taught
+from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.loss import Objective, set_loss
-from embedbench.learning.memory import BY_SESSION, Memory, check_memory
+from embedbench.learning.memory import BY_SESSION, Memory, check_memory, taught
 from embedbench.learning.net import features_of, predict
 from embedbench.learning.network import NetLearner
 from embedbench.seeds import Seeds

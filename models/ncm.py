@@ -9,6 +9,7 @@ import torch
 from torch.nn.functional import normalize
 
 from embedbench.errors import unknown
+from embedbench.fields import later
 from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.seeds import Seeds
@@ -20,15 +21,21 @@ class NCM(Learner):
     """Nearest class mean with running means; one pass, any batch size.
 
     **Source**: Mensink et al. (2013), nearest class mean classifier; online form as in
-    Rebuffi et al. (2017) without exemplars.
+    Rebuffi et al. (2017) without exemplars. By the cosine, with means of samples as they are, it is
+    SimpleCIL (`simplecil`): Zhou et al. (2023), "Revisiting class-incremental learning with
+    pre-trained models: generalizability and adaptivity are all you need", and their code.
 
     Parameters
     ----------
     metric : str
-        "euclidean": -‖x - μ_c‖²; "cosine": cos(x, μ_c) with x scaled to length 1 before averaging.
+        "euclidean": -‖x - μ_c‖²; "cosine": cos(x, μ_c).
+    average : str
+        What μ_c is the mean of, for the cosine: "unit", samples scaled to length 1; "plain",
+        samples as they are.
     """
 
     metric: str = "euclidean"
+    average: str = later("unit", earlier="unit")
 
     tags: ClassVar[Tags] = Tags(online=True)
     state: ClassVar[tuple[str, ...]] = ("sums", "counts")
@@ -36,6 +43,8 @@ class NCM(Learner):
     def __post_init__(self) -> None:
         if self.metric not in ("euclidean", "cosine"):
             raise unknown("metric", self.metric, ("euclidean", "cosine"))
+        if self.average not in ("unit", "plain"):
+            raise unknown("ncm.average", self.average, ("unit", "plain"))
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         # float64: a mean of 60,000 pixels summed in float32 would be off in the fourth digit
@@ -44,7 +53,8 @@ class NCM(Learner):
         self.counts = torch.zeros(spec.n_classes, device=device, dtype=torch.int64)
 
     def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        self.sums.index_add_(0, y, self._input(x).double())
+        x = self._input(x) if self.average == "unit" else x
+        self.sums.index_add_(0, y, x.double())
         self.counts += torch.bincount(y, minlength=len(self.counts))
 
     def scores(self, x: torch.Tensor, *, session_id: torch.Tensor | None = None) -> torch.Tensor:

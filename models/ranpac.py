@@ -16,6 +16,8 @@ from embedbench.learning.net import generator
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
+from ._ridge import ridge
+
 LAMBDAS = [10.0**k for k in range(-8, 9)]
 BLOCK = 2048  # samples projected at once
 
@@ -136,14 +138,8 @@ class RanPAC(Learner):
         return total / (len(held_out) * n_classes)
 
     def _solve(self) -> None:
-        while True:
-            ridge = self.gram.clone()
-            ridge.diagonal().add_(self.lam_)
-            factor, failed = torch.linalg.cholesky_ex(ridge)
-            if not int(failed):
-                break
-            self.lam_ = max(10 * self.lam_, LAMBDAS[0])
-        self.weights = torch.cholesky_solve(self.targets, factor).float()
+        weights, self.lam_ = ridge(self.gram, self.targets, self.lam_, LAMBDAS[0])
+        self.weights = weights.float()
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
         return self._project(x) @ self.weights  # (n, M) @ (M, C)

@@ -15,6 +15,8 @@ from embedbench.learning.prototypes import UNSEEN
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
+from ._gaussians import deviations, discriminants, oas
+
 BLOCK = 256  # samples at once; for more, comparing them costs more than it saves
 
 
@@ -88,10 +90,7 @@ class SLDA(Learner):
     def _update(self, x: Tensor, y: Tensor) -> None:
         """Add b samples in order, as if one by one: x (b, D), y (b,)."""
         if not (self.freeze and self.seen >= self.base_samples):
-            earlier = (y[:, None] == y).tril(-1).double()  # (b, b): earlier samples of the class
-            before = self.counts[y] + earlier.sum(1)  # n_c
-            sums = torch.addmm(self.sums[y], earlier, x)  # (b, b) @ (b, D)
-            away = x - sums / before.clamp(min=1)[:, None]
+            away, before = deviations(x, y, self.sums, self.counts)
             n = torch.arange(self.seen, self.seen + len(y), device=x.device).double()
             n = before if self.weight == "class" else n
             self.scatter.addmm_((away * (n / (n + 1))[:, None]).T, away)  # (D, b) @ (b, D)
@@ -100,14 +99,9 @@ class SLDA(Learner):
         self.seen += len(y)
 
     def _shrink_base(self) -> None:
-        """Oracle approximating shrinkage (Chen et al. 2010) of the base samples' Σ."""
-        n, width = self.seen, len(self.scatter)
-        sigma = self.scatter / n
-        mean = float(sigma.trace()) / width
-        alpha = float(sigma.square().mean())
-        below = (n + 1) * (alpha - mean**2 / width)
-        rho = 1.0 if below <= 0 else min(1.0, (alpha + mean**2) / below)
-        self.scatter.mul_(1 - rho).diagonal().add_(rho * mean * n)
+        """Oracle approximating shrinkage of the base samples' Σ."""
+        rho, mean = oas(self.scatter / self.seen, self.seen)
+        self.scatter.mul_(1 - rho).diagonal().add_(rho * mean * self.seen)
 
     def prepare(self) -> None:
         """Invert the covariance: (D³)/3 multiplications, once per evaluation."""
@@ -115,8 +109,7 @@ class SLDA(Learner):
         sigma = self.scatter * ((1 - self.shrinkage) / max(n, 1))
         sigma.diagonal().add_(self.shrinkage)
         means = self.sums / self.counts.clamp(min=1)[:, None]  # (C, D)
-        weights = torch.cholesky_solve(means.T, torch.linalg.cholesky(sigma)).T
-        bias = (means * weights).sum(1).mul(-0.5).masked_fill(self.counts == 0, UNSEEN)
+        weights, bias = discriminants(sigma, means, self.counts)
         self.weights, self.bias = weights.float(), bias.float()
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:

@@ -11,7 +11,7 @@ import numpy as np
 from embedbench.arrays import Ints
 from embedbench.errors import UserError
 from embedbench.fields import at_least, later, require
-from embedbench.files.file import EmbeddingFile
+from embedbench.files.file import FINAL, EmbeddingFile
 from embedbench.files.samples import TEST
 from embedbench.streams.building import (
     check_loss,
@@ -53,6 +53,8 @@ class IncrementalClass(Protocol):
         The classes that the loss of a learner may use. "all": all classes of the stream, as
         Kemker's heads imply; "seen": those of the sessions so far, as FACIL and most libraries do.
         Online learners, which know no sessions, then use the classes whose labels have come.
+    embedding : str
+        "final", or an intermediate layer of the file that learners get instead.
     """
 
     base: int = 0
@@ -60,6 +62,7 @@ class IncrementalClass(Protocol):
     sessions: int = 0
     order: str = "natural"
     loss: str = later("all", earlier="all")
+    embedding: str = later(FINAL, earlier=FINAL)
 
     name: ClassVar[str] = "incremental-class"
 
@@ -76,7 +79,7 @@ class IncrementalClass(Protocol):
         names = ", ".join(file.classes[c] for c in untested)
         notes = (f"classes without test samples, in the base session: {names}",) if names else ()
         base_rows = split.train[np.isin(file.labels[split.train], order[: cuts[0]])]
-        table, features, fitted = load_table(file, self.scale, base_rows)
+        table, features, fitted = load_table(file, self.scale, base_rows, embedding=self.embedding)
         parts = np.split(order, cuts)
         pairs = [view_session(table, file, split, classes=classes) for classes in parts]
         for session, _ in pairs:
@@ -84,8 +87,10 @@ class IncrementalClass(Protocol):
                 which = ", ".join(file.classes[c] for c in session.classes[:3])
                 raise UserError(f"no training samples for the session of {which}")
         pairs = loss_limited(pairs, self.loss)
+        if self.embedding != FINAL:
+            notes = (*notes, f"the layer {self.embedding} stands in the place of the embedding")
         return Stream(
-            spec=flat_spec(table, file, loss=self.loss),
+            spec=flat_spec(table, file, embedding=self.embedding, loss=self.loss),
             sessions=tuple(s for s, _ in pairs),
             eval_sets=tuple(e for _, e in pairs),
             recipe=self.recipe(),

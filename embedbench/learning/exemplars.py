@@ -16,26 +16,11 @@ from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 
 from .learner import Footprint
-from .memory import BY_SAMPLE, Memory, exemplar_bytes, herding
+from .memory import BY_SAMPLE, Memory, classes_of, exemplar_bytes, herding, taught
 from .views import Joined, Packing, Rows
 
 Features = Callable[[Tensor], Tensor]
 PARTS = ("x", "lists", "sets", "logits")  # stored for every exemplar
-
-
-def taught(session: Session) -> set[int]:
-    """The classes that a session teaches.
-
-    These are the classes of its labels. With label sets, which may hold older classes, they are the
-    classes that the session introduces.
-    """
-    labels = session.y if session.y.ndim == 1 else session.classes
-    return set(labels.tolist())
-
-
-def _classes_of(y: Tensor) -> set[int]:
-    """The classes of labels (b,) or label sets (b, C)."""
-    return set((y if y.ndim == 1 else y.any(0).nonzero().flatten()).tolist())
 
 
 class Exemplars:
@@ -43,11 +28,19 @@ class Exemplars:
 
     `seed` decides which samples are kept. With `logits` the net's logits are stored beside each
     sample. In a multi-label stream a sample keeps the labels that its session gave it. It can be an
-    exemplar of each of these labels, and of another label when it comes again.
+    exemplar of each of these labels, and of another label when it comes again. With a `packing` of
+    its own, `spec` has the shape of what is stored.
     """
 
     def __init__(
-        self, memory: Memory, spec: StreamSpec, seed: int, device: str, *, logits: bool = False
+        self,
+        memory: Memory,
+        spec: StreamSpec,
+        seed: int,
+        device: str,
+        *,
+        logits: bool = False,
+        packing: Packing | None = None,
     ) -> None:
         if memory.select in ("herding", "random") and 0 < (memory.total or 0) < spec.n_classes:
             raise UserError(
@@ -60,7 +53,7 @@ class Exemplars:
         self.classes: set[int] = set()
         self.multilabel, n_classes = spec.multilabel, spec.n_classes
         self.loss_over_seen = spec.multilabel or spec.loss_over_seen
-        self.packing = Packing(spec, device)
+        self.packing = packing or Packing(spec, device)
         self._x = torch.zeros(0, *spec.input_shape, dtype=self.packing.dtype, device=device)
         self._lists = torch.zeros(0, dtype=torch.int64, device=device)
         n_labels = n_classes if spec.multilabel else 0
@@ -181,30 +174,41 @@ class Exemplars:
         """
         if not self.loss_over_seen:
             return None
-        return torch.tensor(sorted(self.classes | _classes_of(y)), device=self.device)
+        return torch.tensor(sorted(self.classes | classes_of(y)), device=self.device)
 
-    def add(self, x: Tensor, y: Tensor, logits: Tensor | None = None) -> None:
+    def add(
+        self,
+        x: Tensor,
+        y: Tensor,
+        logits: Tensor | None = None,
+        places: dict[int, int] | None = None,
+    ) -> None:
         """Offer a batch, sample by sample: x (b, D), y (b,) or (b, C), logits (b, C).
 
-        A sample with several labels is an exemplar of the first one.
+        A sample with several labels is an exemplar of the first one. A learner that chooses itself
+        gives the `places`: place in the memory → sample of the batch.
         """
-        self._offer(y, lambda taken: x[taken], logits)
+        self._offer(y, lambda taken: x[taken], logits, places)
 
     def _offer(
-        self, y: Tensor, samples: Callable[[Tensor], Tensor], logits: Tensor | None = None
+        self,
+        y: Tensor,
+        samples: Callable[[Tensor], Tensor],
+        logits: Tensor | None = None,
+        places: dict[int, int] | None = None,
     ) -> None:
         """Offer samples of labels y; `samples` returns those that are taken, (m,), (m, D)."""
-        if self.memory.select not in BY_SAMPLE:
+        if places is None and self.memory.select not in BY_SAMPLE:
             raise UserError(
                 f'memory.select "{self.memory.select}" chooses when a session has ended, and these '
                 "samples come one by one; use reservoir, balanced or all"
             )
         if self.multilabel:
-            self.classes |= _classes_of(y)
+            self.classes |= classes_of(y)
         labels = y.int().argmax(1) if self.multilabel else y
-        places = self._places(labels.tolist())
+        places = self._places(labels.tolist()) if places is None else places
         if self.loss_over_seen:  # after the choice, which does not depend on the loss
-            self.classes |= _classes_of(y)
+            self.classes |= classes_of(y)
         if not places:
             return
         self._reserve(max(self.n, max(places) + 1))

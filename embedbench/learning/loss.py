@@ -62,10 +62,14 @@ def batch_loss(logits: Tensor, y: Tensor, classes: Tensor | None) -> Tensor:
     """
     if y.ndim == 2:
         return set_loss(logits, y, classes)
+    return cross_entropy(among(logits, classes), y)
+
+
+def among(logits: Tensor, classes: Tensor | None) -> Tensor:
+    """Logits (b, C) with -inf for classes that are not in `classes` (k,); None: as they are."""
     if classes is None:
-        return cross_entropy(logits, y)
-    blocked = logits.new_full(logits.shape[1:], -math.inf).index_fill(0, classes, 0.0)
-    return cross_entropy(logits + blocked, y)
+        return logits
+    return logits + logits.new_full(logits.shape[1:], -math.inf).index_fill(0, classes, 0.0)
 
 
 def loss_mask(session: Session, device: str) -> Tensor | None:

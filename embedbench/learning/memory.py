@@ -11,13 +11,39 @@ from torch.nn.functional import normalize
 
 from embedbench.errors import UserError, unknown
 from embedbench.fields import at_least, require
+from embedbench.streams.stream import Session
 
 BY_SESSION = ("herding", "random", "all")  # chosen class by class when a session has ended
 BY_SAMPLE = ("reservoir", "balanced", "all")  # decided for each sample as it comes
+BY_LEARNER = ("gradients",)  # the learner decides for each sample, and says where it is stored
 
 
 @dataclass(frozen=True)
-class Memory:
+class Capacity:
+    """How many exemplars are kept.
+
+    Parameters
+    ----------
+    total : int or None
+        Number of exemplars of all classes together; it overrides `per_class`. None: `per_class` is
+        used.
+    per_class : int
+        Number of exemplars of each class.
+    """
+
+    total: int | None = None
+    per_class: int = 20
+
+    def __post_init__(self) -> None:
+        require(self, "memory", total=at_least(0), per_class=at_least(0))
+
+    def share(self, n_classes: int) -> int:
+        """Number of exemplars that each of `n_classes` classes may have."""
+        return self.per_class if self.total is None else self.total // n_classes
+
+
+@dataclass(frozen=True)
+class Memory(Capacity):
     """How many exemplars are kept, and which.
 
     **Source**: herding and the shrinking of fixed memories, Rebuffi et al. (2017, iCaRL),
@@ -39,26 +65,23 @@ class Memory:
         Chosen after a session: "herding" (the mean of the chosen features stays near the class
         mean) or "random". Chosen as samples come: "reservoir" (every sample is kept with equal
         probability) or "balanced" (greedy; a sample of the largest class is dropped). "all": every
-        sample, without limit.
+        sample, without limit. "gradients": see `gss`, the only learner with it.
     """
 
-    total: int | None = None
-    per_class: int = 20
     select: str = "herding"
 
     def __post_init__(self) -> None:
-        known = tuple(dict.fromkeys((*BY_SESSION, *BY_SAMPLE)))
+        known = tuple(dict.fromkeys((*BY_SESSION, *BY_SAMPLE, *BY_LEARNER)))
         if self.select not in known:
             raise unknown("memory.select", self.select, known)
-        require(self, "memory", total=at_least(0), per_class=at_least(0))
-        if self.select == "reservoir" and self.total is None:
-            raise UserError("a reservoir has a fixed size: give it one with memory.total")
+        super().__post_init__()
+        if self.select in ("reservoir", *BY_LEARNER) and self.total is None:
+            what = "a reservoir" if self.select == "reservoir" else f'memory.select "{self.select}"'
+            raise UserError(f"{what} has a fixed size: give it one with memory.total")
 
     def quota(self, n_classes: int) -> int | None:
         """Number of exemplars that each of `n_classes` classes may have; None without a limit."""
-        if self.select == "all":
-            return None
-        return self.per_class if self.total is None else self.total // n_classes
+        return None if self.select == "all" else self.share(n_classes)
 
 
 def check_memory(learner: Any, known: tuple[str, ...]) -> None:
@@ -95,3 +118,18 @@ def herding(features: Tensor, k: int) -> Tensor:
         taken[best] = True
         total += phi[best]
     return chosen
+
+
+def taught(session: Session) -> set[int]:
+    """The classes that a session teaches.
+
+    These are the classes of its labels. With label sets, which may hold older classes, they are the
+    classes that the session introduces.
+    """
+    labels = session.y if session.y.ndim == 1 else session.classes
+    return set(labels.tolist())
+
+
+def classes_of(y: Tensor) -> set[int]:
+    """The classes of labels (b,) or label sets (b, C)."""
+    return set((y if y.ndim == 1 else y.any(0).nonzero().flatten()).tolist())

@@ -41,7 +41,7 @@ class NetLearner(Learner):
     weight_decay : float
         Weight decay of the optimiser.
     optimiser : str
-        "nadam", "adam" or "sgd".
+        "nadam", "adam", "sgd" (momentum 0.9) or "plain-sgd" (none).
     optimiser_state : str
         "fresh": a new optimiser in every session; "kept": one for all sessions.
     stop : Stop

@@ -15,13 +15,14 @@ OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "nadam": NAdam,
     "adam": lambda params, **kw: torch.optim.Adam(params, fused=True, **kw),
     "sgd": lambda params, **kw: torch.optim.SGD(params, momentum=0.9, fused=True, **kw),
+    "plain-sgd": lambda params, **kw: torch.optim.SGD(params, fused=True, **kw),
 }
 
 
 def make_optimiser(
     name: str, net: nn.Module, *, lr: float, weight_decay: float
 ) -> torch.optim.Optimizer:
-    """An optimiser by name: "nadam", "adam", "sgd" (momentum 0.9)."""
+    """An optimiser by name: "nadam", "adam", "sgd" (momentum 0.9), "plain-sgd"."""
     return OPTIMISERS[name](trained(net), lr=lr, weight_decay=weight_decay)
 
 

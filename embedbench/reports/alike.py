@@ -9,6 +9,16 @@ from embedbench.errors import UserError
 from embedbench.scores.run_record import RunRecord
 from embedbench.seeds import Seeds
 
+# Settings of protocols that records made before there was a choice lack.
+LATER = {"loss": "all", "embedding": "final"}
+
+
+def stream_title(run: RunRecord) -> str:
+    """Protocol and file names; and what the loss or the learner sees, if that is not the usual."""
+    given = {k: run.protocol_params.get(k, usual) for k, usual in LATER.items()}
+    other = [f"{k}={value}" for k, value in given.items() if value != LATER[k]]
+    return " · ".join([run.protocol, ", ".join(f.name for f in run.files), *other])
+
 
 def check_average(records: Sequence[RunRecord], place: str = "") -> None:
     """Refuse to average runs of different streams, learners or scores, or the same run twice.

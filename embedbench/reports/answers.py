@@ -12,6 +12,7 @@ from embedbench.scores.stats import Stat, signed
 from .rows import Row
 
 PAIRS = (("accuracy", "within_accuracy"), ("class_accuracy", "within_class_accuracy"))
+ROUNDING = 1e-9  # half-widths below it are of equal numbers
 # heading, key in a record's label-set results, percent or a plain number
 LABELS = (
     ("pw-JS", "pw_js", True),
@@ -84,6 +85,20 @@ def _same_answers(rows: Sequence[Row]) -> bool:
     return all(a == b for a, b in pairs)
 
 
+def are_equal(row: Row) -> bool:
+    """Whether a row has several runs, and all gave the same answers.
+
+    A deterministic learner does so where the seed decides nothing of the stream.
+    """
+    answers = {(r.predictions_sha256, r.metrics["final_accuracy"]) for r in row.used}
+    return len(row.used) > 1 and len(answers) == 1 and row.used[0].predictions_sha256 is not None
+
+
+def is_exact(stat: Stat, row: Row) -> bool:
+    """Whether a number has no interval: of one run, or of equal runs."""
+    return math.isnan(stat.half) or (are_equal(row) and stat.half < ROUNDING)
+
+
 @dataclass(frozen=True)
 class Cell:
     """A number of an HTML table as text: mean, half-width of the interval, value of each run."""
@@ -97,7 +112,7 @@ def cell(stat: Stat | None, decimals: int, factor: float, row: Row) -> Cell:
     """A number over the runs of a row, as text for a table."""
     if stat is None or math.isnan(stat.mean):
         return Cell("–")
-    half = "" if math.isnan(stat.half) else f"{factor * stat.half:.{decimals}f}"
+    half = "" if is_exact(stat, row) else f"{factor * stat.half:.{decimals}f}"
     values = [signed(factor * v, decimals) for v in stat.values]
     each = [f"seed {r.run}: {v}" for r, v in zip(row.used, values, strict=True)]
     return Cell(signed(factor * stat.mean, decimals), half, ", ".join(each))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from embedbench.scores.stats import amount, megabytes
 from embedbench.terminal import line, new_table, rendered
 
 from .bridge import Bridge, BridgedStream, Sides
 from .rows import SCORE_NAMES
 from .study_text import score_text, section_text
-from .text import amount, megabytes
 
 HEADINGS = {
     "omega_all": "Ω_all",

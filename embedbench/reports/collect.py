@@ -26,7 +26,9 @@ from embedbench.seeds import Seeds
 from embedbench.typed import plain
 
 from .alike import check_average, check_comparable
+from .labels import flat, labels, value
 from .rows import LEFT_OUT, Group, Row, groups
+from .verdict import verdict
 
 SCHEMA = "embedbench-report/1.0"
 
@@ -98,12 +100,12 @@ def collect(
 
 def _apart(rows: Sequence[Row]) -> list[Row]:
     """The same rows; tables of one title have in it what differs between their protocols."""
-    tables = [(g, g.title, _flat(g.first.protocol_params)) for g in groups(rows)]
+    tables = [(g, g.title, flat(g.first.protocol_params)) for g in groups(rows)]
     named = {}
     for group, title, mine in tables:
         others = [params for _, other, params in tables if other == title]
         keys = [k for k in mine if any(params.get(k, mine[k]) != mine[k] for params in others)]
-        apart = ", ".join(f"{k}={_value(mine[k])}" for k in keys)
+        apart = ", ".join(f"{k}={value(mine[k])}" for k in keys)
         named[id(group)] = dataclasses.replace(group, apart=apart)
     return [dataclasses.replace(row, group=named[id(row.group)]) for row in rows]
 
@@ -172,34 +174,9 @@ def _rank(row: Row) -> tuple[bool, bool, float]:
     return not row.learns, final != final, -final
 
 
-def labels(learners: list[list[RunRecord]]) -> list[str]:
-    """A label for each list of runs: the learner's name; for namesakes, what differs, too."""
-    each = [(runs[0].learner, _flat(runs[0].learner_params)) for runs in learners]
-    result = []
-    for name, settings in each:
-        same = [other for n, other in each if n == name]
-        keys = [k for k in settings if any(s.get(k) != settings[k] for s in same)]
-        result.append(" ".join([name, *(f"{k}={_value(settings[k])}" for k in keys)]))
-    return result
-
-
-def _value(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _flat(params: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings as one dictionary with dotted names."""
-    flat: dict[str, Any] = {}
-    for key, value in params.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = value
-    return flat
-
-
 def to_json(rows: Sequence[Row]) -> dict[str, Any]:
     """Tables and their rows as plain JSON data: fractions, seconds, bytes; NaN is null."""
+    each = [(group, [row for row in rows if row.group is group]) for group in groups(rows)]
     tables = [
         {
             "place": group.place,
@@ -211,10 +188,11 @@ def to_json(rows: Sequence[Row]) -> dict[str, Any]:
             "validation": group.first.validation,
             "digests": _shared_digests(group),
             "ideal": group.ideals[0] if len(group.ideals) == 1 else group.ideals or None,
+            "verdict": verdict(mine),
             "notes": group.notes,
-            "rows": [_row_json(r) for r in rows if r.group is group],
+            "rows": [_row_json(r) for r in mine],
         }
-        for group in groups(rows)
+        for group, mine in each
     ]
     result: dict[str, Any] = plain({"schema": SCHEMA, "tables": tables})
     return result

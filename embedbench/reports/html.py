@@ -11,21 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.arrays import Floats
 from embedbench.disk import write_safely
 from embedbench.scores.metrics import all_metrics
-from embedbench.scores.run_record import RunRecord
-from embedbench.scores.stats import signed
+from embedbench.scores.run_record import FINAL, RunRecord
+from embedbench.scores.stats import amount, megabytes, signed
 
-from .answers import CURVES, Cell, by_answer, cell
+from .answers import Cell, are_equal, by_answer, cell
 from .bridge import Bridge
+from .levels import chance, offline
+from .lines import stacked
+from .maps import colour_scale, heat_map
 from .moments import by_samples
 from .page import page
+from .pictures import curve_figures, trade_off_figures
 from .rows import FLAGS, Group, Row, groups
 from .styles import glyph, hue, styles_of
-from .text import amount, columns_of, megabytes
-
-RESCALED = (("raa", "RAA: against guessing"), ("raf", "RAF: forgetting against guessing"))
+from .text import columns_of
+from .verdict import verdict
 
 
 def write_html(rows: Sequence[Row], out: Path, name: str, *, bridge: Bridge | None = None) -> None:
@@ -41,8 +43,6 @@ def write_html(rows: Sequence[Row], out: Path, name: str, *, bridge: Bridge | No
 
 def render(rows: Sequence[Row], name: str, bridge: Bridge | None = None) -> str:
     """The page as text; `name` is its heading."""
-    from .maps import colour_scale
-
     learners = [r for r in rows if r.learns]  # the chance level has no colour and mark
     styles = styles_of((r.learner, r.label) for r in learners)
     return page(
@@ -82,21 +82,26 @@ def _bridge(bridge: Bridge) -> dict[str, object]:
 def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> dict[str, object]:
     """The values of one table for the template."""
     entries = [_entry(r, styles) for r in rows]
+    drawn = [row for row in rows if row.used]
     return {
         "id": f"stream-{i}",
         "protocol": group.first.protocol,
         "files": group.file_names,
         "place": group.place,
+        "verdict": verdict(rows),
         "facts": group.describe(),
         "notes": group.notes,
         "rows": entries,
+        "ranking": _with_levels(group, rows, entries),
         "columns": [(n, h.removesuffix(" %"), f == 100) for n, h, _, f in columns_of(group)],
         "several": any(len(r.used) > 1 for r in rows),
         "legend": _legend(rows),
-        "figures": [*_figures(group, rows, styles), *by_samples(rows, styles)],
+        "equal": any(map(are_equal, rows)),
+        "trade_off": trade_off_figures(drawn, styles),
+        "figures": [*curve_figures(group, drawn, styles), *by_samples(rows, styles)],
         **by_answer(rows, entries),
         "maps": _maps(rows, entries),
-        "unscored": any(np.isnan(_stack(r, "R")).any() for r in rows),
+        "unscored": any(np.isnan(stacked(r, "R")).any() for r in rows),
         "sessions": [
             {"row": e, **_session_table(r)} for r, e in zip(rows, entries, strict=True) if r.used
         ],
@@ -118,6 +123,7 @@ def _entry(row: Row, styles: dict[str, int]) -> dict[str, object]:
         "hue": None if style is None else hue(style),
         "glyph": "" if style is None else glyph(style),
         "n": row.n,
+        "equal": are_equal(row),
         "cells": {n: _metric(row, n, d, f) for n, _, d, f in columns_of(row.group)},
         "memory": megabytes(row.footprint.get("total")),
         "kinds": [(k.replace("_", " "), megabytes(v)) for k, v in footprint.items()],
@@ -128,6 +134,31 @@ def _entry(row: Row, styles: dict[str, int]) -> dict[str, object]:
         "named": all(f"--learner {row.learner} " in f"{c} " for c in row.commands),
         "params": row.params,
     }
+
+
+def _with_levels(
+    group: Group, rows: Sequence[Row], entries: Sequence[dict[str, object]]
+) -> list[dict[str, object]]:
+    """The rows of the main table, with the offline reference and chance among them.
+
+    A level that the table has runs of gets no second row.
+    """
+    ideal, guess = offline(group), chance(group)
+    learners = {row.learner for row in rows}
+    ranking = list(entries)
+    if not (math.isnan(ideal) or "offline" in learners):
+        below = (i for i, row in enumerate(rows) if not row.metrics[FINAL].mean >= ideal)
+        ranking.insert(next(below, len(rows)), _level("offline", "(all data at once)", ideal))
+    if not math.isnan(guess) and all(row.learns for row in rows):
+        ranking.append(_level("chance", "(guessing)", guess))
+    return ranking
+
+
+def _level(name: str, words: str, value: float) -> dict[str, object]:
+    """A row of the main table with a final score alone."""
+    cells = {FINAL: Cell(signed(100 * value, 1))}
+    empty = dict.fromkeys(("glyph", "n", "equal", "memory", "learn"), "")
+    return {**empty, "learner": name, "settings": words, "cells": cells, "flags": []}
 
 
 def _metric(row: Row, name: str, decimals: int, factor: float) -> Cell:
@@ -143,46 +174,10 @@ def _legend(rows: Sequence[Row]) -> list[tuple[str, str]]:
     return [(f, meaning[f]) for f in names if any(f in r.flags for r in rows)]
 
 
-def _stack(row: Row, key: str) -> Floats:
-    """Arrays of the main score over the runs used, stacked: (n, …)."""
-    return np.array([getattr(r, key) for r in row.used], dtype=np.float64)
-
-
-def _figures(group: Group, rows: Sequence[Row], styles: dict[str, int]) -> list[tuple[str, str]]:
-    """Titles and SVGs of the accuracy curves; those of Ω_base and Ω_new where R is square."""
-    from .plots import Curve, curve_plot
-
-    drawn = [r for r in rows if r.used]
-    if group.sessions < 2 or not drawn:
-        return []
-    base_ideal, *others = group.ideals or [math.nan]
-    ideal = math.nan if others else base_ideal  # the α_ideal of all sessions together
-    pooled = [(_stack(r, "pooled"), styles.get(r.label)) for r in drawn]
-    plots = [("All sessions so far", pooled, ideal, 0)]
-    matrices = [(_stack(r, "R"), styles.get(r.label)) for r in drawn]
-    if all(m.shape[1] == m.shape[2] for m, _ in matrices):
-        base = [(m[:, :, 0], s) for m, s in matrices]
-        new = [(np.diagonal(m, axis1=1, axis2=2)[:, 1:], s) for m, s in matrices]
-        shared = ideal if group.first.reference.normalise_new else math.nan
-        plots += [("Session 0", base, base_ideal, 0), ("The newest session", new, shared, 1)]
-    for key, title in (*RESCALED, *CURVES):
-        if all(key in (r.curves or {}) for row in drawn for r in row.records):
-            values = [np.array([(r.curves or {})[key] for r in row.used]) for row in drawn]
-            if not all(np.isnan(v).all() for v in values):  # defined on this stream
-                curves = [(v, styles.get(r.label)) for v, r in zip(values, drawn, strict=True)]
-                plots.append((title, curves, math.nan, 0))
-    return [
-        (title, curve_plot([Curve(v, s) for v, s in curves], level, first, f"{title}: accuracy"))
-        for title, curves, level, first in plots
-    ]
-
-
 def _maps(rows: Sequence[Row], entries: Sequence[dict[str, object]]) -> list[dict[str, object]]:
     """A heat map of R for each learner, mean over its runs."""
-    from .maps import heat_map
-
     return [
-        {"row": e, "svg": heat_map(_stack(r, "R").mean(axis=0), f"R of {r.label}")}
+        {"row": e, "svg": heat_map(stacked(r, "R").mean(axis=0), f"R of {r.label}")}
         for r, e in zip(rows, entries, strict=True)
         if r.used and r.learns
     ]

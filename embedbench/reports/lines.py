@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import matplotlib
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -22,7 +23,7 @@ from .rows import Group, Row
 from .sheet import fit, legend
 from .study import LOWER
 from .styles import styles_of
-from .svg import INK, SOFT, colour, look
+from .svg import INK, SOFT, STYLE, colour, look, svg
 
 MANY = 8  # from so many learners on, bands are paler
 FRONT: Any = {  # a ring around each member
@@ -149,41 +150,93 @@ def trade_off(rows: Sequence[Row], width: float, metric: str) -> Figure:
         The metric is unknown, or undefined in every run.
     """
     drawn = [row for row in rows if row.used and row.learns]
-    scores = _scores(drawn, metric)
-    costs: dict[str, list[float]] = {
-        "memory after the last session (MB)": [row.footprint["total"] / 1e6 for row in drawn],
-        "learning (s)": [row.seconds["learn"].mean for row in drawn],
-    }
+    scores = scores_of(drawn, metric)
+    costs = costs_of(drawn)
+    if not costs:
+        raise UserError("no run says what it cost; --figure curves draws them")
     beside = width > 4
-    height = 2.4 if beside else 3.8
+    height = 2.4 if beside else 1.9 * len(costs)
     figure = Figure(figsize=(width, height), layout="constrained")
-    panels = figure.subplots(*((1, 2) if beside else (2, 1)), sharey=True)
-    styles = styles_in(rows)
+    shape = (1, len(costs)) if beside else (len(costs), 1)
+    panels = figure.subplots(*shape, sharey=True, squeeze=False).ravel()
     entries: dict[str, Artist] = {}
-    sign = -1 if metric in LOWER else 1
     for axes, (name, each) in zip(panels, costs.items(), strict=True):
-        for i, row in enumerate(drawn):
-            entries[row.label] = _point(axes, each[i], scores[i], styles[row.label])
-        front = pareto(each, [sign * score.mean for score in scores])
-        (line,) = axes.plot(
-            [each[i] for i in front],
-            [scores[i].mean for i in front],
-            drawstyle="steps-post",
-            **FRONT,
-        )
+        entries |= _points(axes, each, scores, drawn, styles_in(rows), lower=metric in LOWER)
         _cost_axis(axes, name, each)
-    ends = [s.mean + side for s in scores for side in (0, -s.half, s.half) if side == side]
-    fit(panels[0], np.nanmin(ends), np.nanmax(ends))
+    _fit(panels[0], scores)
     for axes in panels[:1] if beside else panels:
         axes.set_ylabel(metric_name(metric))
-    entries["Pareto front"] = line
     for axes in panels if metric == "final_accuracy" else ():
         entries |= _levels(axes, rows)
     legend(figure, entries, height=height)
     return figure
 
 
-def _scores(rows: Sequence[Row], metric: str) -> list[Stat]:
+def costs_of(rows: Sequence[Row]) -> dict[str, list[float]]:
+    """The label of an axis → what each row cost, NaN where that is not known.
+
+    A cost that is known of no row is left out.
+    """
+    costs = {
+        "memory after the last session (MB)": [
+            row.footprint.get("total", math.nan) / 1e6 for row in rows
+        ],
+        "learning (s)": [row.seconds["learn"].mean for row in rows],
+    }
+    return {name: each for name, each in costs.items() if not np.isnan(each).all()}
+
+
+def cost_plot(
+    name: str,
+    costs: Sequence[float],
+    scores: Sequence[Stat],
+    rows: Sequence[Row],
+    styles: Mapping[str, int],
+) -> str:
+    """One panel of `trade_off`, as SVG for a page; `name` is the label of its axis of costs."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(5.4, 3.1), layout="constrained")
+        axes = figure.add_subplot()
+        _points(axes, costs, scores, rows, styles)
+        _cost_axis(axes, name, costs)
+        _fit(axes, scores)
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+        axes.set_ylabel("%", rotation=0, loc="top", va="top")
+        _levels(axes, rows)
+        return svg(figure, f"final score against {name}")
+
+
+def _points(
+    axes: Axes,
+    costs: Sequence[float],
+    scores: Sequence[Stat],
+    rows: Sequence[Row],
+    styles: Mapping[str, int],
+    *,
+    lower: bool = False,
+) -> dict[str, Artist]:
+    """Draw the learners and their Pareto front; return what a legend names."""
+    entries = {
+        row.label: _point(axes, cost, score, styles[row.label])
+        for row, cost, score in zip(rows, costs, scores, strict=True)
+    }
+    front = pareto(costs, [-score.mean if lower else score.mean for score in scores])
+    (line,) = axes.plot(
+        [costs[i] for i in front],
+        [scores[i].mean for i in front],
+        drawstyle="steps-post",
+        **FRONT,
+    )
+    return {**entries, "Pareto front": line}
+
+
+def _fit(axes: Axes, scores: Sequence[Stat]) -> None:
+    """Let the y axis end at the intervals of the scores."""
+    ends = [s.mean + side for s in scores for side in (0, -s.half, s.half) if side == side]
+    fit(axes, np.nanmin(ends), np.nanmax(ends))
+
+
+def scores_of(rows: Sequence[Row], metric: str) -> list[Stat]:
     """A metric of each row: percent, but for Ω."""
     names = {name for row in rows for name in row.metrics}
     if metric not in names:
@@ -217,7 +270,7 @@ def _cost_axis(axes: Axes, name: str, costs: Sequence[float]) -> None:
     axes.set_xlabel(name)
     axes.grid()
     axes.set_axisbelow(True)
-    least, most = min(costs), max(costs)
+    least, most = float(np.nanmin(costs)), float(np.nanmax(costs))
     if not 0 < 10 * least < most:
         axes.set_xlim(0, 1.05 * most or 1)
         axes.xaxis.set_major_locator(MaxNLocator(5))

@@ -16,6 +16,8 @@ from embedbench.scores.outside import Outside
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat, outliers
 
+from .alike import stream_title
+
 LEFT_OUT = ("nan", "diverged")  # runs with these flags are left out of all means
 OUTLIER_METRIC = "final_accuracy"
 
@@ -43,13 +45,6 @@ FLAGS = {
         "seeds: this row's Ω is a mean of shares of different references",
     ),
 }
-
-
-def stream_title(run: RunRecord) -> str:
-    """Protocol and file names; and what the loss may see, if that is not all classes."""
-    files = ", ".join(f.name for f in run.files)
-    loss = run.protocol_params.get("loss", "all")
-    return " · ".join([run.protocol, files, *([] if loss == "all" else [f"loss={loss}"])])
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,9 @@ from embedbench.errors import UserError, unknown
 from embedbench.scores.ranking import LEVEL, Paired, average_ranks, holm
 from embedbench.scores.run_record import ClassOrder, RunRecord
 
-from .collect import labels
-from .rows import Row, stream_title
+from .alike import LATER, stream_title
+from .labels import labels
+from .rows import Row
 
 LOWER = ("average_forgetting", "per_class_forgetting")  # metrics where less is better
 Block = tuple[str, str]  # order, seeds
@@ -149,8 +150,7 @@ def studies(rows: Sequence[Row], metric: str = "final_accuracy") -> list[Study]:
 
 def _key(run: RunRecord) -> str:
     """The properties that all runs of a study share."""
-    params = {k: v for k, v in run.protocol_params.items() if k != "order"}
-    params.setdefault("loss", "all")  # records made before there was a choice have no such setting
+    params = LATER | {k: v for k, v in run.protocol_params.items() if k != "order"}
     files = [f.digests for f in run.files]
     key = [run.protocol, params, files, run.digests.features, run.score]
     return json.dumps([*key, run.reference.preset], sort_keys=True)

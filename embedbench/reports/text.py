@@ -6,28 +6,31 @@ import json
 import math
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from embedbench.scores.stats import Stat, signed
+from embedbench.scores.stats import Stat, amount, megabytes, signed
 from embedbench.terminal import NATURAL, line, new_table, rendered, terminal_width
 
-from .answers import LABELS, has_labels, stats
+from .answers import LABELS, are_equal, has_labels, is_exact, stats
 from .collect import to_json
 from .rows import FLAGS, Group, Row, groups
+from .verdict import verdict
 
 # metric, heading, decimals, factor: percent for accuracies, Ω as it is
 COLUMNS = (
+    ("final_accuracy", "final %", 1, 100.0),
     ("omega_base", "Ω_base", 3, 1.0),
     ("omega_new", "Ω_new", 3, 1.0),
     ("omega_all", "Ω_all", 3, 1.0),
-    ("final_accuracy", "final %", 1, 100.0),
     ("average_accuracy", "AA %", 1, 100.0),
     ("average_forgetting", "AF %", 1, 100.0),
 )
+EQUAL = "=  deterministic: all runs of the row gave the same answers"
 STREAMING = ("omega_streaming", "Ω_streaming", 3, 1.0)
 
 
@@ -69,15 +72,16 @@ def table_text(rows: Sequence[Row], *, width: int | None = None, colour: bool = 
 
 def _group_parts(group: Group, rows: Sequence[Row], width: int) -> list[Text | Table]:
     """Title, table and remarks of one group."""
-    title = line(group.title, "bold")
+    title, sentence = line(group.title, "bold"), line(f"verdict: {verdict(rows)}")
     table = _table(rows, stacked=False)
     if Console(width=NATURAL).measure(table).maximum > width:
         table = _table(rows, stacked=True)
     facts = line(" · ".join(group.describe()), "dim")
-    parts: list[Text | Table] = [title, facts, table]
+    parts: list[Text | Table] = [title, facts, sentence, table]
     if has_labels(group.first):
         parts += [Text(""), _label_table([r for r in rows if r.used])]
-    remarks = [*legend(rows), *(f"note: {n}" for n in group.notes)]
+    equal = [EQUAL] if any(map(are_equal, rows)) else []
+    remarks = [*equal, *legend(rows), *(f"note: {n}" for n in group.notes)]
     return [*parts, *([Text("")] if remarks else []), *map(line, remarks)]
 
 
@@ -87,7 +91,7 @@ def _table(rows: Sequence[Row], *, stacked: bool) -> Table:
     table = new_table(["learner", "n", *(c[1] for c in columns), "MB", "learn s"], gap=gap)
     table.add_column("flags", no_wrap=True)
     for row in rows:
-        cells = [row.n]
+        cells = [runs_of(row)]
         cells += [
             cell_text(row, name, decimals, factor, "\n" if stacked else " ")
             for name, _, decimals, factor in columns
@@ -116,7 +120,15 @@ def cell_text(row: Row, name: str, decimals: int, factor: float, between: str) -
     """A metric of a row: its mean and interval, or "open" where it waits for reference runs."""
     if name in row.metrics and row.is_open(name):
         return "open"
-    return _stat(row.metrics.get(name), decimals, factor, between)
+    stat = row.metrics.get(name)
+    if stat is not None and is_exact(stat, row):
+        return _stat(replace(stat, half=math.nan), decimals, factor, between)
+    return _stat(stat, decimals, factor, between)
+
+
+def runs_of(row: Row) -> str:
+    """The number of runs of a row; "=3" where all three gave the same answers."""
+    return f"={row.n}" if are_equal(row) else row.n
 
 
 def _stat(stat: Stat | None, decimals: int, factor: float, between: str) -> str:
@@ -126,21 +138,6 @@ def _stat(stat: Stat | None, decimals: int, factor: float, between: str) -> str:
     if math.isnan(stat.half):
         return text
     return f"{text}{between}±{factor * stat.half:.{decimals}f}"
-
-
-def megabytes(size: float | None) -> str:
-    """Bytes as MB (10⁶)."""
-    return "–" if size is None else amount(size / 1e6)
-
-
-def amount(value: float) -> str:
-    """Seconds or MB: fewer digits for large values, an upper bound for very small ones."""
-    if math.isnan(value):
-        return "–"
-    for least, decimals in ((100, 0), (1, 1), (0.095, 2), (0.0005, 3)):
-        if value >= least:
-            return f"{value:,.{decimals}f}"
-    return "<0.001" if value > 0 else "0"
 
 
 def mark(flag: str) -> str:

@@ -13,7 +13,7 @@ from embedbench.arrays import Ints
 from embedbench.errors import UserError
 from embedbench.fields import make
 from embedbench.learning.learner import Footprint
-from embedbench.learning.memory import Memory
+from embedbench.learning.memory import Capacity, Memory
 from embedbench.scores import record
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View, rows_of
@@ -31,7 +31,8 @@ def exemplars_within(cell: Cell, megabytes: float, workshop: Workshop | None = N
     The stream is learned twice with a few samples per class and one epoch per session: once with
     one exemplar per class, once with two. The two footprints give the bytes of one exemplar and of
     everything else (parameters, importance vectors, kept optimiser states, heads that grow). What
-    exists only during a session, such as a teacher copy, is not counted.
+    exists only during a session, such as a teacher copy, or only before a quantiser is trained, is
+    not counted.
 
     Parameters
     ----------
@@ -54,9 +55,9 @@ def exemplars_within(cell: Cell, megabytes: float, workshop: Workshop | None = N
         Even with one exemplar per class the learner is over the budget.
     """
     memory = getattr(cell.learner.settings, MEMORY, None)
-    if not isinstance(memory, Memory):
+    if not isinstance(memory, Capacity):
         return None
-    if memory.select == "all":
+    if isinstance(memory, Memory) and memory.select == "all":
         raise UserError(
             f"{cell.learner}.memory.select=all keeps every sample, which no budget bounds; leave "
             "--budget-mb out, or choose another"
@@ -106,8 +107,11 @@ def _held(cell: Cell, stream: Stream, total: int) -> Footprint:
 
     start = cell.learner.settings
     changes: dict[str, Any] = {f"{MEMORY}.total": total}
-    if "stop" in {f.name for f in dataclasses.fields(start)}:
+    names = {f.name for f in dataclasses.fields(start)}
+    if "stop" in names:
         changes |= {"stop.rule": "epochs", "stop.epochs": 1}
+    if "base_samples" in names:  # exemplars are smaller after the base than in it
+        changes["base_samples"] = 1
     learner = make(type(start), changes, name=cell.learner.name, start=start)
     _, logs = run_stream(stream, learner, cell.seeds, cell.device)
     return Footprint(logs[-1].footprint)

@@ -25,12 +25,18 @@ ALIASES = {
     "icarl-cnn": "icarl",
     "icarl-norm": "icarl",
     "fel-2012": "fel",
+    "klda": "randumb",
+    "simplecil": "ncm",
+    "online-ewc": "ewc",
 }
 _WITH: dict[str, dict[str, Any]] = {
     "er-infinite": {"memory.select": "all"},
     "icarl-cnn": {"answer": "logits"},
     "icarl-norm": {"answer": "logits", "head": "cosine"},
     "fel-2012": {"value": "sign"},
+    "klda": {"features": 5000, "gamma": 1e-4, "shrinkage": 1e-6},
+    "simplecil": {"metric": "cosine", "average": "plain"},
+    "online-ewc": {"merge": "online", "gamma": 0.95},
 }
 
 

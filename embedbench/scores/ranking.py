@@ -35,7 +35,7 @@ class Paired:
     @classmethod
     def of(cls, differences: Sequence[float]) -> Paired:
         """From one difference per unit. If all differences are equal and not 0, p is 0."""
-        from scipy.stats import ttest_1samp
+        from scipy.special import stdtr  # scipy.stats takes ten times as long to import
 
         d = np.asarray(differences, dtype=np.float64)
         n = len(d)
@@ -45,7 +45,7 @@ class Paired:
         error = float(d.std(ddof=1)) / math.sqrt(n)
         if error < 1e-12:  # all units have the same difference, up to rounding
             return cls(mean, 0.0, 1.0 if abs(mean) < 1e-12 else 0.0, n)
-        return cls(mean, t_quantile(n) * error, float(ttest_1samp(d, 0).pvalue), n)
+        return cls(mean, t_quantile(n) * error, 2 * float(stdtr(n - 1, -abs(mean) / error)), n)
 
 
 def holm(p: Sequence[float]) -> list[float]:

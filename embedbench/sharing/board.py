@@ -16,10 +16,12 @@ from pathlib import Path
 
 from embedbench.arrays import digest
 from embedbench.errors import UserError
+from embedbench.reports.alike import stream_title
 from embedbench.reports.bridge import value_of
-from embedbench.reports.collect import labels, variations
+from embedbench.reports.collect import variations
 from embedbench.reports.comparison import Ranking, compare
-from embedbench.reports.rows import LEFT_OUT, Group, stream_title
+from embedbench.reports.labels import labels
+from embedbench.reports.rows import LEFT_OUT, Group
 from embedbench.reports.study import Block, Study, order_name
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat

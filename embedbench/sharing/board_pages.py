@@ -14,8 +14,7 @@ from typing import Any
 from embedbench.disk import write_safely
 from embedbench.errors import UserError
 from embedbench.reports.page import page
-from embedbench.reports.text import amount
-from embedbench.scores.stats import signed
+from embedbench.scores.stats import amount, signed
 
 from .board import METRICS
 from .board_parts import Board, BoardStream, Entry

@@ -343,6 +343,7 @@ OPTIONS = {
     "order": "--kind --out --seed --sessions --base --overwrite --json",
     "verify": "--json",
     "diff": "--json",
+    "show": "--protocol --seed --seeds --set --order --export --features --out --overwrite --json",
     "run": "--protocol --learner --seed --seeds --vary --set --order --trunk --weights --augment "
     "--shard --jobs --device --checkpoint --out --json",
     "pretrain": "--protocol --trunk --epochs --out --set --seed --device --overwrite --json",

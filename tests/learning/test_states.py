@@ -165,7 +165,7 @@ def test_optimisers_go_on(name: str) -> None:
         assert_same(state_of(theirs), state_of(optimiser))
 
 
-@pytest.mark.parametrize("name", OPTIMISERS)
+@pytest.mark.parametrize("name", sorted(set(OPTIMISERS) - {"plain-sgd"}))  # which has none
 def test_moments_that_a_step_would_overrun_are_refused(name: str) -> None:
     """Fused steps of torch write beyond moments that are too small."""
     _, optimiser = trained(name)

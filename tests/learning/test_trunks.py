@@ -258,7 +258,10 @@ def test_both_ways_to_the_sensitivity_agree() -> None:
 # --- learners ---
 
 
-@pytest.mark.parametrize("name", ["mlp", "er", "lwf", "icarl", "lucir", "bic", "si", "mas", "ewc"])
+@pytest.mark.parametrize(
+    "name",
+    ["mlp", "er", "er-ace", "mir", "gss", "lwf", "icarl", "lucir", "bic", "si", "mas", "ewc"],
+)
 def test_the_footprint_is_the_state_with_the_statistics(name: str) -> None:
     learner = learner_class(name)(**BRIEF, **({"lam": 1.0} if name == "ewc" else {}))
     run_stream(as_images(blobs(Tags(), ((0, 1), (2,)), 8, n_val=0)), learner, Seeds.of(0))

@@ -26,9 +26,12 @@ from embedbench.models import gdumb
 from embedbench.models.agem import AGEM, project
 from embedbench.models.derpp import DERpp
 from embedbench.models.er import ER
+from embedbench.models.er_ace import ERACE
 from embedbench.models.gdumb import GDumb
+from embedbench.models.gss import GSS
 from embedbench.models.icarl import ICaRL
 from embedbench.models.il2m import IL2M
+from embedbench.models.mir import MIR
 from embedbench.runs.runner import run_stream
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Stream
@@ -345,7 +348,7 @@ def test_gdumb_clips_its_gradients() -> None:
 # --- bytes ---
 
 
-@pytest.mark.parametrize("cls", [ER, AGEM, DERpp, GDumb, ICaRL, IL2M])
+@pytest.mark.parametrize("cls", [ER, AGEM, DERpp, GDumb, ICaRL, IL2M, ERACE, MIR, GSS])
 def test_the_footprint_is_the_bytes_of_the_state(cls: type[Any]) -> None:
     stream = replace(stream_of(), observe_batch=5)
     learner = cls(units=8)

@@ -52,23 +52,29 @@ HEADS = {
     "bic": False,
     "derpp": True,
     "er": True,
+    "er-ace": False,
     "ewc": True,
+    "exstream": True,
     "fel": True,
     "gdumb": True,
+    "gss": True,
     "icarl": False,
     "il2m": True,
     "joint": True,
     "lucir": False,
     "lwf": False,
     "mas": True,
+    "mir": True,
     "mlp": True,
     "si": True,
 }
+ALONE = dict.fromkeys(("derpp", "exstream", "gdumb"), (5,))  # learners of batches
+BOTH = ("agem", "er", "er-ace", "gss", "mir")  # learners of batches and of whole sessions
 # Each with the samples of a batch that it is given, 0 for whole sessions.
 WAYS = [
     (name, batch)
     for name in HEADS
-    for batch in {"agem": (5, 0), "er": (5, 0), "derpp": (5,), "gdumb": (5,)}.get(name, (0,))
+    for batch in (ALONE | dict.fromkeys(BOTH, (5, 0))).get(name, (0,))
 ]
 
 

@@ -198,7 +198,7 @@ def test_runs_with_other_threads_are_marked(tmp_path: Path) -> None:
     (row,) = collect(tmp_path)
     assert (row.n, row.flags) == ("3", {"threads": ["1"]})
     text = table_text([row])
-    assert re.search(r"mlp +3 .* B\b", text)
+    assert re.search(r"mlp +=3 .* B\b", text)
     assert re.search(r"threads: .*\[mlp 1 of 3: seed 1\]", text)
 
 

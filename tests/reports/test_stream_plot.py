@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
 import pytest
+from image_files import embedding_file
 from matplotlib.figure import Figure
 from multilabel_streams import hierarchy_stream
 from toy import class_stream
+from typer.testing import CliRunner
 
 from embedbench.arrays import Ints
+from embedbench.cli.app import app
+from embedbench.errors import UserError
 from embedbench.reports.sheet import PAPER, write
 from embedbench.reports.stream_plot import draw_stream
 from embedbench.streams.counts import class_counts
@@ -95,3 +100,26 @@ def test_a_sample_counts_for_each_of_its_labels() -> None:
     for counts, part in ((train, stream.sessions), (test, stream.eval_sets)):
         for row, item in zip(counts, part, strict=True):
             assert row.tolist() == [int(item.y[:, c].sum()) for c in range(item.y.shape[1])]
+
+
+def test_show_draws_the_stream_of_one_seed(tmp_path: Path) -> None:
+    file, out = embedding_file(tmp_path), tmp_path / "stream.svg"
+
+    def show(*more: object) -> Any:
+        words = ["show", file.path, "--protocol", "incremental-class", "--set", "protocol.base=2"]
+        return CliRunner().invoke(app, [str(word) for word in (*words, "--out", *more)])
+
+    done = show(out)
+    assert done.exit_code == 0, done.output
+    assert f"wrote {out}" in done.stderr
+    text = out.read_text("utf-8")
+    assert {f">{name}</text>" in text for name in "abcdef"} == {True}
+    for sentence, *more in (
+        ("is there already", out),
+        ("name such a file", tmp_path / "stream.txt"),
+        ("give one --seed", tmp_path / "b.svg", "--seeds", "0-1"),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            raise show(*more).exception
+    assert show(out, "--overwrite").exit_code == 0
+    assert out.read_text("utf-8") == text

@@ -228,14 +228,22 @@ def test_streams_that_differ_in_the_order_only_are_one_study(tmp_path: Path) -> 
         studies(collect(tmp_path), "final_acuracy")
 
 
-def test_what_the_loss_sees_is_another_study_and_is_said(tmp_path: Path) -> None:
-    """A record without the setting, made before there was one, goes with those of `all`."""
-    for name, params in (("old", {}), ("all", {"loss": "all"}), ("seen", {"loss": "seen"})):
+@pytest.mark.parametrize(
+    ("setting", "usual", "other"), [("loss", "all", "seen"), ("embedding", "final", "block-8")]
+)
+def test_what_the_loss_or_the_learner_sees_is_another_study(
+    setting: str, usual: str, other: str, tmp_path: Path
+) -> None:
+    """A record without the setting, made before there was one, goes with the usual ones."""
+    for name, params in (("old", {}), ("usual", {setting: usual}), ("other", {setting: other})):
         runs = [make(learner, protocol_params=params) for learner in ("mlp", "ewc")]
         keep(tmp_path, *runs, stream=f"stream-{name}")
     rows = collect(tmp_path)
     titles = [found.title for found in studies(rows)]
-    assert titles == ["incremental-class · toy.h5", "incremental-class · toy.h5 · loss=seen"]
+    assert titles == [
+        "incremental-class · toy.h5",
+        f"incremental-class · toy.h5 · {setting}={other}",
+    ]
     assert {row.group.title for row in rows} == {*titles}
 
 

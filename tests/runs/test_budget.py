@@ -16,7 +16,7 @@ from embedbench.runs.settings import parse_settings, plan
 from embedbench.runs.work import Workshop
 from embedbench.streams.view import rows_of
 
-LEARNERS = ("er", "agem", "derpp", "gdumb", "icarl", "il2m")
+LEARNERS = ("er", "agem", "derpp", "gdumb", "icarl", "il2m", "er-ace", "mir", "gss")
 SMALL = ["units=8", "stop.rule=epochs", "stop.epochs=1"]
 
 
@@ -49,11 +49,23 @@ def test_what_is_held_fits_and_one_exemplar_more_would_not(
     _, logs = run_stream(Workshop().stream(cell), cell.learner.fresh(), cell.seeds)
     held = sum(logs[-1].footprint.values())
     total = int(item.partition("=")[2])
-    each = 10 * 4 + 8 + (6 * 4 if name == "derpp" else 0)
+    each = 10 * 4 + 8 + {"derpp": 6 * 4, "gss": 4}.get(name, 0)
     assert held <= megabytes * 1e6
     # a class's share is a whole number of exemplars, so up to one a class is left
     assert held > megabytes * 1e6 - 6 * each - each
     assert logs[-1].footprint["samples"] <= total * each
+
+
+def test_a_quantised_exemplar_counts_with_its_codes(tmp_path: Path) -> None:
+    """Five parts of two columns: an exemplar of `remind` is five bytes and a label."""
+    fixed = ["remind.units=8", "remind.codes=5", "remind.base_samples=40"]
+    (item,) = budget_items(cells(tmp_path, ["remind"], fixed), 0.0144)
+    (cell,) = cells(tmp_path, ["remind"], [*fixed, item])
+    _, logs = run_stream(Workshop().stream(cell), cell.learner.fresh(), cell.seeds)
+    held = logs[-1].footprint
+    assert held["codebooks"] == 256 * 10 * 4
+    assert held["samples"] == 13 * int(item.partition("=")[2])
+    assert 14400 - 6 * 13 - 13 < sum(held.values()) <= 14400
 
 
 @pytest.mark.parametrize("name", ["icarl", "il2m", "gdumb"])

@@ -19,6 +19,7 @@ from embedbench.files.writer import write_file
 from embedbench.learning.learner import Tags
 from embedbench.learning.store import Store
 from embedbench.protocols.fscil import FSCIL
+from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.runs.runner import run_stream
 from embedbench.seeds import Seeds
 from embedbench.streams.building import load_table
@@ -178,6 +179,20 @@ def test_an_embedding_that_is_not_there_is_refused(file: EmbeddingFile, tmp_path
     plain = write_file(tmp_path / "plain.h5", file.samples, file.read(), {})
     with pytest.raises(UserError, match=r"unknown layer of .*plain.h5 'block-9'. Known: none"):
         FSCIL(embedding="block-9").build([plain], seed=0)
+
+
+def test_incremental_class_takes_a_layer_too(file: EmbeddingFile) -> None:
+    usual = IncrementalClass(scale="none").build([file], seed=0)
+    layer = IncrementalClass(scale="none", embedding="block-9").build([file], seed=0)
+    np.testing.assert_array_equal(table_of(shown(layer)[0]).values, file.read(embedding="block-9"))
+    assert layer.spec == StreamSpec((3,), 6)
+    assert layer.notes == ("the layer block-9 stands in the place of the embedding",)
+    same = {key for key, value in layer.digests.items() if value == usual.digests[key]}
+    assert {"train", "eval"} <= same
+    assert not {"recipe", "features"} & same
+    assert '"embedding"' not in usual.recipe  # runs made before there was a choice keep their place
+    with pytest.raises(UserError, match="unknown layer of"):
+        IncrementalClass(embedding="block-8").build([file], seed=0)
 
 
 # --- cut to the final embedding ---

@@ -189,7 +189,7 @@ def _swept(runs: Runs, name: str, beta: str) -> list[tuple[str, str]]:
         drawn.append(Curve(np.stack(each, axis=1), style))
     places = [f"{w:g}" for w in SWEPT]
     label = f"{runs.data[name].label}: aAcc and gAcc by {beta}"
-    picture = curve_plot(drawn, float("nan"), 0, label, axis=beta, tight=True, places=places)
+    picture = curve_plot(drawn, float("nan"), 0, label, axis=beta, places=places)
     return [(f"by {beta}", picture)]
 
 

@@ -235,9 +235,7 @@ def _curves(runs: Runs, number: str, names: tuple[str, str]) -> PaperTable:
                 table.rows.append((labels, values))
             if drawn:
                 caption = f"{name}, {sessions} sessions: {metric.upper()}"
-                picture = curve_plot(
-                    drawn, math.nan, 1, caption, axis="after session k", tight=True
-                )
+                picture = curve_plot(drawn, math.nan, 1, caption, axis="after session k")
                 table.figures.append((caption, picture))
     memory = ", ".join(f"{runs.memory(name)} of {name}" for name in runs.files)
     table.notes += [

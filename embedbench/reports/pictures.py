@@ -1,0 +1,77 @@
+"""The figures of an HTML report: accuracy against cost, and over sessions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from .answers import CURVES
+from .lines import cost_plot, costs_of, scores_of, stacked
+from .plots import Curve, curve_plot
+from .rows import Group, Row
+
+RESCALED = (("raa", "RAA: against guessing"), ("raf", "RAF: forgetting against guessing"))
+
+
+def trade_off_figures(drawn: Sequence[Row], styles: Mapping[str, int]) -> list[tuple[str, str]]:
+    """Titles and SVGs of the final score against memory and against seconds of learning.
+
+    A cost that no run says has no figure.
+
+    Parameters
+    ----------
+    drawn : sequence of Row
+        The rows of one table with runs that count.
+    styles : mapping
+        Label → style.
+    """
+    learners = [
+        row for row in drawn if row.learns and not math.isnan(row.metrics["final_accuracy"].mean)
+    ]
+    if len(learners) < 2:
+        return []
+    scores = scores_of(learners, "final_accuracy")
+    return [
+        (title, cost_plot(title, costs, scores, learners, styles))
+        for title, costs in costs_of(learners).items()
+    ]
+
+
+def curve_figures(
+    group: Group, drawn: Sequence[Row], styles: Mapping[str, int]
+) -> list[tuple[str, str]]:
+    """Titles and SVGs of the accuracy curves; those of Ω_base and Ω_new where R is square.
+
+    Parameters
+    ----------
+    group : Group
+        A table.
+    drawn : sequence of Row
+        Its rows with runs that count.
+    styles : mapping
+        Label → style.
+    """
+    if group.sessions < 2 or not drawn:
+        return []
+    base_ideal, *others = group.ideals or [math.nan]
+    ideal = math.nan if others else base_ideal  # the α_ideal of all sessions together
+    pooled = [(stacked(r, "pooled"), styles.get(r.label)) for r in drawn]
+    plots = [("All sessions so far", pooled, ideal, 0)]
+    matrices = [(stacked(r, "R"), styles.get(r.label)) for r in drawn]
+    if all(m.shape[1] == m.shape[2] for m, _ in matrices):
+        base = [(m[:, :, 0], s) for m, s in matrices]
+        new = [(np.diagonal(m, axis1=1, axis2=2)[:, 1:], s) for m, s in matrices]
+        shared = ideal if group.first.reference.normalise_new else math.nan
+        plots += [("Session 0", base, base_ideal, 0), ("The newest session", new, shared, 1)]
+    for key, title in (*RESCALED, *CURVES):
+        if all(key in (r.curves or {}) for row in drawn for r in row.records):
+            values = [np.array([(r.curves or {})[key] for r in row.used]) for row in drawn]
+            if not all(np.isnan(v).all() for v in values):  # defined on this stream
+                curves = [(v, styles.get(r.label)) for v, r in zip(values, drawn, strict=True)]
+                plots.append((title, curves, math.nan, 0))
+    return [
+        (title, curve_plot([Curve(v, s) for v, s in curves], level, first, f"{title}: accuracy"))
+        for title, curves, level, first in plots
+    ]

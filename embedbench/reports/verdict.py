@@ -1,0 +1,184 @@
+"""The verdict on a table in one sentence: who leads, by how much, at what cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from embedbench.scores.stats import Stat, amount, megabytes, signed
+
+from .answers import has_labels
+from .levels import chance, offline
+from .rows import Row
+from .study import Study, order_name
+
+LEAST = 3  # seeds (or class orders) below which no difference is tested
+NAMED = 3  # learners named in a list, before "and 4 more"
+FINAL = "final_accuracy"
+
+
+def verdict(rows: Sequence[Row]) -> str:
+    """One sentence on the rows of a table; what is not known is left out of it.
+
+    The leader has the highest final score: accuracy, or pw-JS where answers are label sets.
+    Learners that cannot be told apart from it are those of `report --compare`: paired t-tests over
+    seeds or class orders, with Holm's correction.
+
+    Parameters
+    ----------
+    rows : sequence of Row
+        The rows of one table, best first.
+    """
+    every = [row for row in rows if row.learns]
+    scored = [row for row in every if row.used and not math.isnan(_final(row))]
+    if not scored:
+        why = "every run is flagged nan or diverged" if every else "the table has chance only"
+        return f"no learner can be ranked: {why}"
+    best = scored[0]
+    if _is_flagged(best, "chance-level"):
+        return f"no learner is clearly above chance: the best, {best.label}, has {_level(best)}"
+    ranked = [row for row in scored if not _is_flagged(row, "not-learned")]
+    if not ranked:
+        return f"no learner learned the new sessions: the best, {best.label}, has {_level(best)}"
+    lead = f"{ranked[0].label} leads with {_level(ranked[0])}"
+    if ranked[0] is not best:
+        lead = (
+            f"{best.label} has {_percent(_final(best))} but did not learn the new sessions; of the "
+            f"learners that did, {lead}"
+        )
+    idle = [row for row in scored if row not in ranked and row is not best]
+    parts = [lead, _cost(ranked[0]), _by_gacc(ranked), *_others(ranked)]
+    parts += [f"{_names(idle)} did not learn the new sessions"] if idle else []
+    parts += [_lost(every)]
+    return "; ".join(filter(None, parts))
+
+
+def _final(row: Row) -> float:
+    return row.metrics[FINAL].mean
+
+
+def _percent(value: float) -> str:
+    return f"{signed(100 * value, 1)} %"
+
+
+def _is_flagged(row: Row, flag: str) -> bool:
+    """Whether most of the runs used have a flag."""
+    return 2 * sum(flag in run.flags for run in row.used) > len(row.used)
+
+
+def _level(row: Row) -> str:
+    """The final score of a row, beside those of the offline reference and of chance."""
+    ideal, guess = offline(row.group), chance(row.group)
+    name = "final pw-JS" if has_labels(row.group.first) else "final accuracy"
+    levels = []
+    if not math.isnan(ideal):
+        levels.append(f"offline: {_percent(ideal)}")
+    elif "omega_all" in row.metrics and row.is_open("omega_all"):
+        levels.append("offline: open")
+    if not math.isnan(guess):
+        levels.append(f"chance: {_percent(guess)}")
+    return f"{_percent(_final(row))} {name}" + (f" ({', '.join(levels)})" if levels else "")
+
+
+class _Against(NamedTuple):
+    """A row that does not lead: how many seeds or orders it shares with the leader, and more."""
+
+    row: Row
+    n: int
+    is_apart: bool
+
+
+def _others(ranked: Sequence[Row]) -> list[str]:
+    """What to say of the learners that do not lead."""
+    leader, *rest = ranked
+    if not rest:
+        return ["there is no other learner to compare it with"]
+    study = Study("", FINAL, {row.label: _blocks(row) for row in ranked})
+    against = [
+        _Against(row, study.pairs[leader.label, row.label][0].n, bool(study.separated[0, i]))
+        for i, row in enumerate(rest, 1)
+    ]
+    few = [a.row for a in against if a.n < LEAST]
+    if len(few) == len(rest):
+        return [
+            f"the next is {rest[0].label} with {_percent(_final(rest[0]))}, and with fewer than "
+            f"{LEAST} seeds in common no difference can be tested"
+        ]
+    ties = [a.row for a in against if a.n >= LEAST and not a.is_apart]
+    behind = [a.row for a in against if a.n >= LEAST and a.is_apart]
+    said = []
+    if ties:
+        said.append(f"{_names(ties)} cannot be told apart from it{_cheapest(ties, leader)}")
+    if behind:
+        gap = signed(100 * (_final(leader) - _final(behind[0])), 1)
+        points = f"{gap} points" + (" or more" if len(behind) > 1 else "")
+        said.append(f"{_names(behind)} {_is(behind)} behind by {points}")
+    if few:
+        said.append(f"{_names(few)} {_has(few)} fewer than {LEAST} seeds in common with it")
+    return said
+
+
+def _blocks(row: Row) -> dict[tuple[str, str], float]:
+    """Class order and seeds → final score, of the runs of a row."""
+    return {(order_name(run), str(run.seeds)): run.metrics[FINAL] for run in row.used}
+
+
+def _names(rows: Sequence[Row]) -> str:
+    """Labels in a list; many are counted."""
+    labels = [row.label for row in rows]
+    if len(labels) > NAMED + 1:
+        labels = [*labels[:NAMED], f"{len(labels) - NAMED} more"]
+    *first, last = labels
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _is(rows: Sequence[Row]) -> str:
+    return "is" if len(rows) == 1 else "are"
+
+
+def _has(rows: Sequence[Row]) -> str:
+    return "has" if len(rows) == 1 else "have"
+
+
+def _cost(row: Row) -> str:
+    """Memory and seconds of the leader, as far as they are known."""
+    size, seconds = row.footprint.get("total"), row.seconds["learn"].mean
+    parts = [] if size is None else [f"holds {megabytes(size)} MB"]
+    parts += [] if math.isnan(seconds) else [f"learns in {amount(seconds)} s"]
+    return f"it {' and '.join(parts)}" if parts else ""
+
+
+def _cheapest(ties: Sequence[Row], leader: Row) -> str:
+    """The learner of a tie that needs the least memory, if the leader needs more."""
+    sizes = {row.label: row.footprint.get("total", math.inf) for row in ties}
+    least = min(ties, key=lambda row: sizes[row.label])
+    if sizes[least.label] >= leader.footprint.get("total", -math.inf):
+        return ""
+    seconds = least.seconds["learn"].mean
+    time = "" if math.isnan(seconds) else f" and {amount(seconds)} s"
+    who = "needs less" if len(ties) == 1 else f"of these {least.label} needs least"
+    return f", and {who}: {megabytes(sizes[least.label])} MB{time}"
+
+
+def _by_gacc(ranked: Sequence[Row]) -> str:
+    """The leader by gAcc, on few-shot streams."""
+    curves = {row.label: [(run.curves or {}).get("gacc", ()) for run in row.used] for row in ranked}
+    means = {label: Stat.of(map(_mean, each)).mean for label, each in curves.items()}
+    known = {label: value for label, value in means.items() if not math.isnan(value)}
+    if not known:
+        return ""
+    best = max(known, key=lambda label: known[label])
+    if best == ranked[0].label:
+        return f"it also leads by gAcc ({_percent(known[best])})"
+    return f"by gAcc {best} leads ({_percent(known[best])})"
+
+
+def _mean(curve: Sequence[float]) -> float:
+    return sum(curve) / len(curve) if curve else math.nan
+
+
+def _lost(every: Sequence[Row]) -> str:
+    """Learners without a run that counts."""
+    lost = [row for row in every if not row.used]
+    return f"{_names(lost)} {_has(lost)} no run without NaN or divergence" if lost else ""

@@ -1,0 +1,28 @@
+"""Ridge regression from sums of second moments."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def ridge(gram: Tensor, targets: Tensor, lam: float, least: float) -> tuple[Tensor, float]:
+    """W = (G + λI)⁻¹ Q (M, C), for G = Σ hhᵀ (M, M) and Q = Σ hyᵀ (M, C), float64.
+
+    Parameters
+    ----------
+    least : float
+        While G + λI is not positive definite, λ becomes ten times as large, and at least this.
+
+    Returns
+    -------
+    tuple
+        W, and the λ that was used.
+    """
+    while True:
+        whole = gram.clone()
+        whole.diagonal().add_(lam)
+        factor, failed = torch.linalg.cholesky_ex(whole)
+        if not int(failed):
+            return torch.cholesky_solve(targets, factor), lam
+        lam = max(10 * lam, least)

@@ -1,0 +1,161 @@
+"""EEIL: cross-entropy and distillation of every old head, then balanced fine-tuning."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from embedbench.errors import UserError
+from embedbench.fields import above, at_least, require
+from embedbench.learning.distill import distillation, only
+from embedbench.learning.exemplars import Exemplars
+from embedbench.learning.fit import Hooks, Loop, fit
+from embedbench.learning.learner import Context, Footprint, Tags, tensor_bytes
+from embedbench.learning.loss import Objective
+from embedbench.learning.memory import Memory, check_memory, taught
+from embedbench.learning.net import features_of, generator, predict, views_of
+from embedbench.learning.network import NetLearner
+from embedbench.learning.optimisers import make_optimiser
+from embedbench.learning.stop import Stop
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import Session, StreamSpec
+from embedbench.streams.view import View
+
+BALANCED = 1  # number of the random stream for the batches of the balanced fine-tuning
+
+
+@dataclass
+class EEIL(NetLearner):
+    """End-to-end incremental learning: the loss is L_C + λ Σ_f L_f, f the earlier sessions.
+
+    L_C is the cross-entropy over all classes seen, L_f the distillation of the classes that session
+    f introduced, with a softmax of their own. It is on new samples and exemplars alike. Then the
+    exemplars are chosen anew, equally many of every class, and the network is fine-tuned on them
+    with a small learning rate; now its teacher is the network before the fine-tuning, for the new
+    classes too.
+
+    **Source**: Castro et al. (2018), "End-to-end incremental learning", and their code
+    (`incremental_training.m`, `fork_resnet_distillation.m`): T = 2, 30 epochs of fine-tuning that
+    begin at a tenth of the learning rate, herding.
+
+    **Departs**: the trunk, the optimiser and the stopping rule are `mlp`'s; the fine-tuning has a
+    new optimiser and one rate, which the authors divide by ten after 10 and after 20 epochs. There
+    is no noise on the gradients (FACIL has none by default either) and no augmentation. The
+    exemplars that the fine-tuning uses are kept; the authors choose them once more after it, and a
+    memory of fixed size shrinks only then. A class with fewer samples than its share gives all of
+    them. FACIL distils with a binary cross-entropy, leaves the newest old head out before the
+    fine-tuning, and draws its balanced part without regard to classes. A class that comes again is
+    learned by its labels. A session that introduced one class has nothing to distil.
+
+    Parameters
+    ----------
+    lam : float
+        λ ≥ 0.
+    temperature : float
+        T > 0.
+    finetune_epochs : int
+        Epochs of the balanced fine-tuning; 0: none.
+    finetune_rate : float
+        Its learning rate, as a share of `lr`; above 0.
+    memory : Memory
+        At least one exemplar per class, "herding" or "random".
+    """
+
+    lam: float = 1.0
+    temperature: float = 2.0
+    finetune_epochs: int = 30
+    finetune_rate: float = 0.1
+    memory: Memory = field(default_factory=Memory)
+
+    tags: ClassVar[Tags] = Tags(stores_samples=True, images=True)
+    state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "exemplars", "session_of")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_memory(self, ("herding", "random"))
+        require(self, self.name, lam=at_least(0), temperature=above(0), finetune_rate=above(0))
+        require(self, self.name, finetune_epochs=at_least(0, 100_000))
+        if self.memory.quota(1) == 0:
+            raise UserError(
+                "eeil fine-tunes on exemplars: eeil.memory.total and eeil.memory.per_class must "
+                "not be 0"
+            )
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        super().start(spec, seeds, device)
+        self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
+        # the session that introduced a class; -1: unseen
+        self.session_of = torch.full((spec.n_classes,), -1, device=device)
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        present, seen = taught(session), set(self.exemplars.classes)
+        objective = self._objective(self.heads(seen - present), seen | present)
+        log = self.train(self.exemplars.join(session), ctx, objective=objective)
+        self.session_of[sorted(present - seen)] = self.learned
+        self.exemplars.choose(session, partial(features_of, self.net))
+        if self.learned and self.finetune_epochs:
+            log |= self._finetune(session, ctx, seen | present)
+        self.learned += 1
+        return log
+
+    def heads(self, classes: set[int]) -> list[list[int]]:
+        """The classes in groups, one for each session that introduced some of them."""
+        groups: dict[int, list[int]] = {}
+        for c in sorted(classes):
+            groups.setdefault(int(self.session_of[c]), []).append(c)
+        return list(groups.values())
+
+    def _objective(self, heads: list[list[int]], seen: set[int]) -> Objective:
+        """L_C over `seen` + λ Σ L_f over `heads`; the present network is the teacher."""
+        mask = only(seen, len(self.session_of), self.device)
+        teacher = copy.deepcopy(self.net)
+
+        def loss(x: Tensor, y: Tensor) -> Tensor:
+            logits = self.net(x)
+            total = cross_entropy(logits + mask, y)
+            if not heads:
+                return total
+            before = predict(teacher, x)
+            for head in heads:
+                kept = distillation(logits[:, head], before[:, head], self.temperature)
+                total = total + self.lam * kept
+            return total
+
+        return loss
+
+    def _finetune(self, session: Session, ctx: Context, seen: set[int]) -> dict[str, Any]:
+        """Train on the exemplars alone; return what the log says about it."""
+        rate = self.lr * self.finetune_rate
+        optimiser = make_optimiser(
+            self.optimiser, self.net, lr=rate, weight_decay=self.weight_decay
+        )
+        how = Loop(
+            self.batch_size,
+            Stop(rule="epochs", epochs=self.finetune_epochs),
+            generator(self.seeds.batches, self.learned, BALANCED),
+            self.device,
+            views=views_of(self, self.learned),
+        )
+        hooks = Hooks(self._objective(self.heads(seen), seen))
+        balanced = self.balanced(session)
+        log = fit(self.net, optimiser, balanced, how, hooks=hooks, checkpoint=ctx.checkpoint)
+        return {"balanced": len(balanced.y), "finetune": log.to_json()}
+
+    def balanced(self, session: Session) -> Session:
+        """The session with the exemplars in place of its training data."""
+        x, y = cast(View, self.exemplars.rows), self.exemplars.y.cpu().numpy()
+        return replace(session, x=x, y=y, ids=np.full(len(y), -1))
+
+    def footprint(self) -> Footprint:
+        return Footprint(
+            **super().footprint(),
+            heads=tensor_bytes(self.session_of),
+            **self.exemplars.footprint(),
+        )

@@ -1,0 +1,93 @@
+"""kNN: the classes of the nearest stored samples vote."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from embedbench.errors import unknown
+from embedbench.fields import at_least, require
+from embedbench.learning.exemplars import Exemplars
+from embedbench.learning.learner import Footprint, Learner, Tags
+from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import StreamSpec
+
+DISTANCES = 2**23  # distances held at once, 32 MiB
+
+
+@dataclass
+class KNN(Learner):
+    """k nearest neighbours among the stored samples; one pass, any batch size.
+
+    The score of a class is its number of votes plus a number below 1 that falls with the distance
+    of its nearest stored sample: of classes with equally many votes the one with the nearest sample
+    answers, and classes without votes are in the order of their nearest samples.
+
+    **Source**: Cover and Hart (1967), nearest neighbour pattern classification.
+
+    **Departs**: the order of ties is our choice; scikit-learn's `KNeighborsClassifier` takes the
+    lowest label. Which of two samples at the same distance is the k-th is decided by rounding.
+
+    Parameters
+    ----------
+    k : int
+        Number of neighbours; all samples while fewer are stored.
+    metric : str
+        "cosine": samples are scaled to length 1; "euclidean": as they are.
+    memory : Memory
+        "all", "reservoir" or "balanced".
+    """
+
+    k: int = 5
+    metric: str = "cosine"
+    memory: Memory = field(default_factory=lambda: Memory(select="all"))
+
+    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True)
+    state: ClassVar[tuple[str, ...]] = ("exemplars",)
+
+    def __post_init__(self) -> None:
+        if self.metric not in ("cosine", "euclidean"):
+            raise unknown("knn.metric", self.metric, ("cosine", "euclidean"))
+        check_memory(self, BY_SAMPLE)
+        require(self, self.name, k=at_least(1))
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        self.n_classes = spec.n_classes
+        self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
+
+    def observe(self, x: Tensor, y: Tensor) -> None:
+        self.exemplars.add(x, y)
+
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        if not len(self.exemplars):
+            return x.new_zeros(len(x), self.n_classes)
+        labels, order = self.exemplars.lists.sort(stable=True)
+        stored = self._input(self.exemplars.x[order])  # (m, D), class by class
+        rows = max(1, DISTANCES // len(stored))
+        parts = [self._votes(part, stored, labels) for part in torch.split(self._input(x), rows)]
+        return torch.cat(parts) if parts else x.new_zeros(0, self.n_classes)
+
+    def _input(self, x: Tensor) -> Tensor:
+        return normalize(x) if self.metric == "cosine" else x
+
+    def _votes(self, x: Tensor, stored: Tensor, labels: Tensor) -> Tensor:
+        """Votes, and what orders classes with equally many: (n, C), labels (m,) sorted."""
+        size = x.square().sum(1, keepdim=True)
+        # 2 x·s - ‖s‖² = ‖x‖² - d², (n, D) @ (D, m)
+        near = torch.addmm(-stored.square().sum(1), x, stored.T, alpha=2)
+        chosen = near.topk(min(self.k, len(stored)), dim=1).indices
+        out = x.new_zeros(len(x), self.n_classes)
+        out.scatter_add_(1, labels[chosen], torch.ones_like(near[:, : chosen.shape[1]]))
+        classes, counts = torch.unique_consecutive(labels, return_counts=True)
+        nearest = [part.amax(1) for part in torch.split(near, counts.tolist(), dim=1)]
+        distance = (size - torch.stack(nearest, 1)).clamp(min=0)  # (n, seen) d²
+        out[:, classes] += (1 + size) / (1 + size + distance) / 2
+        return out
+
+    def footprint(self) -> Footprint:
+        return self.exemplars.footprint()

@@ -1,0 +1,125 @@
+"""MIR: replay of the samples in memory that the next step would harm most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.functional import cross_entropy
+
+from embedbench.fields import at_least, require
+from embedbench.learning.augment import Views
+from embedbench.learning.exemplars import Exemplars
+from embedbench.learning.learner import Context, Footprint, Tags
+from embedbench.learning.loss import among, batch_loss
+from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
+from embedbench.learning.net import in_parts
+from embedbench.learning.network import NetLearner
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import Session, StreamSpec
+
+from ._replay import Replay, plainly, replay_session, replay_step
+
+
+@dataclass
+class MIR(NetLearner):
+    """Maximally interfered retrieval: replay what a step on the new samples would make worse.
+
+    A draw from memory has `candidates` times as many samples as are replayed. Those are replayed
+    whose loss would grow most by the step θ_v = θ - α ∇L(new samples): s(x) = l(θ_v; x) - l(θ; x).
+    If a stream gives whole sessions, every step takes a batch of the session.
+
+    **Source**: Aljundi et al. (2019, "Online continual learning with maximally interfered
+    retrieval"), ER-MIR with the criterion s_MI-1; the sum of both losses is from their code
+    (github.com/optimass/Maximally_Interfered_Retrieval, `mir.py`).
+
+    **Departs**: the criterion s_MI-2, which also remembers the lowest loss that a sample ever had,
+    is left out. The authors know the session of every stored sample, and replay only earlier
+    sessions; an online stream hides it, so all of the memory is replayed. α is `lr`, and the step
+    θ_v is plain whatever the `optimiser`. Losses are compared in evaluation mode. The authors draw
+    50 candidates and replay 10; ours are 320 and 64, the batch of `er`. `lr` and `optimiser` are
+    for frozen embeddings and a small network; the memory is as in `er`.
+
+    Parameters
+    ----------
+    batch_size : int
+        Samples replayed at each step; with whole sessions also samples per step.
+    candidates : int
+        Samples drawn from memory for each one that is replayed; at 1 the draw itself is replayed.
+    memory : Memory
+        The memory, as in `er`.
+    """
+
+    batch_size: int = 64
+    lr: float = 0.02
+    weight_decay: float = 1e-4
+    optimiser: str = "sgd"
+    candidates: int = 5
+    memory: Memory = field(default_factory=lambda: Memory(total=2000, select="reservoir"))
+
+    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, images=True)
+    state: ClassVar[tuple[str, ...]] = (*NetLearner.state, "exemplars", "steps")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_memory(self, ("random", *BY_SAMPLE))
+        require(self, self.name, candidates=at_least(1))
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        super().start(spec, seeds, device)
+        self.steps = 0  # online steps; `learned` counts whole sessions
+        self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
+
+    def observe(self, x: Tensor, y: Tensor) -> None:
+        seen = self.exemplars.seen_with(y)
+        replay_step(self, x, y, plainly(self, seen), self._replay(seen))
+        self.exemplars.add(x, y)
+
+    def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
+        seen = self.exemplars.seen_with(torch.from_numpy(session.y))
+        log = replay_session(self, session, ctx, plainly(self, seen), self._replay(seen))
+        self.exemplars.update(session)
+        return log
+
+    def footprint(self) -> Footprint:
+        return Footprint(**super().footprint(), **self.exemplars.footprint())
+
+    def _replay(self, classes: Tensor | None) -> Replay:
+        """Replay the most interfered candidates; the loss is over `classes` (k,)."""
+
+        def replay(draw: np.random.Generator, view: Views) -> None:
+            x, y, _ = self.exemplars.sample(self.candidates * self.batch_size, draw)
+            worst = growth(self.net, self.lr, x, y, classes).topk(min(self.batch_size, len(y)))
+            x, y = x[worst.indices], y[worst.indices]
+            loss = batch_loss(self.net(view(x)), y, classes)
+            loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+
+        return replay
+
+
+@torch.no_grad()
+def growth(net: nn.Module, lr: float, x: Tensor, y: Tensor, classes: Tensor | None) -> Tensor:
+    """s_MI-1: how much a plain step along the gradients of `net` would raise each loss, (m,).
+
+    Parameters
+    ----------
+    net : nn.Module
+        Its parameters hold the gradients of the new samples; it is in training mode.
+    lr : float
+        α, the length of the step.
+    x, y : Tensor
+        (m, D) or (m, C, H, W), and (m,): the candidates.
+    classes : Tensor or None
+        (k,) the classes that the losses include; None: all.
+    """
+    ahead = {name: p - lr * p.grad for name, p in net.named_parameters() if p.grad is not None}
+    net.eval()
+    now = in_parts(net, x)
+    then = in_parts(lambda part: functional_call(net, ahead, (part,)), x)
+    net.train()
+    before, after = (cross_entropy(among(z, classes), y, reduction="none") for z in (now, then))
+    return after - before

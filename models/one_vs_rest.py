@@ -1,0 +1,67 @@
+"""Streaming one-versus-rest: the mean of a class against the mean of all other samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from embedbench.errors import unknown
+from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
+from embedbench.learning.prototypes import UNSEEN
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import StreamSpec
+
+
+@dataclass
+class OneVsRest(Learner):
+    """x is compared with the mean μ_c of a class and with the mean r_c of all other samples.
+
+    **Source**: Hayes and Kanan (2022), "Online continual learning for embedded devices", and their
+    code (`OneVsRest`): the score is x·μ_c / (x·μ_c + x·r_c).
+
+    **Departs**: their score is a share only where no feature is negative. With standardised
+    features its denominator is near 0 or negative, and the score means nothing. So by default it is
+    the difference x·(μ_c - r_c); "ratio" is theirs, for `protocol.scale=none` and features without
+    negative values. A denominator of 0 gives the score 0. While there is one class only, r_c is 0.
+
+    Parameters
+    ----------
+    score : str
+        "difference", or "ratio" as published.
+    """
+
+    score: str = "difference"
+
+    tags: ClassVar[Tags] = Tags(online=True)
+    state: ClassVar[tuple[str, ...]] = ("sums", "counts")
+
+    def __post_init__(self) -> None:
+        if self.score not in ("difference", "ratio"):
+            raise unknown("one-vs-rest.score", self.score, ("difference", "ratio"))
+
+    def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
+        size = (spec.n_classes, spec.input_shape[0])
+        self.sums = torch.zeros(size, device=device, dtype=torch.float64)
+        self.counts = torch.zeros(spec.n_classes, device=device, dtype=torch.int64)
+
+    def observe(self, x: Tensor, y: Tensor) -> None:
+        self.sums.index_add_(0, y, x.double())
+        self.counts += torch.bincount(y, minlength=len(self.counts))
+
+    def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+        others = (self.counts.sum() - self.counts).clamp(min=1)[:, None]
+        rest = (self.sums.sum(0) - self.sums) / others  # (C, D) r_c
+        means = self.sums / self.counts.clamp(min=1)[:, None]
+        if self.score == "difference":
+            out = x @ (means - rest).float().T  # (n, D) @ (D, C)
+        else:
+            x = x.double()
+            own, whole = x @ means.T, x @ (means + rest).T
+            out = torch.where(whole == 0, 0.0, own / whole).float()
+        return out.masked_fill(self.counts == 0, UNSEEN)
+
+    def footprint(self) -> Footprint:
+        return Footprint(means=tensor_bytes(self.sums, self.counts))

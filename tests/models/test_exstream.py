@@ -1,0 +1,351 @@
+"""exstream: its four buffers against the algorithms written plainly, its passes, its memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from protocol_files import make_file
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from toy import class_stream
+
+from embedbench.checks.learner_contract import same_seed_same_predictions, state_round_trips
+from embedbench.checks.learner_promises import (
+    footprint_counts_the_state,
+    no_sample_is_kept_in_secret,
+)
+from embedbench.checks.learner_sessions import learns_blobs
+from embedbench.errors import UserError
+from embedbench.fields import make
+from embedbench.learning.memory import Capacity
+from embedbench.learning.net import mlp_net
+from embedbench.models._clusters import KINDS, Clusters
+from embedbench.models.exstream import ExStream, passed
+from embedbench.runs.budget import budget_items
+from embedbench.runs.runner import run_stream
+from embedbench.runs.settings import parse_settings, plan
+from embedbench.runs.work import Workshop
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import StreamSpec
+
+SEEDS = Seeds.of(0)
+Array = NDArray[Any]
+Buffers = dict[int, list[list[Any]]]  # class → [prototype, count] in the order of their places
+
+
+def samples(seed: int, n: int = 80, classes: int = 3, width: int = 5) -> tuple[Tensor, Tensor]:
+    rng = np.random.default_rng(seed)
+    x = torch.from_numpy(rng.normal(size=(n, width)).astype(np.float32))
+    return x, torch.from_numpy(rng.integers(0, classes, n))
+
+
+def filled(kind: str, x: Tensor, y: Tensor, size: int, cuts: int = 1000, seed: int = 0) -> Clusters:
+    made = Clusters(kind, int(y.max()) + 1, size, x.shape[1], [seed])
+    for xs, ys in zip(x.split(cuts), y.split(cuts), strict=True):
+        made.add(xs, ys)
+    return made
+
+
+# --- the algorithms, sample by sample ---
+
+
+def nearest_pair(buffer: list[list[Any]]) -> tuple[int, int]:
+    pairs = [(i, j) for i in range(len(buffer)) for j in range(i + 1, len(buffer))]
+    return min(pairs, key=lambda p: float(((buffer[p[0]][0] - buffer[p[1]][0]) ** 2).sum()))
+
+
+def exstream_plainly(x: Array, buffer: list[list[Any]], size: int) -> None:
+    """As `_stream_clustering_class_buffers` of the authors: the merged one lies at the later place,
+    the new sample at the earlier."""
+    if len(buffer) < size:
+        buffer.append([x, 1])
+        return
+    i, j = nearest_pair(buffer)
+    (p, a), (q, b) = buffer[i], buffer[j]
+    buffer[i], buffer[j] = [x, 1], [(p * a + q * b) / (a + b), a + b]
+
+
+def kmeans_plainly(x: Array, buffer: list[list[Any]], size: int) -> None:
+    if len(buffer) < size:
+        buffer.append([x, 1])
+        return
+    near = min(buffer, key=lambda pair: float(((pair[0] - x) ** 2).sum()))
+    near[0], near[1] = (near[0] * near[1] + x) / (near[1] + 1), near[1] + 1
+
+
+def plainly(kind: str, x: Tensor, y: Tensor, size: int) -> Buffers:
+    add = {"exstream": exstream_plainly, "kmeans": kmeans_plainly}[kind]
+    buffers: Buffers = {}
+    for sample, c in zip(x.double().numpy(), y.tolist(), strict=True):
+        add(sample, buffers.setdefault(c, []), size)
+    return buffers
+
+
+@pytest.mark.parametrize("size", [2, 4, 7])
+@pytest.mark.parametrize("kind", ["exstream", "kmeans"])
+def test_clusters_are_those_of_the_algorithm_one_sample_at_a_time(kind: str, size: int) -> None:
+    for seed in range(5):
+        x, y = samples(seed)
+        buffers = plainly(kind, x, y, size)
+        for cuts in (1, 7, 1000):
+            ours = filled(kind, x, y, size, cuts)
+            for c, buffer in buffers.items():
+                held = int(ours.held[c])
+                prototypes, counts = zip(*buffer, strict=True)
+                assert ours.counts[c, :held].tolist() == list(counts)
+                expected = torch.from_numpy(np.stack(prototypes)).float()
+                torch.testing.assert_close(ours.x[c, :held], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_the_nearest_pair_merges_by_hand() -> None:
+    """0, 1 and 4 are held; 10 comes: 0 and 1 become .5. Then 11 comes: .5 and 4 become 5/3."""
+    made = Clusters("exstream", 1, 3, 1, [0])
+    places = made.add(
+        torch.tensor([[0.0], [1.0], [4.0], [10.0]]), torch.zeros(4, dtype=torch.int64)
+    )
+    assert made.x.flatten().tolist() == [10, 0.5, 4]
+    assert made.counts.tolist() == [[1, 2, 1]]
+    assert places.tolist() == [0, 1, 2, 0]
+    made.add(torch.tensor([[11.0]]), torch.tensor([0]))
+    torch.testing.assert_close(made.x.flatten(), torch.tensor([10, 11, 5 / 3]))
+    assert made.counts.tolist() == [[1, 1, 3]]
+
+
+def test_samples_that_repeat_merge_with_each_other_first() -> None:
+    """0, 5, 5 are held; 5, 9 and 5 come: the 5s merge twice, and then 5 (of 3) with 9."""
+    x = torch.tensor([[0.0], [5.0], [5.0], [5.0], [9.0], [5.0]])
+    made = filled("exstream", x, torch.zeros(6, dtype=torch.int64), 3)
+    held = sorted(zip(made.x.flatten().tolist(), made.counts.flatten().tolist(), strict=True))
+    assert held == [(0, 1), (5, 1), (6, 4)]
+
+
+# --- what holds for each buffer ---
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_counts_and_weighted_means_are_those_of_all_samples_of_a_class(kind: str) -> None:
+    """Clusters keep both; a reservoir and a queue hold single samples."""
+    for seed in range(3):
+        x, y = samples(seed)
+        made = filled(kind, x, y, 4, cuts=9, seed=seed)
+        assert made.seen.tolist() == torch.bincount(y).tolist()
+        for c in range(3):
+            counts = made.counts[c].double()
+            mean = (counts[:, None] * made.x[c]).sum(0) / counts.sum()
+            away = float((mean - x[y == c].double().mean(0)).abs().max())
+            if kind in ("exstream", "kmeans"):
+                assert int(counts.sum()) == int((y == c).sum())
+                assert away < 1e-5
+            else:
+                assert counts.tolist() == [1, 1, 1, 1]
+                assert away > 0.01
+                assert all((x[y == c] == row).all(1).any() for row in made.x[c])
+
+
+def test_a_reservoir_keeps_each_sample_of_a_class_with_equal_chance() -> None:
+    """3 of 12, for 3,000 classes; four standard deviations of a share are .032."""
+    classes, n, size = 3000, 12, 3
+    y = torch.arange(classes).repeat(n)
+    x = torch.arange(n).repeat_interleave(classes).float()[:, None]
+    for seed in range(3):
+        kept = filled("reservoir", x, y, size, cuts=4999, seed=seed).x.flatten().long()
+        share = torch.bincount(kept, minlength=n) / classes
+        assert (share - size / n).abs().max() < 0.032
+        assert len(torch.unique(kept.view(classes, size).sort(1).values, dim=0)) > 200  # of 220
+
+
+def test_a_queue_keeps_the_newest() -> None:
+    x = torch.arange(20).float()[:, None]
+    y = torch.tensor([0, 0, 1, 0, 1] * 4)
+    made = filled("queue", x, y, 3, cuts=7)
+    assert sorted(made.x[0].flatten().tolist()) == [15, 16, 18]
+    assert sorted(made.x[1].flatten().tolist()) == [14, 17, 19]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_how_the_stream_is_cut_changes_no_buffer(kind: str) -> None:
+    x, y = samples(1)
+    one, many = (filled(kind, x, y, 4, cuts) for cuts in (1, 1000))
+    for a, b in zip(one.tensors(), many.tensors(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_one_prototype_is_the_mean_of_its_class() -> None:
+    x, y = samples(2)
+    for kind in ("exstream", "kmeans"):
+        made = filled(kind, x, y, 1)
+        means = torch.stack([x[y == c].mean(0) for c in range(3)])
+        torch.testing.assert_close(made.x[:, 0], means, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_places_hold_what_was_put_there(kind: str) -> None:
+    x, y = samples(3, n=9)
+    made = Clusters(kind, 3, 2, 5, [0])
+    for xs, ys in zip(x.split(1), y.split(1), strict=True):
+        (place,) = made.add(xs, ys).tolist()
+        if place < 0:
+            assert kind == "reservoir"
+            continue
+        assert place // 2 == int(ys)
+        if kind != "kmeans" or made.counts.flatten()[place] == 1:
+            assert torch.equal(made.rows[place], xs[0])
+
+
+# --- the learner ---
+
+
+def trained(settings: dict[str, Any], x: Tensor, y: Tensor, cuts: int = 1) -> ExStream:
+    learner: ExStream = make(ExStream, {"units": 8, "layers": 1, **settings}, name="exstream")
+    learner.start(StreamSpec((x.shape[1],), 3), SEEDS, "cpu")
+    for xs, ys in zip(x.split(cuts), y.split(cuts), strict=True):
+        learner.observe(xs, ys)
+    return learner
+
+
+def weights(net: torch.nn.Module) -> Tensor:
+    return torch.cat([p.detach().flatten() for p in net.parameters()])
+
+
+@pytest.mark.parametrize("cuts", [1, 4])
+def test_each_batch_is_followed_by_one_pass_over_all_prototypes(cuts: int) -> None:
+    """The authors' `_consolidate_one_epoch`, with our network and our shuffles."""
+    x, y = samples(4, n=24)
+    settings: dict[str, Any] = {"memory.per_class": 3, "batch_size": 4, "replays": None}
+    learner = trained(settings, x, y, cuts)
+    net = mlp_net(5, 8, 1, 3, SEEDS.init)
+    optimiser = torch.optim.Adam(net.parameters(), lr=2e-3)
+    for step, end in enumerate(range(cuts, 25, cuts)):
+        held = filled("exstream", torch.cat([x[:end], x[:0]]), y[:end], 3)
+        rows = [(c, k) for c in range(len(held.held)) for k in range(int(held.held[c]))]
+        order = np.random.default_rng([SEEDS.batches, step]).permutation(len(rows))
+        n, size = len(rows), min(4, len(rows))
+        for start in [min(s, n - size) for s in range(0, n, size)]:
+            batch = [rows[i] for i in order[start : start + size]]
+            inputs = torch.stack([held.x[place] for place in batch])
+            loss = cross_entropy(net(inputs), torch.tensor([c for c, _ in batch]))
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+    torch.testing.assert_close(weights(learner.net), weights(net), rtol=1e-3, atol=1e-5)
+
+
+def test_the_last_batch_of_a_pass_is_filled_up() -> None:
+    parts = [rows.tolist() for rows in passed(torch.arange(7), 3)]
+    assert parts == [[0, 1, 2], [3, 4, 5], [4, 5, 6]]
+    assert [rows.tolist() for rows in passed(torch.arange(2), 3)] == [[0, 1]]
+
+
+def test_while_no_buffer_is_full_all_four_are_full_rehearsal() -> None:
+    x, y = samples(5, n=20)
+    all_, *others = (
+        weights(trained({"buffer": kind, "memory.per_class": 20}, x, y).net) for kind in KINDS
+    )
+    assert all(torch.equal(all_, other) for other in others)
+    full = (weights(trained({"buffer": kind, "memory.per_class": 2}, x, y).net) for kind in KINDS)
+    assert len({tuple(w.tolist()) for w in full}) == 4
+
+
+def test_replays_bounds_a_pass_and_keeps_what_changed() -> None:
+    x, y = samples(6)
+    learner = trained({"memory.per_class": 8, "replays": 4}, x, y)
+    full = learner.clusters.full_rows()
+    assert len(full) == 24
+    drawn = set()
+    for seed in range(60):
+        rows = learner._replayed(torch.tensor([3, -1, 17]), np.random.default_rng(seed))
+        assert len(set(rows.tolist())) == 12
+        assert {3, 17} <= set(rows.tolist())
+        drawn |= set(rows.tolist())
+    assert drawn == set(full.tolist())
+    whole = learner._replayed(torch.zeros(6, dtype=torch.int64), np.random.default_rng(0))
+    assert sorted(whole.tolist()) == full.tolist()
+
+
+def test_with_loss_seen_the_weights_of_a_class_that_has_not_come_stay() -> None:
+    x, y = samples(7, n=20, classes=2)
+    moved = []
+    for seen in (False, True):
+        learner = ExStream(units=8)
+        learner.start(StreamSpec((5,), 3, loss_over_seen=seen), SEEDS, "cpu")
+        before = learner.net.head.weight[2].detach().clone()
+        for xs, ys in zip(x.split(5), y.split(5), strict=True):
+            learner.observe(xs, ys)
+        moved.append(not torch.equal(before, learner.net.head.weight[2].detach()))
+    assert moved == [True, False]
+
+
+# --- settings, memory, the contract ---
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"buffer": "kmean"}, "unknown exstream.buffer 'kmean'. Did you mean 'kmeans'"),
+        ({"replays": 0}, "exstream.replays must be at least 1"),
+        ({"memory.per_class": -1}, "memory.per_class must be at least 0"),
+        ({"units": 0}, "exstream.units must be at least 1"),
+    ],
+)
+def test_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        make(ExStream, settings, name="exstream")
+
+
+def test_a_memory_without_a_place_for_each_class_is_refused() -> None:
+    with pytest.raises(UserError, match=r"room for a prototype .* 4 classes, got 3"):
+        ExStream(memory=Capacity(total=3)).start(StreamSpec((5,), 4), SEEDS, "cpu")
+    learner = ExStream(memory=Capacity(total=11))
+    learner.start(StreamSpec((5,), 4), SEEDS, "cpu")
+    assert learner.clusters.size == 2
+
+
+@pytest.mark.parametrize("kind", ["exstream", "queue"])
+def test_a_byte_budget_gives_it_its_prototypes(kind: str, tmp_path: Path) -> None:
+    path = make_file(tmp_path, (40,) * 6, [0] * 6, [2] * 6, width=10).path
+    items = ["exstream.units=8", f"exstream.buffer={kind}", "protocol.sessions=3"]
+
+    def cell(*more: str) -> Any:
+        settings = parse_settings([*items, *more], ["exstream"], None)
+        (made,) = plan(
+            [str(path)], "incremental-class", ["exstream"], [0], settings=settings, device="cpu"
+        )
+        return made
+
+    megabytes = 0.006
+    (item,) = budget_items([cell()], megabytes)
+    chosen = cell(item)
+    _, logs = run_stream(Workshop().stream(chosen), chosen.learner.fresh(), chosen.seeds)
+    held = sum(logs[-1].footprint.values())
+    each = 10 * 4 + 4 + (8 if kind == "exstream" else 0)
+    assert megabytes * 1e6 - 7 * each < held <= megabytes * 1e6
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_every_buffer_keeps_the_contract(kind: str) -> None:
+    """Those checks in which a buffer matters; `check exstream` runs all for the default."""
+
+    @dataclass
+    class Variant(ExStream):
+        buffer: str = kind
+
+    for check in (
+        state_round_trips,
+        same_seed_same_predictions,
+        no_sample_is_kept_in_secret,
+        footprint_counts_the_state,
+        learns_blobs,
+    ):
+        check(Variant)
+
+
+def test_it_learns_a_stream_of_classes() -> None:
+    stream = replace(class_stream([[0, 1], [2], [3]], n_train=20, spread=0.5), observe_batch=1)
+    answers, _ = run_stream(stream, ExStream(memory=Capacity(per_class=3), units=32), SEEDS)
+    assert float((answers.answer[-1] == answers.y).mean()) > 0.9

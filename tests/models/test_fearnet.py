@@ -1,0 +1,252 @@
+"""FearNet: HC's probabilities, pseudo-samples, BLA's rule and sleep, by hand and by plain loops."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import toy
+from torch.nn.functional import elu, log_softmax
+
+from embedbench.checks.tools import state_bytes
+from embedbench.errors import UserError
+from embedbench.learning.stop import Stop
+from embedbench.models._fearnet import MPFC, Codes, recall
+from embedbench.models.fearnet import FearNet
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import Stream, StreamSpec
+
+SEEDS = Seeds.of(0)
+EPOCHS = Stop(rule="epochs", epochs=25)
+ONE_BY_ONE = [[0, 1, 2], [3], [4], [5]]
+
+
+def taught(stream: Stream, sessions: int, **settings: Any) -> tuple[FearNet, list[dict[str, Any]]]:
+    """A learner after the first sessions of a stream, and its logs."""
+    short: dict[str, Any] = {"hidden": 24, "code": 8, "batch_size": 32, "lr": 0.02, "w_input": 1.0}
+    short |= {"base": EPOCHS, "sleep": EPOCHS}
+    learner = FearNet(**{**short, **settings})
+    learner.start(stream.spec, SEEDS, "cpu")
+    return learner, [learner.learn(s, toy.context()) for s in stream.sessions[:sessions]]
+
+
+def right(learner: FearNet, stream: Stream, sets: slice) -> float:
+    """The share of right answers on some eval sets."""
+    marks = [
+        (learner.scores(e.x.tensor()).argmax(1).numpy() == e.y).mean()
+        for e in stream.eval_sets[sets]
+    ]
+    return float(np.mean(marks))
+
+
+def test_hc_by_hand_on_three_points() -> None:
+    """x is .5 from class 1 and 1.5 from class 3; with ε = .5 β is 1 and 1/2."""
+    held = torch.tensor([[0.0, 0.0], [0.0, 2.0], [3.0, 4.0]])
+    logs, classes = recall(torch.tensor([[0.0, 0.5]]), held, torch.tensor([1, 3, 1]), 0.5)
+    assert classes.tolist() == [1, 3]
+    np.testing.assert_allclose(logs.exp(), [[2 / 3, 1 / 3]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_hc_is_the_plain_loop(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    x, held = draw.normal(size=(7, 4)), draw.normal(size=(9, 4)) + 50  # far from 0
+    y = draw.choice([0, 2, 5], 9)
+    logs, classes = recall(*(torch.tensor(v) for v in (x, held, y)), 0.1)
+    for row, got in zip(x, logs, strict=True):
+        beta = [1 / (0.1 + min(math.dist(row, u) for u in held[y == c])) for c in classes.tolist()]
+        np.testing.assert_allclose(got.exp(), np.array(beta) / sum(beta), rtol=1e-9)
+
+
+@pytest.mark.parametrize("covariance", ["full", "diagonal"])
+@pytest.mark.parametrize("n", [3, 40])
+def test_draws_have_the_mean_and_the_covariance_of_the_codes(n: int, covariance: str) -> None:
+    """Also with fewer codes than dimensions, where the covariance is singular."""
+    draw = np.random.default_rng(n)
+    codes = draw.normal(size=(2 * n, 5)) @ draw.normal(size=(5, 5)) + 3
+    y = np.repeat([4, 1], n)
+    gaussians = Codes(6, 5, covariance, "cpu")
+    gaussians.renew(torch.tensor(codes, dtype=torch.float32), torch.tensor(y))
+    assert gaussians.classes.tolist() == [1, 4]
+    drawn, classes = gaussians.draw(20_000, torch.Generator().manual_seed(n))
+    for place, c in enumerate((1, 4)):
+        sigma = np.cov(codes[y == c].T)
+        if covariance == "diagonal":
+            sigma = np.diag(np.diag(sigma))
+            exact = np.diag(gaussians.roots[place].double() ** 2)
+        else:
+            exact = (gaussians.roots[place].T @ gaussians.roots[place]).numpy()
+        np.testing.assert_allclose(exact, sigma, atol=1e-4 * np.abs(sigma).max())
+        got = drawn[classes == c].double().numpy()
+        size = np.sqrt(np.diag(sigma).max())
+        np.testing.assert_allclose(got.mean(0), codes[y == c].mean(0), atol=0.05 * size)
+        np.testing.assert_allclose(np.cov(got.T), sigma, atol=0.06 * size**2)
+
+
+def test_a_class_of_one_sample_has_no_spread_and_others_keep_theirs() -> None:
+    gaussians = Codes(3, 2, "full", "cpu")
+    gaussians.renew(torch.tensor([[1.0, 2.0]]), torch.tensor([2]))
+    gaussians.renew(torch.tensor([[5.0, 5.0], [7.0, 5.0]]), torch.tensor([0, 0]))
+    assert gaussians.means.tolist() == [[6.0, 5.0], [1.0, 2.0]]
+    sigma = gaussians.roots[0].T @ gaussians.roots[0]
+    torch.testing.assert_close(sigma, torch.tensor([[2.0, 0.0], [0.0, 0.0]]))
+    assert not gaussians.roots[1].any()
+
+
+def test_the_loss_is_cross_entropy_and_the_errors_of_matched_levels() -> None:
+    net = MPFC([4, 3, 2], 3, seed=0)
+    x, y = (
+        torch.randn(5, 4, generator=torch.Generator().manual_seed(0)),
+        torch.tensor([0, 1, 0, 1, 1]),
+    )
+    mask = torch.tensor([0.0, 0.0, -math.inf])  # class 2 has not come
+    (e1, e2), (d1, d2) = net.encoder, net.decoder
+    hidden = elu(e1(x))
+    code = e2(hidden)
+    back = elu(d1(code))
+    logits = net.head(code)[:, :2]
+    expected = -log_softmax(logits, 1)[torch.arange(5), y].mean()
+    expected = expected + 7 * (d2(back) - x).square().mean() + 2 * (back - hidden).square().mean()
+    torch.testing.assert_close(net.loss(x, y, mask, [7.0, 2.0]), expected)
+
+
+def test_the_answer_is_the_likelier_of_both_memories() -> None:
+    """Scores are max(A P_HC, (1 - A) P_mPFC); HC wins where A/(1 - A) max P_HC > max P_mPFC."""
+    stream = toy.class_stream(ONE_BY_ONE, spread=1.2)
+    learner, _ = taught(stream, 3, bla=Stop(rule="epochs", epochs=1))
+    x = torch.cat([e.x.tensor() for e in stream.eval_sets])
+    with torch.no_grad():
+        a = torch.sigmoid(learner.chooser(x)[:, 0]).double()
+        slow = torch.softmax(learner.net(x)[:, :3], 1).double()  # classes 0 to 2
+    fast = recall(x, learner.hc_x, learner.hc_y, learner.epsilon)[0].exp().double()  # 3 and 4
+    got = learner.scores(x)
+    joint = torch.cat([(1 - a[:, None]) * slow, a[:, None] * fast], 1)
+    torch.testing.assert_close(got[:, :5].double().exp(), joint, rtol=1e-4, atol=1e-9)
+    assert (got[:, 5] < -1e20).all()  # class 5 has not come
+    from_hc = a / (1 - a) * fast.amax(1) > slow.amax(1)
+    assert 0 < int(from_hc.sum()) < len(x)
+    expected = torch.where(from_hc, 3 + fast.argmax(1), slow.argmax(1))
+    assert torch.equal(got.argmax(1), expected)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_sleep_empties_hc_and_keeps_the_answers(seed: int) -> None:
+    stream = toy.class_stream(ONE_BY_ONE, seed=seed)
+    awake, _ = taught(stream, 3, period=3)
+    asleep, logs = taught(stream, 4, period=3)
+    assert [log.get("asleep") for log in logs] == [None, False, False, True]
+    assert [log["hc_bytes"] for log in logs[1:]] == [k * 20 * (6 * 4 + 8) for k in (1, 2, 3)]
+    assert len(awake.hc_y) == 40
+    assert awake.codes.classes.tolist() == [0, 1, 2]
+    assert len(asleep.hc_y) == 0
+    assert asleep.codes.classes.tolist() == [0, 1, 2, 3, 4, 5]
+    assert asleep.footprint()["samples"] == 0
+    for learner in (awake, asleep):
+        assert learner.footprint().total == state_bytes(learner.state_dict())
+    assert right(awake, stream, slice(3)) > 0.9
+    assert right(asleep, stream, slice(4)) > 0.9
+
+
+def test_with_period_one_mpfc_answers_alone() -> None:
+    stream = toy.class_stream(ONE_BY_ONE)
+    learner, logs = taught(stream, 4, period=1)
+    assert all(log["asleep"] for log in logs[1:])
+    assert right(learner, stream, slice(4)) > 0.9
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_pseudo_samples_keep_old_classes_in_sleep(seed: int) -> None:
+    stream = toy.class_stream(ONE_BY_ONE, seed=seed, width=5, spread=0.5)
+    dreams, _ = taught(stream, 4, period=3)
+    none, _ = taught(stream, 4, period=3, pseudo=0)
+    assert right(dreams, stream, slice(1)) > right(none, stream, slice(1)) + 0.2
+
+
+def test_pseudo_samples_are_as_many_as_hc_has_a_class() -> None:
+    """20 and 20 of classes 3 and 4, then 5 of class 3: 45 of 2 classes, 23 of each old one."""
+    stream = toy.class_stream(ONE_BY_ONE)
+    learner, _ = taught(stream, 3)
+    few = toy.session(toy.blobs([3] * 5, 6, 9), [3] * 5)
+    learner.learn(few, toy.context())
+    assert learner._each() == 23
+    learner.pseudo = 4
+    assert learner._each() == 4
+
+
+def test_a_class_that_comes_again_has_a_gaussian_of_both_kinds_of_samples() -> None:
+    stream = toy.class_stream([[0, 1], [2]])
+    learner, _ = taught(stream, 1, period=1, sleep=Stop(rule="epochs", epochs=1), pseudo=30)
+    again = toy.blobs([1] * 10, 6, 3) + 1
+    codes: list[Any] = []
+    renew = learner.codes.renew
+    learner.codes.renew = lambda c, y: (codes.append((c, y)), renew(c, y))[1]  # type: ignore[method-assign,func-returns-value]
+    learner.learn(toy.session(again, [1] * 10), toy.context())
+    ((taken, y),) = codes
+    assert torch.bincount(y).tolist() == [30, 40]
+    with torch.no_grad():
+        torch.testing.assert_close(taken[:10], learner.net.code(torch.tensor(again)))
+    torch.testing.assert_close(learner.codes.means[1], taken[y == 1].mean(0))
+
+
+def test_a_state_between_sleeps_goes_on_alike() -> None:
+    stream = toy.class_stream(ONE_BY_ONE)
+    old, _ = taught(stream, 2, period=3)
+    new, _ = taught(stream, 0, period=3)
+    new.load_state_dict(old.state_dict())
+    x = torch.cat([e.x.tensor() for e in stream.eval_sets])
+    for session in stream.sessions[2:]:  # the last one ends with a sleep
+        assert torch.equal(old.scores(x), new.scores(x))
+        old.learn(session, toy.context())
+        new.learn(session, toy.context())
+    assert torch.equal(old.scores(x), new.scores(x))
+    assert not len(new.hc_y)
+
+
+def test_rows_of_classes_that_have_not_come_stay_as_they_began() -> None:
+    stream = toy.class_stream(ONE_BY_ONE)
+    fresh, _ = taught(stream, 0)
+    learner, _ = taught(stream, 2, period=1)
+    assert torch.equal(learner.net.head.weight[4:], fresh.net.head.weight[4:])
+    assert not torch.equal(learner.net.head.weight[3], fresh.net.head.weight[3])
+
+
+@pytest.mark.parametrize(("width", "lr"), [(2, 0.02), (2048, 0.002)])
+def test_narrow_and_wide_features(width: int, lr: float) -> None:
+    stream = toy.class_stream([[0, 1], [2, 3], [4]], width=width, n_train=8, spread=0.1)
+    learner, _ = taught(stream, 3, period=2, lr=lr)
+    assert right(learner, stream, slice(3)) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("classes", "covariance", "megabytes"),
+    [(100, "full", 10.7), (100, "diagonal", 3.8), (1000, "full", 74.4)],
+)
+def test_bytes_are_near_those_that_are_quoted(
+    classes: int, covariance: str, megabytes: float
+) -> None:
+    """Of CIFAR-100 with ResNet-50's 2,048 features; `hidden` and `code` were inferred from them."""
+    learner = FearNet(covariance=covariance)
+    learner.start(StreamSpec((2048,), classes), SEEDS, "cpu")
+    learner.codes.renew(torch.zeros(classes, learner.code), torch.arange(classes))
+    held = learner.footprint()
+    each = learner.code if covariance == "diagonal" else learner.code**2
+    assert held["covariances"] == 4 * classes * each
+    assert held.total / 1e6 == pytest.approx(megabytes, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"covariance": "diag"}, "Did you mean 'diagonal'"),
+        ({"optimiser": "adamm"}, "Did you mean 'adam'"),
+        ({"epsilon": 0.0}, "fearnet.epsilon must be above 0, got 0.0"),
+        ({"period": 0}, "fearnet.period must be at least 1, got 0"),
+        ({"pseudo": -1}, "fearnet.pseudo must be at least 0, got -1"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        FearNet(**settings)

@@ -1,0 +1,192 @@
+"""gss: cosines of gradients against autograd, and the memory against Algorithm 2 as a loop."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cosine_similarity, cross_entropy
+from toy import class_stream, context
+
+from embedbench.errors import UserError
+from embedbench.fields import make
+from embedbench.learning.memory import Memory
+from embedbench.learning.net import Net, mlp_net
+from embedbench.learning.per_sample import is_mlp
+from embedbench.models._gradients import most_alike
+from embedbench.models.gss import FIRST, GSS, select
+from embedbench.runs.runner import run_stream
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import StreamSpec
+
+SMALL: dict[str, Any] = {"units": 8, "lr": 0.05, "weight_decay": 0.01, "batch_size": 3}
+
+
+def samples(seed: int, n: int) -> tuple[Tensor, Tensor]:
+    draw = np.random.default_rng(seed)
+    x = torch.from_numpy(draw.normal(size=(n, 6)).astype(np.float32))
+    return x, torch.from_numpy(draw.choice([0, 2, 3], size=n))
+
+
+def slope(net: nn.Module, x: Tensor, y: Tensor, classes: list[int]) -> Tensor:
+    """The gradient of the mean loss over some classes, as one vector."""
+    places = torch.tensor([classes.index(c) for c in y.tolist()])
+    loss = cross_entropy(net(x)[:, classes], places)
+    return torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(net.parameters()))])
+
+
+@pytest.mark.parametrize("disguised", [False, True], ids=["mlp", "any net"])
+@pytest.mark.parametrize("averaged", [1, 3])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_largest_cosine_is_that_of_autograd(seed: int, averaged: int, disguised: bool) -> None:
+    """7 old samples, so that the last of the means of 3 is one gradient."""
+    net = mlp_net(6, 5, 2, 4, seed)
+    new, old = samples(seed, 5), samples(seed + 50, 7)
+    same = Net(nn.Identity(), *net) if disguised else net
+    assert is_mlp(same) is not disguised
+    for classes in ([0, 1, 2, 3], [0, 2, 3]):
+        groups = torch.split(torch.arange(7), averaged)
+        means = [slope(net, old[0][g], old[1][g], classes) for g in groups]
+        expected = [
+            max(
+                float(cosine_similarity(slope(net, x[None], y[None], classes), m, 0)) for m in means
+            )
+            for x, y in zip(*new, strict=True)
+        ]
+        limit = None if len(classes) == 4 else torch.tensor(classes)
+        found = most_alike(same, new, old, averaged, limit)
+        torch.testing.assert_close(found, torch.tensor(expected), rtol=1e-4, atol=1e-5)
+
+
+def test_a_gradient_of_length_zero_is_like_nothing() -> None:
+    net = mlp_net(6, 5, 1, 4, 0)
+    new, old = samples(0, 5), samples(1, 4)
+    only = torch.tensor([2])  # a loss over one class is 0
+    new, old = (new[0], new[1].fill_(2)), (old[0], old[1].fill_(2))
+    assert most_alike(net, new, old, 2, only).tolist() == [0.0] * 5
+
+
+def algorithm_2(c: list[float], held: list[float], total: int, seed: int) -> tuple[Any, Any]:
+    """The paper's Algorithm 2 from the scores on: which new sample lies where, and all scores."""
+    draw = np.random.default_rng(seed)
+    buffer, scores = [-1] * len(held), list(held)
+    for i, mine in enumerate(c):
+        if len(buffer) >= total:
+            if mine < 1:
+                p = np.array(scores) / sum(scores)
+                k = draw.choice(total, p=p)
+                r = draw.uniform(0, 1)
+                if r < scores[k] / (scores[k] + mine):
+                    buffer[k], scores[k] = i, mine
+        else:
+            buffer.append(i)
+            scores.append(mine)
+    return {k: i for k, i in enumerate(buffer) if i >= 0}, scores
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_memory_is_that_of_algorithm_2(seed: int) -> None:
+    draw = np.random.default_rng(100 + seed)
+    c, held = draw.uniform(0, 1.4, 30), draw.uniform(0.1, 2, 4)
+    places, scores = select(
+        c.astype(np.float32), held.astype(np.float32), 9, np.random.default_rng(seed)
+    )
+    kept = [float(v) for v in held.astype(np.float32)]
+    expected = algorithm_2([float(v) for v in c.astype(np.float32)], kept, 9, seed)
+    assert places == expected[0]
+    assert scores.tolist() == expected[1]
+    assert any(place < 4 for place in places)
+
+
+def test_replacement_probabilities_by_hand() -> None:
+    """C = .5 and 1.5, c = .5: 1/4 · 1/2 for the first, 3/4 · 3/4 for the second."""
+    draw = np.random.default_rng(0)
+    new, old = np.array([0.5], np.float32), np.array([0.5, 1.5], np.float32)
+    n = 20_000
+    counts = Counter(tuple(select(new, old, 2, draw)[0]) for _ in range(n))
+    for place, p in (((0,), 0.125), ((1,), 0.5625), ((), 0.3125)):
+        assert abs(counts[place] / n - p) < 4 * (p * (1 - p) / n) ** 0.5
+
+
+def test_a_full_memory_takes_no_sample_that_is_like_it() -> None:
+    draw = np.random.default_rng(0)
+    like, old = np.array([1.0, 1.7], np.float32), np.array([1.9, 1.9], np.float32)
+    places, scores = select(like, old, 2, draw)
+    assert (places, scores.tolist()) == ({}, old.tolist())
+    assert select(like, np.zeros(0, np.float32), 0, draw)[0] == {}
+    assert select(like, old[:1], 2, draw)[0] == {1: 0}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_gss_takes_two_steps_and_then_offers_the_batch(seed: int) -> None:
+    """Twice for each batch: a step on it, a step on a draw; the memory is not full."""
+    seeds, (x, y) = Seeds.of(seed), samples(seed, 20)
+    learner = GSS(memory=Memory(total=90, select="gradients"), updates=2, averaged=2, **SMALL)
+    learner.start(StreamSpec((6,), 4), seeds, "cpu")
+    net = mlp_net(6, 8, 2, 4, seeds.init)
+    sgd = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9, weight_decay=0.01)
+    expected = [FIRST] * 4
+    for n, rows in enumerate(torch.split(torch.arange(20), 4)):
+        learner.observe(x[rows], y[rows])
+        for step in (2 * n, 2 * n + 1):
+            parts = [rows]
+            if n:
+                rng = np.random.default_rng([seeds.batches, step])
+                parts.append(torch.from_numpy(rng.choice(4 * n, 3, replace=False, shuffle=False)))
+            for part in parts:
+                sgd.zero_grad()
+                cross_entropy(net(x[part]), y[part]).backward()
+                sgd.step()
+        for p, q in zip(learner.net.parameters(), net.parameters(), strict=True):
+            torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-6)
+        if n:
+            rng = np.random.default_rng([seeds.memory, 1, n])
+            old = rng.choice(4 * n, min(20, 4 * n), replace=False, shuffle=False)
+            old = old[rng.permutation(len(old))]
+            cosines = most_alike(net, (x[rows], y[rows]), (x[old], y[old]), 2, None)
+            expected += (1 + cosines).tolist()
+        assert learner.alike.tolist() == pytest.approx(expected, abs=1e-4)
+    assert torch.equal(learner.exemplars.x, x)
+    assert torch.equal(learner.exemplars.y, y)
+
+
+@pytest.mark.parametrize("batch", [5, 0])
+@pytest.mark.parametrize("total", [0, 16])
+def test_the_memory_is_full_and_its_scores_are_counted(batch: int, total: int) -> None:
+    stream = replace(class_stream([[0, 1], [2], [3]], spread=1.0), observe_batch=batch)
+    learner = GSS(memory=Memory(total=total, select="gradients"), **SMALL)
+    run_stream(stream, learner, Seeds.of(0))
+    assert len(learner.exemplars) == len(learner.alike) == total
+    assert learner.footprint()["samples"] == total * (6 * 4 + 8 + 4)
+    if total:
+        assert {2, 3} <= {*learner.exemplars.y.tolist()}  # new classes replace old ones
+
+
+def test_a_whole_session_is_offered_when_it_has_ended_in_random_order() -> None:
+    stream = class_stream([[0, 1], [2]], n_train=12)
+    learner = GSS(memory=Memory(total=8, select="gradients"), **SMALL)
+    learner.start(stream.spec, Seeds.of(0), "cpu")
+    learner.learn(stream.sessions[0], context())
+    assert {*learner.exemplars.y.tolist()} == {0, 1}  # the first 8 in the file are of class 0
+    assert learner.offered == 8  # batches of 3 of 24 samples
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"memory.select": "reservoir"}, "unknown gss.memory.select 'reservoir'"),
+        ({"memory.total": "none"}, 'memory.select "gradients" has a fixed size: give it one'),
+        ({"compared": "0"}, "gss.compared must be at least 1, got 0"),
+        ({"averaged": "0"}, "gss.averaged must be at least 1, got 0"),
+        ({"updates": "0"}, "gss.updates must be at least 1, got 0"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, str], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        make(GSS, settings, name="gss")
+    assert message in str(caught.value)

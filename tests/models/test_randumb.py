@@ -1,0 +1,196 @@
+"""RanDumb and KLDA: the kernel, LDA by scikit-learn on the features, the ensemble, the cuts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from sklearn.covariance import OAS
+from sklearn.kernel_approximation import RBFSampler
+from toy import blobs
+
+from embedbench.errors import UserError
+from embedbench.learning.prototypes import UNSEEN
+from embedbench.models.randumb import RanDumb
+from embedbench.runs import registry
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import StreamSpec
+
+Array = NDArray[Any]
+
+
+def started(width: int = 5, seed: int = 0, **settings: Any) -> RanDumb:
+    learner = RanDumb(**{"features": 30, **settings})
+    learner.start(StreamSpec((width,), 4), Seeds.of(seed), "cpu")
+    return learner
+
+
+def taught(x: Array, y: Array, cuts: list[int], seed: int = 0, **settings: Any) -> RanDumb:
+    """A learner of four classes that saw x in batches cut at `cuts`, ready to answer."""
+    learner = started(x.shape[1], seed, **settings)
+    for part in np.split(np.arange(len(y)), cuts):
+        learner.observe(torch.tensor(x[part]), torch.tensor(y[part]))
+    learner.prepare()
+    return learner
+
+
+def data(seed: int, n: int = 300) -> tuple[Array, Array, Array]:
+    """Samples of three classes (class 3 never comes), and 50 others."""
+    y = np.random.default_rng(seed).integers(0, 3, n)
+    return blobs(y, 5, seed, spread=1.0), y, blobs(y[:50], 5, seed + 1, spread=1.0)
+
+
+def phi(learner: RanDumb, x: Array, e: int = 0) -> Array:
+    """The random features by the formula, float64."""
+    angles = x @ learner.frequencies[e].double().numpy() + learner.phases[e].double().numpy()
+    features: Array = np.sqrt(2 / learner.features) * np.cos(angles)
+    return features
+
+
+@pytest.mark.parametrize("gamma", [None, 0.05, 1.0])
+@pytest.mark.parametrize("seed", range(2))
+def test_products_of_features_are_the_kernel(seed: int, gamma: float | None) -> None:
+    x, _, _ = data(seed, 30)
+    learner = started(seed=seed, features=4000, gamma=gamma)
+    near = np.square(x[:, None] - x[None]).sum(2)
+    features = learner._features(torch.tensor(x), 0).numpy()
+    expected = np.exp(-(gamma or 1 / 5) * near)
+    np.testing.assert_allclose(features @ features.T, expected, atol=5 / np.sqrt(4000))
+    np.testing.assert_allclose(features, phi(learner, x), atol=1e-5)
+
+
+def test_frequencies_have_the_spread_of_scikit_learns_sampler() -> None:
+    learner = started(features=4000, gamma=0.3)
+    known = RBFSampler(gamma=0.3, n_components=4000, random_state=0).fit(np.zeros((1, 5)))
+    assert learner.frequencies.std() == pytest.approx(known.random_weights_.std(), rel=0.03)
+    for values in (learner.phases.numpy(), known.random_offset_):
+        np.testing.assert_allclose(
+            np.quantile(values, [0, 0.5, 1]), [0, np.pi, 2 * np.pi], atol=0.1
+        )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_is_lda_with_a_covariance_shrunk_by_oas(seed: int) -> None:
+    """As in the authors' `legacy_model.py`, by scikit-learn, on the same features."""
+    x, y, test = data(seed)
+    learner = taught(x, y, [1, 20, 21, 270], seed)
+    h, asked = phi(learner, x), phi(learner, test)
+    means = np.stack([h[y == c].mean(0) for c in range(3)])
+    sigma = OAS(assume_centered=True).fit(h - means[y]).covariance_
+    inverse = np.linalg.inv(sigma)
+    expected = asked @ inverse @ means.T - 0.5 * np.einsum("cd,de,ce->c", means, inverse, means)
+    scores = learner.scores(torch.tensor(test)).numpy()
+    np.testing.assert_allclose(
+        scores[:, :3] - scores[:, :1], expected - expected[:, :1], rtol=1e-3, atol=1e-3
+    )
+    assert (scores[:, 3] <= UNSEEN / 2).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_number_for_the_shrinkage_mixes_with_the_mean_variance(seed: int) -> None:
+    x, y, test = data(seed)
+    learner = taught(x, y, [100], seed, shrinkage=0.1)
+    h = phi(learner, x)
+    means = np.stack([h[y == c].mean(0) for c in range(3)])
+    sigma = np.cov((h - means[y]).T, bias=True)
+    sigma = 0.9 * sigma + 0.1 * np.trace(sigma) / 30 * np.eye(30)
+    solved = np.linalg.solve(sigma, means.T)
+    expected = phi(learner, test) @ solved - 0.5 * (means.T * solved).sum(0)
+    scores = learner.scores(torch.tensor(test)).numpy()[:, :3]
+    np.testing.assert_allclose(
+        scores - scores[:, :1], expected - expected[:, :1], rtol=1e-4, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("members", [1, 2])
+def test_the_cuts_of_the_stream_change_no_bit(seed: int, members: int) -> None:
+    x, y, _ = data(seed, 600)
+    drawn = np.random.default_rng(seed).choice(600, 40, replace=False)
+    one = taught(x, y, [], seed, ensemble=members)
+    for cuts in ([255], [256, 257], list(range(10, 600, 10)), sorted(drawn.tolist())):
+        other = taught(x, y, cuts, seed, ensemble=members)
+        for name in ("scatter", "sums", "weights", "bias", "counts"):
+            assert torch.equal(getattr(one, name), getattr(other, name)), (name, cuts)
+
+
+def test_an_evaluation_on_the_way_changes_roundings_only() -> None:
+    x, y, test = data(0, 600)
+    one, other = taught(x, y, []), taught(x[:100], y[:100], [])
+    assert other.blocks.nbytes == 0
+    other.observe(torch.tensor(x[100:]), torch.tensor(y[100:]))
+    assert other.footprint()["waiting"] == (500 % 256) * (5 * 4 + 8)
+    other.prepare()
+    torch.testing.assert_close(one.scatter, other.scatter, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(one.scores(torch.tensor(test)), other.scores(torch.tensor(test)))
+
+
+def test_waiting_samples_are_part_of_the_state() -> None:
+    x, y, _ = data(1, 300)
+    half, again = started(), started()
+    half.observe(torch.tensor(x[:100]), torch.tensor(y[:100]))
+    again.load_state_dict(half.state_dict())
+    again.observe(torch.tensor(x[100:]), torch.tensor(y[100:]))
+    again.prepare()
+    assert torch.equal(again.weights, taught(x, y, []).weights)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_ensemble_adds_the_softmax_of_mahalanobis_distances(seed: int) -> None:
+    """KLDA-E: -d² by the scatter matrix, not divided by the number of samples."""
+    x, y, test = data(seed)
+    learner = taught(x, y, [50], seed, ensemble=3, shrinkage=1e-9)
+    expected = np.zeros((len(test), 3))
+    for e in range(3):
+        h, asked = phi(learner, x, e), phi(learner, test, e)
+        means = np.stack([h[y == c].mean(0) for c in range(3)])
+        scatter = (h - means[y]).T @ (h - means[y])
+        away = asked[:, None] - means
+        logits = -np.einsum("ncd,de,nce->nc", away, np.linalg.inv(scatter), away)
+        share = np.exp(logits - logits.max(1, keepdims=True))
+        expected += share / share.sum(1, keepdims=True)
+    scores = learner.scores(torch.tensor(test)).numpy()
+    np.testing.assert_allclose(scores[:, :3], expected, atol=1e-4)
+    assert not scores[:, 3].any()
+
+
+def test_members_are_drawn_independently_and_the_first_is_that_of_one() -> None:
+    x, y, _ = data(0, 20)
+    one, three = taught(x, y, []), taught(x, y, [], ensemble=3)
+    assert torch.equal(one.frequencies[0], three.frequencies[0])
+    assert not torch.equal(three.frequencies[0], three.frequencies[1])
+    other = taught(x, y, [], 1)
+    assert not torch.equal(one.frequencies, other.frequencies)
+
+
+def test_where_nothing_varies_the_nearest_mean_answers() -> None:
+    x = np.array([[0, 0, 0, 0, 0], [3, 0, 0, 0, 0]], dtype=np.float32)
+    learner = taught(x, np.array([0, 1]), [1], features=200)
+    assert learner.scores(torch.tensor(x)).argmax(1).tolist() == [0, 1]
+
+
+def test_the_alias_klda() -> None:
+    assert registry.learner_class("klda") is RanDumb
+    assert registry.alias_settings("klda")["features"] == 5000
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"features": 0}, "randumb.features must be at least 1, got 0"),
+        ({"gamma": 0.0}, "randumb.gamma must be above 0, got 0.0"),
+        ({"shrinkage": 0.0}, r"randumb.shrinkage must be in \[1e-9, 1\], got 0.0"),
+        ({"ensemble": 0}, "randumb.ensemble must be at least 1, got 0"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        RanDumb(**settings)
+
+
+def test_too_many_features_are_refused_before_memory_is_taken() -> None:
+    with pytest.raises(UserError, match="randumb holds"):
+        RanDumb(features=100_000).start(StreamSpec((5,), 4), Seeds.of(0), "cpu")

@@ -1,0 +1,200 @@
+"""REMIND: the quantiser against a naive loop, codes in bytes, and replay against the plain loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+from toy import class_stream
+
+from embedbench.checks.suite import check_learner
+from embedbench.errors import UserError
+from embedbench.learning.memory import Memory
+from embedbench.learning.net import mlp_net
+from embedbench.models._quantise import CENTROIDS, ProductQuantiser
+from embedbench.models.remind import REMIND
+from embedbench.seeds import Seeds
+
+SEEDS = Seeds.of(0)
+SMALL: dict[str, Any] = {"units": 8, "batch_size": 6, "codes": 3, "base_samples": 12}
+STREAM = class_stream([[0, 1], [2], [3, 4]], n_train=12, spread=1.0)
+
+
+def trained(n: int, width: int, parts: int, seed: int) -> tuple[ProductQuantiser, torch.Tensor]:
+    x = torch.from_numpy(np.random.default_rng(seed).normal(size=(n, width)).astype(np.float32))
+    quantiser = ProductQuantiser(width, parts, "cpu")
+    quantiser.fit(x, seed)
+    return quantiser, x
+
+
+def batches(size: int = 5) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    out: list[tuple[torch.Tensor, torch.Tensor]] = []
+    for s in STREAM.sessions:
+        order = torch.randperm(len(s.y), generator=torch.Generator().manual_seed(1))
+        x, y = s.x.tensor(), torch.from_numpy(s.y)
+        out += [(x[i], y[i]) for i in torch.split(order, size)]
+    return out
+
+
+def taught(n: int | None = None, **settings: Any) -> REMIND:
+    learner = REMIND(**{**SMALL, **settings})
+    learner.start(STREAM.spec, SEEDS, "cpu")
+    for x, y in batches()[:n]:
+        learner.observe(x, y)
+    return learner
+
+
+# --- the quantiser ---
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_codes_are_those_of_a_naive_loop_over_centroids(seed: int) -> None:
+    quantiser, x = trained(300, 10, 4, seed)  # parts of 3, 3, 3 and 1
+    assert quantiser.parts == 4
+    books = quantiser.books.double().numpy()
+    codes, back = quantiser.pack(x[:40]), quantiser.unpack(quantiser.pack(x[:40]))
+    for i, row in enumerate(x[:40].double().numpy()):
+        for j in range(4):
+            part = np.zeros(3)
+            part[: len(row[3 * j : 3 * j + 3])] = row[3 * j : 3 * j + 3]
+            distances = [np.sum((part - centroid) ** 2) for centroid in books[j]]
+            assert int(codes[i, j]) == int(np.argmin(distances))
+            kept = books[j, int(codes[i, j])][: 1 if j == 3 else 3]
+            np.testing.assert_array_equal(back[i, 3 * j : 3 * j + 3].numpy(), kept)
+
+
+def test_centroids_are_the_means_of_their_samples_and_the_error_falls_with_the_parts() -> None:
+    errors = []
+    for parts in (1, 2, 4, 8):
+        quantiser, x = trained(2000, 8, parts, 0)
+        errors.append(float((quantiser.unpack(quantiser.pack(x)) - x).square().mean()))
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 0.001 < 0.1 < errors[0]
+    few = torch.cat([torch.full((9, 1), float(c)) for c in range(300)])  # 300 values, 256 centroids
+    single = ProductQuantiser(1, 1, "cpu")
+    single.fit(few, 0)
+    rebuilt = single.unpack(single.pack(few))
+    for value in rebuilt.unique():
+        assert float(few[rebuilt == value].mean()) == pytest.approx(float(value), abs=1e-3)
+
+
+def test_an_entry_of_the_codebook_is_rebuilt_exactly() -> None:
+    quantiser, _ = trained(300, 10, 4, 0)
+    codes = torch.randint(0, CENTROIDS, (50, 4), dtype=torch.uint8)
+    entries = quantiser.unpack(codes)
+    assert torch.equal(quantiser.unpack(quantiser.pack(entries)), entries)
+    small, x = trained(20, 6, 3, 0)  # fewer samples than centroids: each is its own
+    assert torch.equal(small.unpack(small.pack(x)), x)
+
+
+@pytest.mark.parametrize(
+    ("width", "asked", "parts", "length"),
+    [(1280, 32, 32, 40), (784, 32, 32, 25), (6, 32, 6, 1), (40, 32, 20, 2), (5, 1, 1, 5)],
+)
+def test_a_sample_has_a_byte_for_each_part(width: int, asked: int, parts: int, length: int) -> None:
+    quantiser = ProductQuantiser(width, asked, "cpu")
+    assert quantiser.books.shape == (parts, CENTROIDS, length)
+    codes = quantiser.pack(torch.zeros(7, width))
+    assert codes.shape == (7, parts)
+    assert codes.dtype == torch.uint8
+    assert quantiser.unpack(codes).shape == (7, width)
+    assert quantiser.nbytes == 4 * 256 * parts * length
+
+
+# --- the learner ---
+
+
+def test_a_code_is_a_byte_a_part_and_base_samples_are_whole() -> None:
+    before, after = taught(2), taught(3)  # 10 and 15 samples: the third batch completes the base
+    assert before.footprint()["samples"] == 10 * (6 * 4 + 8)
+    assert after.footprint()["samples"] == 15 * (3 + 8)
+    assert before.footprint()["codebooks"] == after.footprint()["codebooks"] == 256 * 6 * 4
+    assert len(after.base) == 0
+    assert after.exemplars.rows.x.nbytes == 15 * 3
+    assert taught().footprint()["samples"] == 60 * (3 + 8)
+
+
+def test_steps_are_those_of_the_plain_algorithm() -> None:
+    """SGD on each batch and on stored samples; all rebuilt once the quantiser is trained."""
+    learner = taught(memory=Memory(select="all"))
+    net = mlp_net(6, 8, 2, 5, SEEDS.init)
+    step = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-5)
+    held_x, held_y, quantiser = torch.zeros(0, 6), torch.zeros(0, dtype=torch.int64), None
+    for t, (x, y) in enumerate(batches()):
+        draw = np.random.default_rng([SEEDS.batches, t])
+        old = draw.choice(len(held_x), min(6, len(held_x)), replace=False, shuffle=False)
+        new = x if quantiser is None else quantiser.unpack(quantiser.pack(x))
+        z = net(torch.cat([new, held_x[old]]))
+        loss = cross_entropy(z, torch.cat([y, held_y[old]]))
+        step.zero_grad()
+        loss.backward()
+        step.step()
+        held_x, held_y = torch.cat([held_x, new]), torch.cat([held_y, y])
+        if quantiser is None and len(held_x) >= 12:
+            quantiser = ProductQuantiser(6, 3, "cpu")
+            quantiser.fit(held_x, SEEDS.memory)
+            held_x = quantiser.unpack(quantiser.pack(held_x))
+    for p, q in zip(learner.net.parameters(), net.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-6)
+    assert quantiser is not None
+    x = STREAM.eval_sets[0].x.tensor()
+    expected = net(quantiser.unpack(quantiser.pack(x)))
+    torch.testing.assert_close(learner.scores(x), expected, rtol=1e-4, atol=1e-5)
+    assert (learner.scores(x) - learner.net(x)).abs().max() > 1e-3  # test samples are rebuilt, too
+
+
+def test_replay_draws_from_all_classes_seen() -> None:
+    learner = taught()
+    drawn: set[int] = set()
+    for t in range(30):
+        x, y, _ = learner.exemplars.sample(6, np.random.default_rng(t))
+        drawn |= set(y.tolist())
+        assert torch.equal(learner.rebuilt(x), x)  # what is replayed comes from codes
+    assert drawn == {0, 1, 2, 3, 4}
+
+
+def test_a_full_memory_is_balanced() -> None:
+    learner = taught(memory=Memory(total=10, select="balanced"))
+    assert np.bincount(learner.exemplars.y).tolist() == [2] * 5
+
+
+@pytest.mark.parametrize("n", [1, 7])
+def test_goes_on_from_a_state_before_and_after_the_quantiser(n: int) -> None:
+    first, other = taught(n), taught(0)
+    other.load_state_dict(first.state_dict())
+    for learner in (first, other):
+        for x, y in batches()[n:]:
+            learner.observe(x, y)
+    x = STREAM.eval_sets[0].x.tensor()
+    assert torch.equal(first.scores(x), other.scores(x))
+    assert first.footprint() == other.footprint()
+
+
+@dataclass
+class Early(REMIND):
+    """`remind` with a quantiser from the first batches on, so that the suite sees codes."""
+
+    base_samples: int = 8
+    codes: int = 4
+
+
+def test_the_contract_is_kept_with_codes() -> None:
+    bad = [r for r in check_learner(Early) if r.applies and not r.passed]
+    assert not bad, "; ".join(f"{r.name}: {r.message}" for r in bad)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"codes": 0}, "remind.codes must be at least 1, got 0"),
+        ({"base_samples": 0}, "remind.base_samples must be at least 1, got 0"),
+        ({"memory": Memory(select="herding")}, "unknown remind.memory.select 'herding'"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        REMIND(**settings)

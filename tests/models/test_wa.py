@@ -1,0 +1,131 @@
+"""WA: γ and the loss by hand, lengths after alignment, and what alignment leaves as it was."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from toy import class_stream, context
+
+from embedbench.errors import UserError
+from embedbench.learning.memory import Memory
+from embedbench.learning.stop import Stop
+from embedbench.models import wa
+from embedbench.models.wa import WA, align
+from embedbench.seeds import Seeds
+from embedbench.streams.stream import Stream
+
+SMALL: dict[str, Any] = {"units": 8, "batch_size": 16, "stop": Stop(rule="epochs", epochs=4)}
+STREAM = class_stream([[0, 1], [2, 3], [4]])
+
+
+def taught(stream: Stream, sessions: int, seed: int = 0, **settings: Any) -> tuple[WA, list[Any]]:
+    learner = WA(**{**SMALL, **settings})
+    learner.start(stream.spec, Seeds.of(seed), "cpu")
+    return learner, [learner.learn(part, context()) for part in stream.sessions[:sessions]]
+
+
+def test_gamma_by_hand() -> None:
+    w = torch.tensor([[3.0, 4.0], [0.0, 1.0], [6.0, 8.0], [0.0, 2.0], [7.0, 7.0]])
+    assert align(w, [0, 1], [2, 3]) == pytest.approx(0.5)  # (5 + 1)/2 over (10 + 2)/2
+    assert w.tolist() == [[3, 4], [0, 1], [3, 4], [0, 1], [7, 7]]
+
+
+@pytest.mark.parametrize(("old", "new"), [([], [0, 1]), ([0, 1], []), ([0], [1])])
+def test_without_two_groups_of_lengths_nothing_is_aligned(old: list[int], new: list[int]) -> None:
+    w = torch.tensor([[3.0, 4.0], [0.0, 0.0]])
+    assert align(w, old, new) == 1
+    assert w.tolist() == [[3, 4], [0, 0]]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_alignment_equals_lengths_and_keeps_the_answers_within_old_and_within_new(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before: list[Any] = []
+
+    def spied(weights: torch.Tensor, old: list[int], new: list[int]) -> float:
+        before.append(copy.deepcopy(learner.net))
+        return align(weights, old, new)
+
+    learner, _ = taught(STREAM, 1, seed)
+    monkeypatch.setattr(wa, "align", spied)
+    log = learner.learn(STREAM.sessions[1], context())
+    length = learner.net.head.weight.detach().norm(dim=1)
+    assert length[[0, 1]].mean() == pytest.approx(float(length[[2, 3]].mean()), rel=1e-5)
+    unaligned = before[0].head.weight.detach().norm(dim=1)
+    assert log["gamma"] == pytest.approx(float(unaligned[:2].mean() / unaligned[2:4].mean()))
+    assert log["gamma"] != pytest.approx(1)
+    x = STREAM.eval_sets[0].x.tensor()
+    raw, now, bias = before[0](x).detach(), learner.scores(x), learner.net.head.bias.detach()
+    torch.testing.assert_close(now[:, :2], raw[:, :2])
+    scaled = (raw - bias)[:, 2:4] * log["gamma"] + bias[2:4]
+    torch.testing.assert_close(now[:, 2:4], scaled)
+
+
+def test_the_loss_a_sample_at_a_time() -> None:
+    """(1 - λ) cross-entropy + λ distillation, λ = 4/5, the old answers those of the aligned net."""
+    learner, _ = taught(STREAM, 2)
+    x, y = STREAM.sessions[2].x.tensor()[:5], torch.tensor(STREAM.sessions[2].y)[:5]
+    objective = learner._objective([0, 1, 2, 3], [4])
+    old = learner.net(x).detach().double().numpy()
+    with torch.no_grad():
+        for p in learner.net.parameters():
+            p.mul_(1.3)  # the net learns on; the old answers stay
+    new = learner.net(x).detach().double().numpy()
+
+    def log_softmax(z: Any) -> Any:
+        return z - np.log(np.sum(np.exp(z)))
+
+    losses = [
+        -log_softmax(z)[c] / 5
+        - np.sum(np.exp(log_softmax(w[:4] / 2)) * log_softmax(z[:4] / 2)) * 4 / 5
+        for z, w, c in zip(new, old, y.tolist(), strict=True)
+    ]
+    assert objective(x, y).item() == pytest.approx(np.mean(losses), rel=1e-4)
+
+
+def test_the_first_session_is_plain_cross_entropy_over_its_classes() -> None:
+    learner, logs = taught(STREAM, 1)
+    assert logs[0]["gamma"] == 1
+    x, y = STREAM.sessions[0].x.tensor()[:7], torch.tensor(STREAM.sessions[0].y)[:7]
+    z = learner.net(x)[:, :2]
+    expected = torch.nn.functional.cross_entropy(z, y)
+    torch.testing.assert_close(learner._objective([], [0, 1])(x, y), expected)
+
+
+def test_a_class_that_comes_again_is_aligned_with_its_session() -> None:
+    learner, _ = taught(class_stream([[0, 1], [1, 2]]), 2)
+    length = learner.net.head.weight.detach().norm(dim=1)
+    assert float(length[0]) == pytest.approx(float(length[[1, 2]].mean()), rel=1e-5)
+    assert taught(class_stream([[0, 1], [0, 1]]), 2)[1][1]["gamma"] == 1  # no old class
+
+
+def test_clipped_weights_are_not_negative() -> None:
+    assert (taught(STREAM, 2, positive=False)[0].net.head.weight[:4] < 0).any()
+    assert (taught(STREAM, 2)[0].net.head.weight >= 0).all()
+
+
+def test_goes_on_from_a_checkpoint() -> None:
+    first, other = taught(STREAM, 2)[0], taught(STREAM, 0)[0]
+    other.load_state_dict(first.state_dict())
+    for learner in (first, other):
+        learner.learn(STREAM.sessions[2], context())
+    x = STREAM.eval_sets[0].x.tensor()
+    assert torch.equal(first.scores(x), other.scores(x))
+    assert first.footprint()["samples"] == 100 * (6 * 4 + 8)  # 20 of each of five classes
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"temperature": 0.0}, "wa.temperature must be above 0, got 0.0"),
+        ({"memory": Memory(total=5, select="reservoir")}, "unknown wa.memory.select 'reservoir'"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        WA(**settings)

@@ -1,0 +1,181 @@
+"""The verdict on a table: its sentence for every kind of table, worked out by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from report_records import make, typed
+
+from embedbench.reports.rows import Group, Row
+from embedbench.reports.verdict import verdict
+from embedbench.scores.run_record import Costs, RunRecord
+
+COST = "; it holds 2.0 MB and learns in 6.0 s"
+
+
+def sentence(*learners: Sequence[RunRecord]) -> str:
+    """The verdict on a table with a row for each list of runs, best first."""
+    group = Group("stream-1", tuple(run for runs in learners for run in runs))
+    rows = []
+    for runs in learners:
+        lost = tuple(run for run in runs if "diverged" in run.flags)
+        used = tuple(run for run in runs if run not in lost)
+        rows.append(Row(group, runs[0].learner, used, lost))
+    return verdict(rows)
+
+
+def runs(learner: str, *finals: float, **changes: Any) -> list[RunRecord]:
+    """One run for each final accuracy."""
+    return [typed(learner, seed, final, **changes) for seed, final in enumerate(finals)]
+
+
+def test_a_leader_and_who_is_behind() -> None:
+    ncm = runs("ncm", 0.80, 0.81, 0.82)
+    others = runs("ewc", 0.50, 0.51, 0.53), runs("mlp", 0.30, 0.31, 0.31)
+    # the mean of .80 .81 .82 less that of .50 .51 .53: 81 - 51.33 = 29.67; chance is one in four
+    assert sentence(ncm, *others) == (
+        "ncm leads with 81.0 % final accuracy (offline: 90.0 %, chance: 25.0 %)"
+        f"{COST}; ewc and mlp are behind by 29.7 points or more"
+    )
+    assert sentence(ncm, others[0]).endswith("; ewc is behind by 29.7 points")
+
+
+def test_ties_and_the_cheapest_of_them() -> None:
+    # differences of ewc .02 -.01 .01 and of si .03 -.02 .01: no test separates them
+    leader = runs("mlp", 0.80, 0.81, 0.82)
+    ewc = runs("ewc", 0.78, 0.82, 0.81, footprint={"total": 500_000})
+    si = runs("si", 0.77, 0.83, 0.81, footprint={"total": 9_000_000})
+    far = runs("er", 0.10, 0.11, 0.12)
+    assert sentence(leader, ewc, si, far).endswith(
+        "; ewc and si cannot be told apart from it, and of these ewc needs least: 0.50 MB and "
+        "6.0 s; er is behind by 70.0 points"
+    )
+    assert sentence(leader, ewc).endswith(
+        "; ewc cannot be told apart from it, and needs less: 0.50 MB and 6.0 s"
+    )
+    assert sentence(leader, si).endswith("; si cannot be told apart from it")
+
+
+def test_many_names_are_counted() -> None:
+    many = [runs(f"l{i}", *(0.5 - i / 50 + d for d in (0, 0.001, 0.003))) for i in range(8)]
+    text = sentence(runs("mlp", 0.80, 0.81, 0.82), *many)
+    assert "; l0, l1, l2 and 5 more are behind by 30.9 points or more" in text
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_with_few_seeds_nothing_is_stated(n: int) -> None:
+    text = sentence(runs("ncm", *[0.8] * n), runs("mlp", *[0.3] * n), runs("er", *[0.2] * n))
+    assert text.endswith(
+        f"{COST}; the next is mlp with 30.0 %, and with fewer than 3 seeds in common no "
+        "difference can be tested"
+    )
+
+
+def test_a_learner_with_other_seeds_is_not_compared() -> None:
+    later = [typed("er", seed, 0.2) for seed in (2, 3, 4)]
+    text = sentence(runs("ncm", 0.80, 0.81, 0.82), runs("mlp", 0.30, 0.31, 0.31), later)
+    assert text.endswith(
+        "; mlp is behind by 50.3 points; er has fewer than 3 seeds in common with it"
+    )
+
+
+def test_one_learner() -> None:
+    assert sentence(runs("ncm", 0.8, 0.8, 0.8)) == (
+        "ncm leads with 80.0 % final accuracy (offline: 90.0 %, chance: 25.0 %)"
+        f"{COST}; there is no other learner to compare it with"
+    )
+
+
+def test_chance_is_that_of_the_chance_runs() -> None:
+    text = sentence(runs("ncm", 0.8), runs("chance", 0.22, 0.24))
+    assert "chance: 23.0 %" in text
+    assert sentence(runs("chance", 0.2)) == ("no learner can be ranked: the table has chance only")
+    within = runs("ncm", 0.8, n_candidates=[2, 2, 4])  # (1/2 + 1/2 + 1/4) / 3
+    assert "chance: 41.7 %" in sentence(within)
+    fewer = runs("ncm", 0.8, n_train_by_class=[200, 200, 100, 0])
+    assert "chance: 33.3 %" in sentence(fewer)
+
+
+def test_all_at_chance() -> None:
+    flags = {"flags": ["chance-level", "not-learned"]}
+    assert sentence(runs("mlp", 0.26, 0.27, **flags), runs("er", 0.25, 0.24, **flags)) == (
+        "no learner is clearly above chance: the best, mlp, has 26.5 % final accuracy "
+        "(offline: 90.0 %, chance: 25.0 %)"
+    )
+
+
+def test_a_leader_that_did_not_learn() -> None:
+    idle = runs("er", 0.70, 0.71, 0.72, flags=["not-learned"])
+    active = runs("ncm", 0.60, 0.61, 0.62), runs("mlp", 0.30, 0.31, 0.31)
+    text = sentence(idle, *active)
+    assert text.startswith(
+        "er has 71.0 % but did not learn the new sessions; of the learners that did, ncm leads "
+        "with 61.0 % final accuracy"
+    )
+    assert text.endswith("; mlp is behind by 30.3 points")
+    assert sentence(active[0], idle).endswith("; er did not learn the new sessions")
+    assert sentence(idle) == (
+        "no learner learned the new sessions: the best, er, has 71.0 % final accuracy "
+        "(offline: 90.0 %, chance: 25.0 %)"
+    )
+
+
+def test_runs_that_diverged_or_are_undefined() -> None:
+    gone = runs("mlp", 0.1, flags=["diverged"])
+    text = sentence(runs("ncm", 0.8, 0.8, 0.8), gone)
+    assert text.endswith("; mlp has no run without NaN or divergence")
+    assert sentence(gone) == "no learner can be ranked: every run is flagged nan or diverged"
+    undefined = make("si")
+    undefined["metrics"]["final_accuracy"] = None
+    text = sentence(runs("ncm", 0.8), [RunRecord.from_json(undefined)])
+    assert "si" not in text
+
+
+def test_references_that_are_missing() -> None:
+    lost = {
+        **make()["reference"],
+        "source": "missing",
+        "ideal": {},
+        "offline_runs": ["references/o"],
+    }
+    waiting = runs("ncm", 0.8, reference=lost)
+    waiting = [replace(r, metrics=r.metrics | {"omega_all": math.nan}) for r in waiting]
+    assert "(offline: open, chance: 25.0 %)" in sentence(waiting)
+    none = runs("ncm", 0.8, reference={**lost, "offline_runs": []})
+    assert "(chance: 25.0 %)" in sentence(none)
+    each = {**make()["reference"], "ideal": {"class_accuracy": [0.8, 0.9, 0.7]}}
+    assert "(chance: 25.0 %)" in sentence(runs("ncm", 0.8, reference=each))
+
+
+def test_costs_that_are_not_known() -> None:
+    imported = [
+        replace(r, seconds=Costs(math.nan, math.nan), footprint={"total": math.nan})
+        for r in runs("theirs", 0.80, 0.81, 0.82)
+    ]
+    other = runs("ncm", 0.79, 0.82, 0.81)
+    assert sentence(imported, other) == (
+        "theirs leads with 81.0 % final accuracy (offline: 90.0 %, chance: 25.0 %); ncm cannot be "
+        "told apart from it"
+    )
+    assert sentence(other, imported).endswith(f"{COST}; theirs cannot be told apart from it")
+
+
+def test_label_sets() -> None:
+    made = make("icarl", final=0.4)
+    by_score = {"pw_js": made["by_score"]["class_accuracy"]}
+    run = RunRecord.from_json({**made, "score": "pw_js", "by_score": by_score})
+    # no single chance level, and no offline reference of this score
+    assert sentence([run]).startswith("icarl leads with 40.0 % final pw-JS; it holds")
+
+
+def test_few_shots_have_gacc_too() -> None:
+    def with_gacc(learner: str, final: float, gacc: list[float]) -> list[RunRecord]:
+        return runs(learner, final, curves={"gacc": gacc})
+
+    ours = with_gacc("fr", 0.8, [0.9, 0.6, 0.3])
+    assert "; it also leads by gAcc (60.0 %)" in sentence(ours, with_gacc("teen", 0.7, [0.5] * 3))
+    assert "; by gAcc teen leads (70.0 %)" in sentence(ours, with_gacc("teen", 0.7, [0.7] * 3))
