@@ -62,7 +62,7 @@ def show(
     _check_picture(out, len(cells), overwrite)
     places = [_place(export, cell.seed, len(cells)) for cell in cells] if export else []
     for place in places:
-        _check_free(place, features, overwrite)
+        _check_free(place, overwrite)
     workshop, summaries = Workshop(), []
     for i, cell in enumerate(cells):
         work = workshop.prepare(cell, Path())
@@ -125,13 +125,13 @@ def _place(directory: Path, seed: int, count: int) -> Path:
     return directory if count == 1 else directory / f"seed-{seed}"
 
 
-def _check_free(directory: Path, features: bool, overwrite: bool) -> None:
+def _check_free(directory: Path, overwrite: bool) -> None:
     """Refuse to replace the files of an exported stream."""
     from embedbench.runs.exported import FEATURES, LISTS, STREAM
 
     if directory.exists() and not directory.is_dir():
         raise UserError(f"{directory} is a file; name a directory")
-    for name in (*LISTS, STREAM, *([FEATURES] if features else [])):
+    for name in (*LISTS, STREAM, FEATURES):
         check_free(directory / name, overwrite)
 
 

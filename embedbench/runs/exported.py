@@ -21,7 +21,7 @@ from embedbench.errors import UserError
 from embedbench.streams.digests import CoveredSet, eval_digest
 from embedbench.streams.layers import without_layers
 from embedbench.streams.merging import columns_of
-from embedbench.streams.stream import Stream
+from embedbench.streams.stream import EvalSet, Session, Stream
 from embedbench.streams.view import View, table_of
 from embedbench.typed import parse_json
 
@@ -82,7 +82,7 @@ def described(work: Work) -> ExportedStream:
     return ExportedStream(**made, digest=exported.identity)
 
 
-def _taught(s: Any) -> Taught:
+def _taught(s: Session) -> Taught:
     return Taught(
         introduces=tuple(s.classes.tolist()),
         train=len(s.x),
@@ -91,7 +91,7 @@ def _taught(s: Any) -> Taught:
     )
 
 
-def _asked(e: Any) -> Asked:
+def _asked(e: EvalSet) -> Asked:
     limit = None if e.candidates is None else tuple(np.flatnonzero(e.candidates).tolist())
     return Asked(
         classes=tuple(np.flatnonzero(e.classes).tolist()),
@@ -128,7 +128,8 @@ def export(work: Work, directory: Path, *, features: bool = False) -> ExportedSt
     )
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        (directory / STREAM).unlink(missing_ok=True)
+        for name in (STREAM, FEATURES):  # features of another stream must not stay
+            (directory / name).unlink(missing_ok=True)
     except OSError as e:
         raise UserError(f"cannot write to {directory} ({e.strerror}); name another one") from e
     for name, lists in zip(LISTS, parts, strict=True):

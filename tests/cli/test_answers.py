@@ -94,6 +94,8 @@ def test_an_export_replaces_nothing_unasked(call: Call) -> None:
     assert Path("s/val.csv").read_text() == "mine"
     assert call(*SHOW, "--export", "s", "--overwrite", "--features")[0] == 0
     assert {*os.listdir("s")} == {*names, "features.npy"}
+    assert call(*SHOW, "--export", "s", "--overwrite")[0] == 0
+    assert {*os.listdir("s")} == names  # features of what was there before do not stay
     assert call(*SHOW, "--export", "file.h5")[0] == 2
     assert "--export" in call(*SHOW, "--features")[2]
     assert call(*SHOW, "--export", "each", "--seeds", "3,5")[0] == 0

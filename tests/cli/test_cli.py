@@ -343,6 +343,7 @@ OPTIONS = {
     "order": "--kind --out --seed --sessions --base --overwrite --json",
     "verify": "--json",
     "diff": "--json",
+    "show": "--protocol --seed --seeds --set --order --export --features --overwrite --json",
     "run": "--protocol --learner --seed --seeds --vary --set --order --trunk --weights --augment "
     "--shard --jobs --device --checkpoint --out --json",
     "show": "--protocol --seed --set --order --export --out --overwrite --json",
