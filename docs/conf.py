@@ -23,7 +23,7 @@ extensions = [
     "house",
 ]
 exclude_patterns = ["_build", "_ext", "README.md", "**.ipynb_checkpoints"]
-myst_enable_extensions = ["deflist", "attrs_block"]
+myst_enable_extensions = ["deflist", "html_image"]
 myst_heading_anchors = 4
 highlight_language = "text"
 smartquotes = False  # what stands in quotes is often typed

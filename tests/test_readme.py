@@ -103,7 +103,7 @@ def test_settings_are_accepted(item: str) -> None:
 
 
 def test_the_readme_is_short_and_begins_with_three_commands() -> None:
-    assert len(README.encode()) <= 8000
+    assert len(README.encode()) <= 6000
     first = blocks(README, "bash")[0].splitlines()
     assert [line.split()[1] for line in first] == ["extract", "run", "report"]
 
@@ -145,17 +145,14 @@ def test_the_python_example_is_short_and_runs(
     (code,) = blocks(README, "python")
     assert len([line for line in code.splitlines() if line.strip()]) <= 10
     rng = np.random.default_rng(0)
-    y = np.repeat(np.arange(88), 6)  # as many classes as the shipped emoji
+    y = np.repeat(np.arange(88), 6)  # many classes, few samples
     x = (rng.normal(size=(88, 16)) * 5)[y] + rng.normal(size=(len(y), 16))
     split = np.where(np.arange(len(y)) % 3 == 2, "test", "train")
-    np.savez(tmp_path / "emoji.npz", features=x.astype(np.float32), labels=y, split=split)
-    import_file(tmp_path / "emoji.npz", tmp_path / "emoji.h5")
+    np.savez(tmp_path / "photos.npz", features=x.astype(np.float32), labels=y, split=split)
+    import_file(tmp_path / "photos.npz", tmp_path / "photos.h5")
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "README.md", "exec"), {})
-    printed = capsys.readouterr().out
-    omegas = dict(re.findall(r"^(\w+): Ω_all ([\d.]+)", printed, re.MULTILINE))
-    assert set(omegas) == {"MLP", "NCM"}
-    assert float(omegas["NCM"]) > 2 * float(omegas["MLP"])  # blobs: means keep what an MLP loses
+    assert 0.9 < float(capsys.readouterr().out) <= 1  # blobs far apart
 
 
 def test_the_catalogue_names_all_there_is() -> None:

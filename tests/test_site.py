@@ -141,6 +141,7 @@ def test_stars_bars_and_underscores_mean_nothing_in_prose(site: SimpleNamespace)
         ("pictures/flow.svg", "pictures/flow.svg"),
         ("https://example.org/x", "https://example.org/x"),
         ("#here", "#here"),
+        ("number", "number"),  # of Python: R[i](number)
     ],
 )
 def test_links_that_leave_docs_go_to_the_source(
@@ -151,8 +152,8 @@ def test_links_that_leave_docs_go_to_the_source(
 
 
 def test_the_name_of_a_page_becomes_its_title(site: SimpleNamespace) -> None:
-    made = site.repo.links("[docs/a.md](docs/a.md#b) [x](docs/y.md)", DOCS.parent / "R.md", DOCS)
-    assert made == "[](a.md#b) [x](y.md)"
+    made = site.repo.links("[docs/runs.md](docs/runs.md#b) [x](docs/files.md)", DOCS.parent / "R.md", DOCS)
+    assert made == "[](runs.md#b) [x](files.md)"
     outside = site.repo.links(
         "[benchmarks/README.md](../benchmarks/README.md)", DOCS / "x.md", DOCS
     )
@@ -165,7 +166,7 @@ def test_a_page_includes_a_file_or_a_part_of_it(site: SimpleNamespace) -> None:
 
     whole = page("")
     assert whole.startswith("# embedbench\n")
-    assert "](docs/" not in whole
+    assert "](docs/index.md" not in whole
     head, tail = page(":until: ## Python\n"), page(":from: ## Python\n")
     assert head[:-1] + tail == whole
     assert tail.startswith("## Python\n")

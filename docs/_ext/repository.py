@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from tomllib import loads
 from typing import Any
 
@@ -22,7 +22,7 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changes.md",
 }
-LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)(?=[)#])")
+LINK = re.compile(r"""(?:(?<=\]\()|(?<=src="))(?!\w+:|\#)([^)\s#"]+)(?=[)#"])""")
 GLOB = re.compile(r"^\w+/\*\n", re.MULTILINE)  # in a toctree
 FILE = re.compile(r"\[[\w./-]+\.md\](?=\((?!\w+:))")  # a file's name as the text of a link
 INCLUDE = re.compile(r"^```\{include\} (\S+)\n(?::(from|until): (.+)\n)?```$", re.MULTILINE)
@@ -93,11 +93,11 @@ def links(text: str, path: Path, folder: Path) -> str:
     """
 
     def target(match: re.Match[str]) -> str:
-        to = PurePosixPath(os.path.normpath(path.parent / match[1]))
-        if not to.is_relative_to(ROOT):
+        to = Path(os.path.normpath(path.parent / match[1]))
+        if not (to.is_relative_to(ROOT) and to.exists()):  # no link: Python in a block, say
             return match[1]
         name = str(to.relative_to(ROOT))
-        to = PurePosixPath(DOCS / PAGES[name]) if name in PAGES else to
+        to = DOCS / PAGES[name] if name in PAGES else to
         on_site = to.is_relative_to(DOCS) and to.suffix in (".md", ".svg", ".png")
         return os.path.relpath(to, folder) if on_site else f"{SOURCE}/{name}"
 
