@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from embedbench.disk import write_safely
-from embedbench.reports.styles import MARKERS
+from embedbench.reports.plots import MARKERS
 from embedbench.reports.svg import INK, STYLE, colour, standalone, svg
 
 from .compared import used
