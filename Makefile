@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-long fuzz lint types wheel-check readme-check release clean
+.PHONY: demo test test-long fuzz lint types wheel-check readme-check docs release clean
 
 # The stamp is newer than pyproject.toml exactly when the environment holds what it asks for.
 $(VENV)/.installed: pyproject.toml
@@ -46,9 +46,17 @@ wheel-check: $(VENV)/.installed
 release: $(VENV)/.installed
 	$(BIN)/python .ci/wheel_check.py dist
 
-# Runs every command and every line of Python in README.md and the guides in docs/
+# Runs every command and every line of Python in README.md and docs/ that says no needs
 readme-check: $(VENV)/.installed
 	$(BIN)/python .ci/readme_check.py
 
+$(VENV)/.docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet -e ".[docs]"
+	@touch $@
+
+# Builds the site into docs/_build/html, without network.
+docs: $(VENV)/.docs
+	$(BIN)/python .ci/docs.py
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) build dist docs/_build docs/reference *.egg-info

@@ -1,7 +1,9 @@
-"""Run every command and every line of Python in README.md and the guides, in an empty folder.
+"""Run every command and every line of Python in README.md and docs/, in an empty folder.
 
-The pages are run one after another in the same folder, so that a guide may use the files that the
-README made.
+The pages are run one after another in the same folder, so that a page may use the files that the
+README made. What cannot run here says so: a block by its first line, `# needs: SLURM`, a page by a
+sentence, `*Commands on this page need: …*`. The notebooks of docs/tutorials are run by the build of
+the site.
 
 `photos/` is made of a few of the emoji that ship, and weights that timm would download are replaced
 by random ones, so that no network is needed.
@@ -16,37 +18,96 @@ import sys
 import tempfile
 import time
 import zipfile
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = (
-    *("README.md", "docs/files.md", "docs/runs.md", "docs/studies.md", "docs/results_as_data.md"),
-    *("docs/answers.md", "docs/images.md", "docs/papers.md"),
-)
+FIRST = ("README.md", "docs/concepts.md")  # they make what other pages use
+# Pages whose commands and Python a test runs, because they are a package or parts of one script.
+TESTED = {
+    "docs/add_a_learner.md": "tests/checks/test_learner_outside.py",
+    "docs/plugins.md": "tests/checks/test_plugins_page.py",
+    "docs/predictions.md": "tests/scores/test_predictions_page.py",
+}
+FENCE = re.compile(r"^```([\w{}-]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+NEEDS = re.compile(r"# needs: \S")
+COMMAND = re.compile(r"^(embedbench|python|pip|import|from) \S", re.MULTILINE)
+LANGUAGES = ("sh", "bash", "python")
+PAGE_NEEDS = re.compile(r"^\*Commands on this page need: .+\*$", re.MULTILINE)
 MAKE_DEMO = "embedbench demo"
 
 
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page that has commands or Python; `needs`: it is not run here."""
+
+    page: str
+    language: str
+    text: str
+    needs: bool
+
+    def commands(self) -> list[str]:
+        """The commands, each on one line."""
+        lines = self.text.replace("\\\n", " ").splitlines()
+        return [line for line in lines if line.strip() and not line.startswith("#")]
+
+
+def pages() -> list[str]:
+    """The README and every page of docs/, in the order in which they are run."""
+    made = ("_build", "reference", "tutorials")
+    found = sorted((ROOT / "docs").rglob("*.md"))
+    names = [str(p.relative_to(ROOT)) for p in found if p.relative_to(ROOT).parts[1] not in made]
+    return [*FIRST, *(name for name in names if name not in FIRST)]
+
+
+def blocks(page: str) -> list[Block]:
+    """What a page asks the reader to run."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    whole = PAGE_NEEDS.search(text) is not None
+    return [
+        Block(page, language, body, whole or NEEDS.match(body) is not None)
+        for language, body in FENCE.findall(text)
+        if language in LANGUAGES or COMMAND.search(body)
+    ]
+
+
 def main() -> None:
-    """Stop at the first example that fails."""
-    text = "\n".join((ROOT / page).read_text(encoding="utf-8") for page in PAGES)
-    blocks = re.findall(r"^```(sh|bash|python)\n(.*?)^```", text, re.M | re.S)
+    """Stop at the first example that fails; say at the end what ran and what did not."""
+    began = time.perf_counter()
+    all_blocks = [block for page in pages() if page not in TESTED for block in blocks(page)]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         _photos(Path("photos"))
         _random_weights(Path(folder) / "random.safetensors")
-        for language, text in blocks:
-            if language == "python":
-                _timed("python", lambda text=text: exec(text, {}))
-            elif language == "bash":
-                for line in text.replace("\\\n", "").splitlines():
-                    if line.strip():
-                        _timed(line, lambda line=line: _command(line))
-            else:  # setting up: the demo is what can be run here
-                assert "make demo" in text
-                _timed(MAKE_DEMO, lambda: _command(MAKE_DEMO))
+        for block in all_blocks:
+            if not block.needs:
+                _run(block)
+    ran = [block for block in all_blocks if not block.needs]
+    marked = [block for block in all_blocks if block.needs]
+    print(
+        f"ran {_counted(ran)} in {time.perf_counter() - began:.0f} s; marked with what they need: "
+        f"{_counted(marked)}; run by tests: {_counted([b for p in TESTED for b in blocks(p)])}"
+    )
+
+
+def _counted(some: list[Block]) -> str:
+    commands = sum(len(block.commands()) for block in some if block.language != "python")
+    lines = sum(len(block.text.splitlines()) for block in some if block.language == "python")
+    return f"{commands} commands and {lines} lines of Python"
+
+
+def _run(block: Block) -> None:
+    if block.language == "python":
+        _timed(f"Python of {block.page}", lambda: exec(block.text, {}))
+    elif block.language == "bash":
+        for line in block.commands():
+            _timed(line, lambda line=line: _command(line))
+    else:  # setting up: the demo is what can be run here
+        assert "make demo" in block.text
+        _timed(MAKE_DEMO, lambda: _command(MAKE_DEMO))
 
 
 def _timed(name: str, run: Any) -> None:

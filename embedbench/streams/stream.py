@@ -197,7 +197,7 @@ class Stream:
 
     @cached_property
     def digests(self) -> dict[str, str]:
-        """The four digests: recipe, train, eval, features."""
+        """The digests `recipe`, `train`, `eval` and `features`."""
         train: list[Any] = [*self.samples]
         for s in self.sessions:
             train += [s.ids, packed(s.y), s.val_ids, packed(s.val_y), s.classes, columns_of(s.x)]

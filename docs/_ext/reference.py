@@ -1,0 +1,249 @@
+"""The pages of reference/, written from the code at every build: nothing of them is committed."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import typer
+from docstrings import cell, literal, markdown, parameters, parts, table
+from repository import DOCS, SOURCE
+from settings_tables import settings, settings_page
+
+import embedbench
+from embedbench.cli import app as commands
+from embedbench.cli.listing import entries
+from embedbench.runs import presets, registry
+from embedbench.scores import few_shot, metrics, rescaled
+from embedbench.streams import class_order, orders
+
+FOLDER = DOCS / "reference"
+# What the public names return and take: name → module.
+BEHIND = {
+    "View": "streams.view",
+    "EvalSet": "streams.stream",
+    "StreamSpec": "streams.stream",
+    "Origin": "streams.stream",
+    "Context": "learning.learner",
+    "Checkpoint": "learning.learner",
+    "Footprint": "learning.learner",
+    "Predictions": "scores.predictions",
+    "LabelSets": "scores.label_sets",
+    "Runs": "reports.loading",
+    "Run": "reports.run_data",
+    "Samples": "files.samples",
+    "DamagedFileError": "errors",
+}
+
+
+def setup(app: Any) -> dict[str, Any]:
+    app.connect("builder-inited", lambda app: write())
+    app.connect("config-inited", _types)
+    app.connect("autodoc-process-docstring", _plain, priority=400)  # before napoleon
+    return {"parallel_read_safe": True}
+
+
+def _types(app: Any, config: Any) -> None:
+    """In types of docstrings, our classes are written without their modules."""
+    known = {**embedbench._HOMES, **BEHIND}
+    config.napoleon_type_aliases |= {n: f"~embedbench.{home}.{n}" for n, home in known.items()}
+
+
+def _plain(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    lines[:] = [literal(line) for line in lines]
+
+
+def write(folder: Path = FOLDER) -> None:
+    """Write all pages; a page that did not change keeps its date, so that it is not built again."""
+    made = dict(pages())
+    for old in folder.rglob("*.md"):
+        if str(old.relative_to(folder)) not in made:
+            old.unlink()
+    for name, text in made.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """Every page: file name, Markdown."""
+    groups: dict[str, type] = {}  # dataclasses that are the value of a setting
+    yield from kind("learners", registry.learner_class, groups, learner_notes)
+    yield from kind("protocols", registry.protocol_class, groups, lambda name, cls: "")
+    yield "settings.md", settings_page(groups)
+    yield "metrics.md", metrics_page()
+    yield "presets.md", presets_page()
+    yield "orders.md", orders_page()
+    yield "commands.md", commands_page()
+    yield "python.md", python_page()
+
+
+# ------------------------------------------------------------------------ learners and protocols
+
+
+def kind(
+    room: str,
+    class_of: Callable[[str], type],
+    groups: dict[str, type],
+    notes: Callable[[str, type], str],
+) -> Iterator[tuple[str, str]]:
+    """The index of a room, and one page for each of its names."""
+    rows = entries(room)
+    listed = []
+    for row in rows:
+        name = row["name"]
+        if "package" in row:
+            continue  # of another package that is installed here
+        same = registry.ALIASES.get(name) if room == "learners" else None
+        listed.append((f"[`{name}`]({room}/{same or name}.md)", cell(markdown(row["summary"]))))
+        if same is None:
+            cls = class_of(name)
+            yield f"{room}/{name}.md", class_page(name, cls, room, groups, notes(name, cls))
+    one = room.removesuffix("s")
+    toctree = f"```{{toctree}}\n:hidden:\n:glob:\n\n{room}/*\n```"
+    text = f"# {room.capitalize()}\n\n`embedbench list {room}` prints them. Each has a page."
+    yield f"{room}.md", f"{text}\n\n{table((one, 'what it is'), listed)}\n\n{toctree}\n"
+
+
+def class_page(name: str, cls: type, room: str, groups: dict[str, type], notes: str) -> str:
+    """The page of a learner or a protocol: what it is, its settings, where its code is."""
+    path = f"{cls.__module__.removeprefix('embedbench.').replace('.', '/')}.py"
+    key = "protocol" if room == "protocols" else name
+    return "\n\n".join(
+        [
+            f"# {name}",
+            markdown(parts(cls)[""]),
+            notes,
+            "## Settings",
+            f"`--set {key}.SETTING=VALUE` changes one.",
+            settings(cls, groups, "../"),
+            f"The code: [{path}]({SOURCE}/{path}). Its contract is checked by "
+            f"`embedbench check {name}`.\n",
+        ]
+    )
+
+
+def learner_notes(name: str, cls: type) -> str:
+    """The tags of a learner that are not as usual, in words, and its other names."""
+    said = {
+        "online": "learns batch by batch",
+        "stores_samples": "stores training samples",
+        "needs_session_id": "needs the session id of a test sample",
+        "multilabel": "can learn label sets",
+        "needs_layers": "needs intermediate embeddings",
+        "images": "also learns whole networks on images",
+        "offline": "gets all sessions at once: a reference",
+    }
+    tags = cls.tags  # type: ignore[attr-defined]  # learners have them
+    facts = [text for tag, text in said.items() if getattr(tags, tag)]
+    facts += [] if tags.learns else ["ignores the data: a reference"]
+    facts += [] if tags.deterministic else ["not deterministic"]
+    lines = [f"It {'; it '.join(facts)}."] if facts else []
+    lines = [line.replace("it not ", "it is not ") for line in lines]
+    for alias, same in registry.ALIASES.items():
+        if same == name:
+            given = registry.alias_settings(alias).items()
+            with_ = " with " + ", ".join(f"`{k}={v}`" for k, v in given) if given else ""
+            lines.append(f"`{alias}` is `{name}`{with_}.")
+    return "\n\n".join(lines)
+
+
+# ---------------------------------------------------------------------- metrics, presets, orders
+
+
+def metrics_page() -> str:
+    """Every metric with its formula and source."""
+    homes: dict[str, ModuleType] = {
+        name: home for home in (few_shot, rescaled, metrics) for name in vars(home)
+    }
+    text = "# Metrics\n\nAs the code has them. What they hide: [scores and metrics](../metrics.md)."
+    for row in entries("metrics"):
+        function = getattr(homes[row["name"]], row["name"])
+        text += f"\n\n## `{row['name']}`\n\n{markdown(parts(function)[''])}"
+    return text + "\n"
+
+
+def presets_page() -> str:
+    """Every preset that ships, as its file is."""
+    text = "# Presets\n\n`run --preset NAME` takes all settings of a file; `--set` changes them."
+    for name in presets.preset_names():
+        _, _, toml = (presets.FOLDER / f"{name}{presets.SUFFIX}").read_text("utf-8").partition("\n")
+        text += f"\n\n## {name}\n\n{markdown(presets.summary(name))}\n\n"
+        text += f"```toml\n{toml.strip()}\n```"
+    return text + "\n"
+
+
+def orders_page() -> str:
+    """The class orders that streams take, and those that `embedbench order` makes."""
+    known, made = parameters(class_order.class_order), parts_of_module(orders)
+    kinds = ", ".join(f"`{kind}`" for kind in orders.KINDS)
+    return (
+        "# Class orders\n\n`--order` of `embedbench run` takes one of "
+        f"{', '.join(f'`{name}`' for name in class_order.ORDERS)}, or an order file.\n\n"
+        f"{markdown(known['order'][1])}\n\n## Orders that are made\n\n"
+        f"`embedbench order FILE --kind KIND --out ORDER.json` writes an order file. "
+        f"The kinds: {kinds}.\n\n{markdown(made)}\n"
+    )
+
+
+def parts_of_module(module: ModuleType) -> str:
+    """The docstring of a module."""
+    return (module.__doc__ or "").strip()
+
+
+# ------------------------------------------------------------------- the command line and Python
+
+
+def commands_page() -> str:
+    """Every command and its options."""
+    group = typer.main.get_command(commands.app)
+    text = "# The command line\n\n`embedbench COMMAND --help` prints the same."
+    for words, command in walk(group, ()):
+        context = command.make_context(words[-1], [], resilient_parsing=True)
+        usage = " ".join(["embedbench", *words, *command.collect_usage_pieces(context)])
+        usage = re.sub(r"\{(\w+)\}", lambda found: found[1].upper(), usage)
+        records = [p.get_help_record(context) for p in command.params if p.name != "help"]
+        rows = [(f"`{option(r[0])}`", cell(markdown(r[1]))) for r in records if r]
+        table_ = table(("argument or option", "what it means"), rows)
+        text += f"\n\n## {' '.join(words)}\n\n{markdown(command.help or '')}\n\n"
+        text += f"```\n{usage}\n```\n\n{table_ if rows else ''}"
+    return text + "\n"
+
+
+def option(said: str) -> str:
+    """How an option is typed: without the type of its value; arguments in capitals."""
+    plain = re.sub(r" <.*>", "", said)
+    return plain if plain.startswith("-") else plain.upper()
+
+
+def walk(group: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """All commands of a group, those of its groups included."""
+    for name in sorted(group.commands):
+        command = group.commands[name]
+        if hasattr(command, "commands"):
+            yield from walk(command, (*words, name))
+        else:
+            yield (*words, name), command
+
+
+def python_page() -> str:
+    """The public names of the package, documented by autodoc."""
+    text = "# Python\n\n`import embedbench` gives these names; each is imported when first used."
+    text += "".join(f"\n\n{autodoc(name, home)}" for name, home in embedbench._HOMES.items())
+    text += "\n\n## Behind these names\n\nWhat they take and return, and what a learner gets."
+    text += "".join(f"\n\n{autodoc(name, home, '###')}" for name, home in BEHIND.items())
+    return text + "\n"
+
+
+def autodoc(name: str, home: str, level: str = "##") -> str:
+    """One name with its docstring, and a class with its public members."""
+    thing = getattr(importlib.import_module(f"embedbench.{home}"), name)
+    form = "class" if isinstance(thing, type) else "function"
+    members = "\n   :members:" if form == "class" else ""
+    said = f".. auto{form}:: embedbench.{home}.{name}{members}"
+    return f"{level} {name}\n\n```{{eval-rst}}\n{said}\n```"

@@ -1,0 +1,104 @@
+"""The repository's Markdown as pages of the site: links that leave docs/, and what lies outside it.
+
+The pages are also read as plain files, so their links are relative paths. A link to a file outside
+docs/ becomes one to the public source.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from tomllib import loads
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+SOURCE = loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Source"]
+# Files outside docs/ that are pages: `{include}` in the page copies the file's text, or the part
+# `:from:` or `:until:` a line.
+PAGES = {
+    "README.md": "start.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changes.md",
+}
+LINK = re.compile(r"""(?:(?<=\]\()|(?<=src="))(?!\w+:|\#)([^)\s#"]+)(?=[)#"])""")
+GLOB = re.compile(r"^\w+/\*\n", re.MULTILINE)  # in a toctree
+FILE = re.compile(r"\[[\w./-]+\.md\](?=\((?!\w+:))")  # a file's name as the text of a link
+INCLUDE = re.compile(r"^```\{include\} (\S+)\n(?::(from|until): (.+)\n)?```$", re.MULTILINE)
+
+
+def setup(app: Any) -> dict[str, Any]:
+    app.connect("source-read", _read)
+    return {"parallel_read_safe": True}
+
+
+def _read(app: Any, name: str, source: list[str]) -> None:
+    path = Path(app.env.doc2path(name))
+    if path.suffix == ".md":
+        source[0] = page(source[0], path)
+
+
+def page(text: str, path: Path) -> str:
+    """The text of a page with its includes, and with links that the site can follow.
+
+    Parameters
+    ----------
+    text : str
+        Markdown.
+    path : Path
+        The page's file.
+    """
+
+    def included(match: re.Match[str]) -> str:
+        other = (path.parent / match[1]).resolve()
+        text = links(other.read_text(encoding="utf-8"), other, path.parent)
+        head, line, tail = text.partition(f"{match[3]}\n")
+        return {"from": line + tail, "until": head, None: text}[match[2]]
+
+    def matched(found: re.Match[str]) -> str:
+        return found[0] if any(path.parent.glob(f"{found[0].strip()}.md")) else ""
+
+    text = GLOB.sub(matched, text)
+    text = INCLUDE.sub(included, links(text, path, path.parent))
+    return linked_names(text) if path == DOCS / "catalogue.md" else text
+
+
+def linked_names(text: str) -> str:
+    """The catalogue with links from names of learners and protocols to their pages."""
+
+    def link(match: re.Match[str]) -> str:
+        for room in ("learners", "protocols"):
+            if (DOCS / "reference" / room / f"{match[1]}.md").is_file():
+                return f"[`{match[1]}`](reference/{room}/{match[1]}.md)"
+        return match[0]
+
+    names = re.compile(r"`([a-z][\w-]*)`")
+    return re.sub(r"^\| `[^|]*\|", lambda row: names.sub(link, row[0]), text, flags=re.MULTILINE)
+
+
+def links(text: str, path: Path, folder: Path) -> str:
+    """Rewrite the links of a file for a page in another folder.
+
+    A link whose text is the name of a page gets that page's title as its text.
+
+    Parameters
+    ----------
+    text : str
+        Markdown of the file.
+    path : Path
+        The file; its links are relative to it.
+    folder : Path
+        The page's folder.
+    """
+
+    def target(match: re.Match[str]) -> str:
+        to = Path(os.path.normpath(path.parent / match[1]))
+        if not (to.is_relative_to(ROOT) and to.exists()):  # no link: Python in a block, say
+            return match[1]
+        name = str(to.relative_to(ROOT))
+        to = DOCS / PAGES[name] if name in PAGES else to
+        on_site = to.is_relative_to(DOCS) and to.suffix in (".md", ".svg", ".png")
+        return os.path.relpath(to, folder) if on_site else f"{SOURCE}/{name}"
+
+    return FILE.sub("[]", LINK.sub(target, text))

@@ -1,0 +1,67 @@
+"""The site of docs/, built by Sphinx: `make docs`. It needs no network."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from tomllib import loads
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "docs" / "_ext")]
+
+about = loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+project = "embedbench"
+author = copyright = "The embedbench developers"
+version = release = about["version"]
+extensions = [
+    "myst_nb",  # Markdown, and the notebooks of tutorials/
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.intersphinx",
+    "repository",
+    "reference",
+    "house",
+]
+exclude_patterns = ["_build", "_ext", "README.md", "**.ipynb_checkpoints"]
+myst_enable_extensions = ["deflist", "html_image"]
+myst_heading_anchors = 4
+highlight_language = "text"
+smartquotes = False  # what stands in quotes is often typed
+
+# Single backticks are literals in our docstrings.
+default_role = "literal"
+napoleon_google_docstring = False
+autodoc_typehints = "none"  # the docstrings have the types
+autodoc_member_order = "bysource"
+autodoc_class_signature = "separated"
+autodoc_preserve_defaults = True
+napoleon_preprocess_types = True
+napoleon_type_aliases = {
+    "Path": "~pathlib.Path",
+    "array": "~numpy.ndarray",
+    "dtype": "~numpy.dtype",
+    "sequence": "~collections.abc.Sequence",
+    "callable": "~collections.abc.Callable",
+    "mapping": "~collections.abc.Mapping",
+    "AnyPredictions": "~embedbench.scores.predictions.Predictions",  # or LabelSets
+}
+
+# The inventories hold the few names that our docstrings use: make_inventories.py writes them. The
+# full ones are on the network, and the site is built without it.
+intersphinx_mapping = {
+    "python": ("https://docs.python.org/3", "inventories/python.inv"),
+    "numpy": ("https://numpy.org/doc/stable", "inventories/numpy.inv"),
+    "torch": ("https://docs.pytorch.org/docs/stable", "inventories/torch.inv"),
+}
+nitpicky = True
+nitpick_ignore = [("py:class", inner) for inner in ("Answers", "Bytes", "Scaling", "Table")]
+
+nb_execution_mode = "cache"
+nb_execution_timeout = 240
+nb_execution_raise_on_error = True
+
+html_theme = "furo"
+html_title = "embedbench"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False

@@ -1,0 +1,106 @@
+"""The Python of docs/predictions.md, run line by line on random answers, gives our scores."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from toy import random_predictions
+
+from embedbench.scores import multilabel
+from embedbench.scores.label_sets import LabelSets, pack
+from embedbench.scores.metrics import Reference, all_metrics, compute
+from embedbench.scores.scoring import score_matrices
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "predictions.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+READ, BASE, ENDS, METRICS, SEVERAL, STREAMING, SETS = (
+    compile(code, PAGE.name, "exec")
+    for code in re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+)
+
+
+def opened(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The variables of the page after a file was read."""
+    monkeypatch.chdir(folder)
+    space: dict[str, Any] = {}
+    exec(READ, space)
+    return space
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_scores_and_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    answers = random_predictions(seed)
+    answers.save(tmp_path / "predictions.h5")
+    sizes = np.random.default_rng(seed).integers(1, 40, answers.seen.shape[1])
+    matrix = score_matrices(answers, sizes)["class_accuracy"]
+    space = opened(tmp_path, monkeypatch)
+    p = space["p"]
+
+    def score(m: int, which: Any) -> float:
+        space.update(m=m, S=which)
+        exec(BASE, space)
+        return float(space["class_accuracy"])
+
+    exec(ENDS, space)
+    ends, (moments, classes), sets = space["ends"], p["seen"].shape, range(len(p["set_classes"]))
+    pooled = np.array([score(m, p["eval_set"] <= p["session"][m]) for m in range(moments)])
+    R = np.array([[score(m, p["eval_set"] == e) for e in sets] for m in ends])
+    recall = np.full((len(ends), classes), np.nan)
+    for i, m in enumerate(ends):
+        R[i, [not (p["seen"][m] >= s).all() for s in p["set_classes"]]] = np.nan
+        for c in np.flatnonzero(p["seen"][m]):
+            which = (p["y"] == c) & (p["eval_set"] <= p["session"][m])
+            recall[i, c] = score(m, which) if which.any() else np.nan
+    assert np.array_equal(R, matrix.R, equal_nan=True)
+    assert np.array_equal(pooled, matrix.pooled)
+    ideal = 0.25 + np.arange(len(ends)) / 10
+    space |= {"R": R, "pooled": pooled, "alpha": pooled[ends], "recall": recall, "score": "s"}
+    space |= {"record": {"n_train_by_class": sizes.tolist()}}
+    for given, code, known in (
+        (0.5, METRICS, all_metrics().keys() - {"omega_streaming"}),
+        (ideal, SEVERAL, {"omega_base", "omega_new", "omega_all"}),
+        (ideal, STREAMING, {"omega_streaming"}),
+    ):
+        chance = [np.nan, *np.diagonal(R, 1)]
+        space["reference"] = {"ideal": {"s": given}, "chance": {"s": np.array(chance)}}
+        space["reference"] |= {"normalise_new": seed % 2 == 1, "preset": "kemker_table"}
+        if code is not METRICS:
+            space["ideal"] = given
+        exec(code, space)
+        reference = Reference(given, np.array(chance), seed % 2 == 1, so_far=ideal)
+        ours = compute(matrix, reference)
+        page = {name: float(space[name]) for name in known}
+        assert np.array_equal([*page.values()], [ours[name] for name in page], equal_nan=True), page
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_label_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, moments, classes = 40, 3, 10
+    introduces = np.arange(classes) % moments == np.arange(moments)[:, None]
+    seen = np.cumsum(introduces, axis=0) > 0
+    LabelSets(
+        ids=np.arange(n),
+        split=rng.integers(0, 2, n),
+        y=pack(rng.random((n, classes)) < 0.3),
+        introduces=introduces,
+        parents=np.full(classes, -1),
+        session=np.arange(moments),
+        samples_seen=np.arange(1, moments + 1),
+        seen=seen,
+        answer=np.stack([pack((rng.random((n, classes)) < 0.3) & known) for known in seen]),
+        undecided=np.zeros(moments, dtype=np.int64),
+    ).save(tmp_path / "predictions.h5")
+    space = opened(tmp_path, monkeypatch)
+    kept = multilabel.matrices(LabelSets.load(tmp_path / "predictions.h5"))
+    for m in range(moments):
+        for k in range(m + 1):
+            space.update(m=m, k=k)
+            exec(SETS, space)
+            for name in ("js", "pw_js"):
+                assert space[name][space["S"]].mean() == pytest.approx(kept[name].pooled[m])
+                assert space[name][space["S_k"]].mean() == pytest.approx(kept[name].values[m, k])

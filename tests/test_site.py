@@ -1,0 +1,191 @@
+"""The extension of the site: pages of all there is, docstrings as Markdown, links, the house."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import runpy
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import pytest
+import typer
+
+from embedbench.cli import app
+from embedbench.runs import presets, registry
+from embedbench.scores.metrics import all_metrics
+
+TESTS = Path(__file__).resolve().parent
+DOCS = TESTS.parent / "docs"
+
+
+@pytest.fixture(scope="module")
+def site() -> SimpleNamespace:
+    """The modules of docs/_ext."""
+    sys.path.insert(0, str(DOCS / "_ext"))
+    import docstrings
+    import house
+    import reference
+    import repository
+
+    sys.path.remove(str(DOCS / "_ext"))
+    return SimpleNamespace(docstrings=docstrings, house=house, ref=reference, repo=repository)
+
+
+@pytest.fixture(scope="module")
+def pages(site: SimpleNamespace) -> dict[str, str]:
+    return dict(site.ref.pages())
+
+
+# --- pages from the code ---
+
+
+def test_all_there_is_has_a_page_or_a_heading(pages: dict[str, str]) -> None:
+    own = {*registry.our_learners()} - {*registry.ALIASES}
+    assert {f"learners/{name}.md" for name in own} <= pages.keys()
+    assert {f"protocols/{name}.md" for name in registry.our_protocols()} <= pages.keys()
+    assert all(f"[`{name}`](learners/" in pages["learners.md"] for name in registry.ALIASES)
+    assert all(f"\n## `{name}`\n" in pages["metrics.md"] for name in all_metrics())
+    assert all(f"\n## {name}\n" in pages["presets.md"] for name in presets.preset_names())
+    commands = typer.main.get_command(app.app).commands  # type: ignore[attr-defined]
+    assert all(f"\n## {name}" in pages["commands.md"] for name in commands)
+
+
+def test_every_setting_has_a_row_that_says_what_it_means(pages: dict[str, str]) -> None:
+    rows = re.compile(r"^\| `(\w+)` \| .*? \| (?:\*.*?\.\*|\[\S+\)\.) (.*) \|$", re.MULTILINE)
+    classes = {f"learners/{n}.md": registry.learner_class(n) for n in registry.our_learners()}
+    classes |= {f"protocols/{n}.md": registry.protocol_class(n) for n in registry.our_protocols()}
+    for name, cls in classes.items():
+        if name in pages:  # no alias
+            said = dict(rows.findall(pages[name]))
+            assert said.keys() == {field.name for field in dataclasses.fields(cls)}, name
+            assert all(said.values()), name
+    assert all(text for _, text in rows.findall(pages["settings.md"]))
+
+
+def test_defaults_are_as_set_takes_them(pages: dict[str, str]) -> None:
+    ewc = pages["learners/ewc.md"]
+    for row in ("| `lam` | `none` |", "| `fisher` | `exact` |", "| `past_validation` | `false` |"):
+        assert row in ewc
+    assert ewc.index("| `lam` |") < ewc.index("| `trunk` |")  # what is its own comes first
+    assert "[Stop](../settings.md#stop)" in ewc
+    assert "\n## Stop\n" in pages["settings.md"]
+
+
+def test_pages_are_written_once_and_old_ones_go(site: SimpleNamespace, tmp_path: Path) -> None:
+    (tmp_path / "learners").mkdir()
+    (tmp_path / "learners" / "gone.md").touch()
+    site.ref.write(tmp_path)
+    assert not (tmp_path / "learners" / "gone.md").exists()
+    before = (tmp_path / "learners" / "ewc.md").stat().st_mtime_ns
+    site.ref.write(tmp_path)
+    assert (tmp_path / "learners" / "ewc.md").stat().st_mtime_ns == before
+
+
+# --- docstrings ---
+
+
+class Example:
+    """A sum: x * y_i | z.
+
+    **Source**: A (2020), Eq. 1. **Departs**: `a * b` is
+    ours.
+
+    More of it.
+
+    Parameters
+    ----------
+    low, high : float
+        The bounds,
+        both.
+    kind : str
+        "a" or "b".
+    """
+
+
+def test_a_docstring_becomes_markdown(site: SimpleNamespace) -> None:
+    docs = site.docstrings
+    assert docs.parameters(Example) == {
+        "low": ("float", "The bounds, both."),
+        "high": ("float", "The bounds, both."),
+        "kind": ("str", '"a" or "b".'),
+    }
+    text = docs.markdown(docs.parts(Example)[""])
+    assert text.startswith("A sum: x \\* y\\_i | z.\n\nSource\n: A (2020), Eq. 1.\n")
+    assert "\nDeparts\n: `a * b` is\n  ours.\n\n  More of it.\n" in text
+    assert docs.cell("a | b\nc") == "a \\| b c"
+
+
+def test_stars_bars_and_underscores_mean_nothing_in_prose(site: SimpleNamespace) -> None:
+    literal = site.docstrings.literal
+    assert literal("shape (n, *rest), θ* and lam_ of |R|") == (
+        "shape (n, \\*rest), θ\\* and lam\\_ of \\|R\\|"
+    )
+    assert literal("    *roots : str") == "    *roots : str"  # napoleon's own
+    assert literal("**Source**: `a*b_`") == "**Source**: `a*b_`"
+
+
+# --- links ---
+
+
+@pytest.mark.parametrize(
+    ("link", "becomes"),
+    [
+        ("runs.md#seeds", "runs.md#seeds"),
+        ("../README.md", "start.md"),
+        ("../README.md#install", "start.md#install"),
+        ("../models/ewc.py", "SOURCE/models/ewc.py"),
+        ("studies/league.toml", "SOURCE/docs/studies/league.toml"),
+        ("pictures/flow.svg", "pictures/flow.svg"),
+        ("https://example.org/x", "https://example.org/x"),
+        ("#here", "#here"),
+        ("number", "number"),  # of Python: R[i](number)
+    ],
+)
+def test_links_that_leave_docs_go_to_the_source(
+    site: SimpleNamespace, link: str, becomes: str
+) -> None:
+    made = site.repo.links(f"[a]({link})", DOCS / "page.md", DOCS)
+    assert made == f"[a]({becomes.replace('SOURCE', site.repo.SOURCE)})"
+
+
+def test_the_name_of_a_page_becomes_its_title(site: SimpleNamespace) -> None:
+    made = site.repo.links("[docs/runs.md](docs/runs.md#b) [x](docs/files.md)", DOCS.parent / "R.md", DOCS)
+    assert made == "[](runs.md#b) [x](files.md)"
+    outside = site.repo.links(
+        "[benchmarks/README.md](../benchmarks/README.md)", DOCS / "x.md", DOCS
+    )
+    assert outside == f"[benchmarks/README.md]({site.repo.SOURCE}/benchmarks/README.md)"
+
+
+def test_a_page_includes_a_file_or_a_part_of_it(site: SimpleNamespace) -> None:
+    def page(option: str) -> str:
+        return str(site.repo.page(f"```{{include}} ../README.md\n{option}```\n", DOCS / "x.md"))
+
+    whole = page("")
+    assert whole.startswith("# embedbench\n")
+    assert "](docs/index.md" not in whole
+    head, tail = page(":until: ## Python\n"), page(":from: ## Python\n")
+    assert head[:-1] + tail == whole
+    assert tail.startswith("## Python\n")
+
+
+def test_a_glob_without_pages_is_left_out(site: SimpleNamespace, tmp_path: Path) -> None:
+    (tmp_path / "some").mkdir()
+    (tmp_path / "some" / "a.md").touch()
+    made = site.repo.page("some/*\nnone/*\n", tmp_path / "index.md")
+    assert made == "some/*\n"
+
+
+# --- the house ---
+
+
+def test_the_house_has_every_room_once(site: SimpleNamespace) -> None:
+    listed = runpy.run_path(str(TESTS / "test_architecture.py"))["FLOORS"][:-1]  # no entrances
+    floors = site.house.floors()
+    assert [set(floor) for floor in floors] == [*listed]
+    svg = ElementTree.fromstring(site.house.drawn(floors))
+    texts = [node.text for node in svg.iter() if node.tag.endswith("}text")]
+    assert sorted(t for t in texts if t) == sorted(set().union(*floors))
