@@ -152,7 +152,9 @@ def test_links_that_leave_docs_go_to_the_source(
 
 
 def test_the_name_of_a_page_becomes_its_title(site: SimpleNamespace) -> None:
-    made = site.repo.links("[docs/runs.md](docs/runs.md#b) [x](docs/files.md)", DOCS.parent / "R.md", DOCS)
+    made = site.repo.links(
+        "[docs/runs.md](docs/runs.md#b) [x](docs/files.md)", DOCS.parent / "R.md", DOCS
+    )
     assert made == "[](runs.md#b) [x](files.md)"
     outside = site.repo.links(
         "[benchmarks/README.md](../benchmarks/README.md)", DOCS / "x.md", DOCS

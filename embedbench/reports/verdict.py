@@ -156,9 +156,9 @@ def _cheapest(ties: Sequence[Row], leader: Row) -> str:
     if sizes[least.label] >= leader.footprint.get("total", -math.inf):
         return ""
     seconds = least.seconds["learn"].mean
-    time = "" if math.isnan(seconds) else f" and {amount(seconds)} s"
-    who = "needs less" if len(ties) == 1 else f"of these {least.label} needs least"
-    return f", and {who}: {megabytes(sizes[least.label])} MB{time}"
+    time = "" if math.isnan(seconds) else f" (it learns in {amount(seconds)} s)"
+    who = "holds only" if len(ties) == 1 else f"of these {least.label} holds least,"
+    return f", and {who} {megabytes(sizes[least.label])} MB{time}"
 
 
 def _by_gacc(ranked: Sequence[Row]) -> str:

@@ -55,7 +55,7 @@ def test_ties_and_the_cheapest_of_them() -> None:
         "6.0 s; er is behind by 70.0 points"
     )
     assert sentence(leader, ewc).endswith(
-        "; ewc cannot be told apart from it, and needs less: 0.50 MB and 6.0 s"
+        "; ewc cannot be told apart from it, and holds only 0.50 MB (it learns in 6.0 s)"
     )
     assert sentence(leader, si).endswith("; si cannot be told apart from it")
 
