@@ -129,6 +129,15 @@ def test_a_leader_that_did_not_learn() -> None:
     )
 
 
+def test_a_flag_counts_where_most_runs_have_it() -> None:
+    one, two = (
+        [replace(r, flags=("not-learned",) * (r.seed < n)) for r in runs("er", 0.70, 0.71, 0.72)]
+        for n in (1, 2)
+    )
+    assert sentence(one).startswith("er leads with 71.0 %")
+    assert sentence(two).startswith("no learner learned the new sessions")
+
+
 def test_runs_that_diverged_or_are_undefined() -> None:
     gone = runs("mlp", 0.1, flags=["diverged"])
     text = sentence(runs("ncm", 0.8, 0.8, 0.8), gone)
