@@ -51,8 +51,8 @@ def test_ties_and_the_cheapest_of_them() -> None:
     si = runs("si", 0.77, 0.83, 0.81, footprint={"total": 9_000_000})
     far = runs("er", 0.10, 0.11, 0.12)
     assert sentence(leader, ewc, si, far).endswith(
-        "; ewc and si cannot be told apart from it, and of these ewc needs least: 0.50 MB and "
-        "6.0 s; er is behind by 70.0 points"
+        "; ewc and si cannot be told apart from it, and of these ewc holds least, 0.50 MB "
+        "(it learns in 6.0 s); er is behind by 70.0 points"
     )
     assert sentence(leader, ewc).endswith(
         "; ewc cannot be told apart from it, and holds only 0.50 MB (it learns in 6.0 s)"
