@@ -24,7 +24,6 @@ from study_tables.parts import studied
 
 from embedbench.disk import write_safely
 from embedbench.errors import UserError
-from embedbench.reports.study_text import save_rank_plot
 from embedbench.runs.study_file import read_study
 
 STUDIES = ("which-learner", "backbone")
@@ -44,7 +43,7 @@ def page(study: str, out: Path) -> None:
         values["full_grid"] = _full_grid(read)
         mine = studied(read)
         ranked = overall(mine)
-        save_rank_plot(ranked, out / f"{study}-ranks.svg")
+        figures.ranks(ranked, out / f"{study}-ranks.svg")
         order = [e.learner for e in ranked.learners]
         figures.costs(mine, order, out / f"{study}-costs.svg")
     made = Environment(

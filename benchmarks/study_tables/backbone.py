@@ -11,7 +11,7 @@ import numpy as np
 
 from embedbench.scores.ranking import LEVEL, kendall_tau
 from embedbench.scores.stats import Stat, signed
-from embedbench.sharing.markdown import table
+from embedbench.markdown import table
 
 from . import parts
 from .compared import letters, overall, percent, stat, streams, within

@@ -8,7 +8,7 @@ import numpy as np
 
 from embedbench.reports.comparison import Ranking
 from embedbench.scores.stats import signed
-from embedbench.sharing.markdown import table
+from embedbench.markdown import table
 
 from .compared import letters, percent, stat, streams, used, within
 from .rows import REFERENCES, Row

@@ -10,7 +10,7 @@ import numpy as np
 
 from embedbench.reports.comparison import Ranking
 from embedbench.scores.ranking import Paired
-from embedbench.sharing.markdown import table
+from embedbench.markdown import table
 
 from . import parts
 from .compared import apart, over_streams, overall, percent, streams, used, verdict

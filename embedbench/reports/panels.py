@@ -168,10 +168,10 @@ def ranks(rows: Sequence[Row], width: float, metric: str) -> Figure:
             "--figure ranks needs an order and a seed that every learner ran, and there is none; "
             "run the missing ones, or see report --compare"
         )
-    return _diagram(result, styles_in(rows), width)
+    return diagram(result, styles_in(rows), width)
 
 
-def _diagram(result: Ranking, styles: dict[str, int], width: float) -> Figure:
+def diagram(result: Ranking, styles: dict[str, int], width: float) -> Figure:
     entries = sorted(result.learners, key=lambda entry: entry.average_rank)
     rank = {entry.learner: entry.average_rank for entry in entries}
     names = {label: words(label, int(5.5 * width)) for label in rank}
