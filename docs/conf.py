@@ -56,8 +56,8 @@ intersphinx_mapping = {
 nitpicky = True
 nitpick_ignore = [("py:class", inner) for inner in ("Answers", "Bytes", "Scaling", "Table")]
 
-nb_execution_mode = "cache"
-nb_execution_timeout = 240
+nb_execution_mode = "force"  # a page says what this code does, not what earlier code did
+nb_execution_timeout = 600  # seconds a cell, on a busy machine
 nb_execution_raise_on_error = True
 
 html_theme = "furo"
