@@ -343,10 +343,9 @@ OPTIONS = {
     "order": "--kind --out --seed --sessions --base --overwrite --json",
     "verify": "--json",
     "diff": "--json",
-    "show": "--protocol --seed --seeds --set --order --export --features --overwrite --json",
+    "show": "--protocol --seed --seeds --set --order --export --features --out --overwrite --json",
     "run": "--protocol --learner --seed --seeds --vary --set --order --trunk --weights --augment "
     "--shard --jobs --device --checkpoint --out --json",
-    "show": "--protocol --seed --set --order --export --out --overwrite --json",
     "pretrain": "--protocol --trunk --epochs --out --set --seed --device --overwrite --json",
     "score": "--audit --update --json",
     "report": "--html --compare --by --bridge --metric --figure --out --width --json",
