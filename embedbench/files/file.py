@@ -29,7 +29,7 @@ from .samples import Samples
 FINAL = "final"  # name of the final embedding, which is no intermediate layer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EmbeddingFile:
     """The metadata of one embedding file; `read` gives its features.
 
@@ -111,6 +111,10 @@ class EmbeddingFile:
         if result.columns and layout.columns_digest(result.columns) != digests["columns"]:
             raise DamagedFileError(f"{path}: the columns do not match their digest; make it again.")
         return result
+
+    def __repr__(self) -> str:
+        samples, classes = self.shape[0], self.samples.n_leaves
+        return f"<{self.path.name}: {samples:,} samples of {classes} classes, {self.kind}>"
 
     @property
     def labels(self) -> NDArray[np.int64]:

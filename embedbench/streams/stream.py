@@ -123,7 +123,7 @@ class Origin:
     embedding: str = FINAL
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Stream:
     """A stream is a value: sessions, eval sets, and four digests.
 
@@ -194,6 +194,9 @@ class Stream:
     ordered: bool = False
     task_free: bool = False
     so_far: bool = False
+
+    def __repr__(self) -> str:
+        return f"<Stream: {len(self.sessions)} sessions, {self.spec.n_classes} classes>"
 
     @cached_property
     def digests(self) -> dict[str, str]:

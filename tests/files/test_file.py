@@ -56,6 +56,10 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
+def test_a_file_prints_as_one_line(path: Path) -> None:
+    assert repr(EmbeddingFile.open(path)) == "<a.h5: 2,500 samples of 3 classes, embedding>"
+
+
 @pytest.mark.parametrize("n", [1, 1023, 1024, 1025, 2500])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("compress", [False, True])

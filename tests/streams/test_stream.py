@@ -29,6 +29,10 @@ def test_a_revealed_stream_is_the_same_with_ids() -> None:
         assert dataclasses.replace(b, session_id=None) == a
 
 
+def test_a_stream_prints_as_one_line() -> None:
+    assert repr(class_stream([[0, 1], [2], [3]])) == "<Stream: 3 sessions, 4 classes>"
+
+
 # --- views ---
 
 
