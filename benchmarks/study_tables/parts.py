@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from embedbench.markdown import table
 from embedbench.reports.comparison import Ranking
 from embedbench.scores.stats import signed
-from embedbench.markdown import table
 
 from .compared import letters, percent, stat, streams, used, within
 from .rows import REFERENCES, Row

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from embedbench.markdown import table
 from embedbench.reports.comparison import Ranking
 from embedbench.scores.ranking import Paired
-from embedbench.markdown import table
 
 from . import parts
 from .compared import apart, over_streams, overall, percent, streams, used, verdict
