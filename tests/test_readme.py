@@ -76,6 +76,8 @@ def commands_of(page: Path) -> list[str]:
 def test_commands_parse(line: str) -> None:
     words = shlex.split(line, comments=True)[1:]
     group = typer.main.get_command(app.app)
+    if words[0] in {option for param in group.params for option in param.opts}:
+        return  # an option of embedbench itself
     command = group.commands[words[0]]  # type: ignore[attr-defined]  # a group has commands
     while words[1:] and words[1] in getattr(command, "commands", {}):
         words = words[1:]

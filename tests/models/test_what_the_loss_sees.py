@@ -51,6 +51,7 @@ HEADS = {
     "agem": True,
     "bic": False,
     "derpp": True,
+    "eeil": False,
     "er": True,
     "er-ace": False,
     "ewc": True,
@@ -66,9 +67,11 @@ HEADS = {
     "mas": True,
     "mir": True,
     "mlp": True,
+    "remind": True,
     "si": True,
+    "wa": False,
 }
-ALONE = dict.fromkeys(("derpp", "exstream", "gdumb"), (5,))  # learners of batches
+ALONE = dict.fromkeys(("derpp", "exstream", "gdumb", "remind"), (5,))  # learners of batches
 BOTH = ("agem", "er", "er-ace", "gss", "mir")  # learners of batches and of whole sessions
 # Each with the samples of a batch that it is given, 0 for whole sessions.
 WAYS = [
@@ -93,7 +96,13 @@ def small(name: str) -> Learner:
     known = {f.name for f in fields(cls)}
     if "stop" in known:
         settings["stop"] = {"rule": "epochs", "epochs": 2}
-    settings |= {"ewc": {"lam": 5.0}, "fel": {"fel_units": 60}}.get(name, {})
+    special = {
+        "ewc": {"lam": 5.0},
+        "fel": {"fel_units": 60},
+        "remind": {"base_samples": 5},
+        "wa": {"positive": False},  # else all rows are clipped
+    }
+    settings |= special.get(name, {})
     made: Learner = make(cls, settings, name=name)
     return made
 

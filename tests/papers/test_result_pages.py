@@ -47,7 +47,7 @@ def test_every_file_of_data_is_of_a_paper_and_without_paths_of_a_machine() -> No
 
 
 def test_the_pages_are_linked() -> None:
-    contents = (DOCS / "README.md").read_text("utf-8")
+    contents = (DOCS / "index.md").read_text("utf-8")
     for name in PAPERS:
         assert f"results/{name}.md" in contents
         assert f"results/{name}.md" in (DOCS / "fidelity.md").read_text("utf-8")
