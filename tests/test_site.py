@@ -152,9 +152,8 @@ def test_links_that_leave_docs_go_to_the_source(
 
 
 def test_the_name_of_a_page_becomes_its_title(site: SimpleNamespace) -> None:
-    made = site.repo.links(
-        "[docs/runs.md](docs/runs.md#b) [x](docs/files.md)", DOCS.parent / "R.md", DOCS
-    )
+    text = "[docs/runs.md](docs/runs.md#b) [x](docs/files.md)"
+    made = site.repo.links(text, DOCS.parent / "R.md", DOCS)
     assert made == "[](runs.md#b) [x](files.md)"
     outside = site.repo.links(
         "[benchmarks/README.md](../benchmarks/README.md)", DOCS / "x.md", DOCS
@@ -177,8 +176,8 @@ def test_a_page_includes_a_file_or_a_part_of_it(site: SimpleNamespace) -> None:
 def test_a_glob_without_pages_is_left_out(site: SimpleNamespace, tmp_path: Path) -> None:
     (tmp_path / "some").mkdir()
     (tmp_path / "some" / "a.md").touch()
-    made = site.repo.page("some/*\nnone/*\n", tmp_path / "index.md")
-    assert made == "some/*\n"
+    made = site.repo.page("some/a*\nnone/*\nsome/b*\n", tmp_path / "index.md")
+    assert made == "some/a*\n"
 
 
 # --- the house ---

@@ -23,7 +23,7 @@ PAGES = {
     "CHANGELOG.md": "changes.md",
 }
 LINK = re.compile(r"""(?:(?<=\]\()|(?<=src="))(?!\w+:|\#)([^)\s#"]+)(?=[)#"])""")
-GLOB = re.compile(r"^\w+/\*\n", re.MULTILINE)  # in a toctree
+GLOB = re.compile(r"^\w+/\w*\*\n", re.MULTILINE)  # in a toctree
 FILE = re.compile(r"\[[\w./-]+\.md\](?=\((?!\w+:))")  # a file's name as the text of a link
 INCLUDE = re.compile(r"^```\{include\} (\S+)\n(?::(from|until): (.+)\n)?```$", re.MULTILINE)
 
