@@ -89,9 +89,9 @@ def _open(source: str) -> Source:
     except (FileNotFoundError, NotADirectoryError, RuntimeError, ValueError) as error:
         # also ~ of an unknown user, and a zero byte
         raise UserError(
-            f"there is no source {source!r}: expected 'demo', a folder or zip of images, or a data "
-            f"set that timm reads (names beginning with {', '.join(TIMM_PREFIXES)}), or a source "
-            f"of a package{_offered()}."
+            f"there is no file or folder {source!r}; a source is a folder or zip of images, "
+            "'demo', a data set that timm reads (names beginning with "
+            f"{', '.join(TIMM_PREFIXES)}), or a source of a package{_offered()}."
         ) from error
     try:
         mode = path.stat().st_mode

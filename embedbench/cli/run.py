@@ -201,7 +201,8 @@ class _Work:
     def _choose(self, part: Part) -> list[Cell]:
         """The cells of a stream, with the settings that tuning and the budget choose."""
         from embedbench.runs.budget import budget_items
-        from embedbench.runs.tune import chosen_items, search, with_log
+        from embedbench.runs.tune import search
+        from embedbench.runs.tuned import chosen_items, with_log
 
         tune = part.tune
         with bar("trials", self.quiet or not tune) as advance:

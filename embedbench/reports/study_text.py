@@ -76,8 +76,8 @@ def comparison_parts(result: Ranking) -> list[Text | Table]:
     facts = [_unit(metric), orders, f"{n} {result.units} a pair"]
     remarks = [
         "",
-        "to the best: mean paired difference ± half-width of its 95 % interval · p: paired t-test, "
-        "Holm's correction over all pairs",
+        "to the best: mean paired difference ± half-width of its 95 % interval, not corrected · "
+        "p: paired t-test, Holm's correction over all pairs",
         "ties: neighbours that share a letter cannot be told apart at 5 % · rank: 1 and one for "
         "each learner that is better beyond doubt",
     ]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from embedbench import plugins
-from embedbench.errors import UserError
+from embedbench.errors import UserError, unknown
 from embedbench.learning.learner import Learner
 from embedbench.streams.protocol import Protocol
 
@@ -28,6 +28,14 @@ ALIASES = {
     "klda": "randumb",
     "simplecil": "ncm",
     "online-ewc": "ewc",
+}
+# What the field calls protocols that have another name here; the nearest name would mislead.
+FIELD_NAMES = {
+    "class-incremental": "incremental-class",
+    "task-incremental": "incremental-class",  # every run has the accuracy within sessions
+    "few-shot": "fscil",
+    "streaming": "instance",
+    "blurry": "mixture",
 }
 _WITH: dict[str, dict[str, Any]] = {
     "er-infinite": {"memory.select": "all"},
@@ -98,6 +106,8 @@ def alias_settings(name: str) -> dict[str, Any]:
 
 def protocol_class(name: str) -> type[Protocol]:
     """The protocol called `name`, or another one given as `package.module:Class`."""
+    if name in FIELD_NAMES:
+        raise unknown("protocol", name, protocol_names(), [FIELD_NAMES[name]])
     module = _module("protocols", name)
     if module is not None:
         return cast(type[Protocol], _only_subclass(module, Protocol))

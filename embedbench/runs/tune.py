@@ -29,6 +29,7 @@ from .cell import Cell, Spec
 from .command import split_key
 from .publish import lease_of
 from .registry import learner_class
+from .tuned import outcome
 from .work import Workshop
 from .workers import in_worker
 
@@ -268,18 +269,11 @@ def search(
     grids = parse_grid(items, list(reversed(first)))
     how: dict[str, Any] = {"sessions": sessions, "engine": engine, "threads": threads}
     how |= {"progress": progress, "tell": tell, "workshop": workshop}
-    return [tune(first[name], grid, root, **how) for name, grid in grids.items()]
-
-
-def chosen_items(log: Mapping[str, Any]) -> list[str]:
-    """The chosen settings as `--set` items."""
-    return [f"{log['learner']}.{name}={value}" for name, value in log["chosen"].items()]
-
-
-def with_log(cell: Cell, logs: Sequence[Mapping[str, Any]]) -> Cell:
-    """The cell with the log of its learner's search, to be stored in the record."""
-    mine = [dict(log) for log in logs if log["learner"] == cell.learner.name]
-    return dataclasses.replace(cell, tuning=mine[0]) if mine else cell
+    logs = []
+    for name, grid in grids.items():
+        logs.append(tune(first[name], grid, root, **how))
+        tell(outcome(logs[-1]))
+    return logs
 
 
 def _with(cell: Cell, settings: Mapping[str, str]) -> Cell:

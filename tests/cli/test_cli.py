@@ -270,7 +270,7 @@ BAD_INPUT: dict[str, tuple[list[str], str]] = {
         ["extract", "photos", "--backbone", "pixels", "--out", "no/such/new.h5"],
         "there is no directory no/such; make it first",
     ),
-    "source that is not there": (_extract(source="fotos"), "there is no source 'fotos'"),
+    "source that is not there": (_extract(source="fotos"), "there is no file or folder 'fotos'"),
     "images outside class folders": (_extract(source="loose"), "lies in no class folder"),
     "corrupt image": (
         _extract(source="corrupt"),

@@ -195,7 +195,7 @@ def test_folders_that_are_no_data_set(tmp_path: Path, paths: list[str], sentence
 
 
 def test_what_is_no_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UserError, match="there is no source 'emojis'"):
+    with pytest.raises(UserError, match="there is no file or folder 'emojis'"):
         open_source("emojis")
     (tmp_path / "x.doc").write_text("1,2")
     with pytest.raises(UserError, match="neither a folder nor a zip"):

@@ -262,3 +262,11 @@ def test_no_setting_changes_the_class_default() -> None:
     make(MLP, {"stop.patience": "99", "units": "3"}, name="mlp")
     assert make(MLP, {}, name="mlp") == MLP()
     assert MLP().stop.patience == Stop().patience
+
+
+@pytest.mark.parametrize(
+    ("field", "ours"), [("class-incremental", "incremental-class"), ("few-shot", "fscil")]
+)
+def test_the_fields_name_of_a_protocol_leads_to_ours(field: str, ours: str) -> None:
+    with pytest.raises(UserError, match=f"Did you mean '{ours}'"):
+        protocol_class(field)

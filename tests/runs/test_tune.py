@@ -17,13 +17,8 @@ from embedbench.errors import UserError
 from embedbench.runs.cell import Cell
 from embedbench.runs.runner import run_stream
 from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.tune import (
-    chosen_items,
-    parse_grid,
-    trial_score,
-    trial_stream,
-    tune,
-)
+from embedbench.runs.tune import parse_grid, trial_score, trial_stream, tune
+from embedbench.runs.tuned import chosen_items, outcome
 from embedbench.runs.work import Workshop
 from embedbench.scores.accuracy import score_matrix
 from embedbench.seeds import Seeds
@@ -187,3 +182,21 @@ def test_a_wrong_setting_is_refused_before_anything_is_tried(tmp_path: Path) -> 
     with pytest.raises(UserError, match="unknown setting of mlp 'lrr'"):
         tune(cell, {"lrr": ["1"]}, tmp_path)
     assert not (tmp_path / "tuning").exists()
+
+
+@pytest.mark.parametrize(
+    ("grid", "value", "is_edge"),
+    [
+        (["1", "1e2", "1e4"], "1e4", True),
+        (["1e4", "1", "1e2"], "1", True),
+        (["1", "1e2", "1e4"], "1e2", False),
+        (["1", "10"], "10", False),  # two values have no middle
+        (["sgd", "adam", "nadam"], "sgd", False),
+    ],
+)
+def test_a_choice_at_the_edge_of_its_grid_is_said(
+    grid: list[str], value: str, is_edge: bool
+) -> None:
+    said = outcome({"learner": "ewc", "grid": {"x": grid}, "chosen": {"x": value}, "seed": 3})
+    assert said.startswith(f"tuned ewc on seed 3: x={value} of {', '.join(grid)}")
+    assert ("edge" in said) == is_edge

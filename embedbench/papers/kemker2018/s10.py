@@ -8,7 +8,8 @@ from typing import Any
 from embedbench.papers.published import EXACT, PaperTable, Value, published
 from embedbench.papers.runs import metric, over
 from embedbench.runs.cell import Cell
-from embedbench.runs.tune import chosen_items, tune
+from embedbench.runs.tune import tune
+from embedbench.runs.tuned import chosen_items
 from embedbench.scores.stats import Stat
 
 from .runs import LEARNERS, Runs, fel_units
