@@ -25,6 +25,7 @@ from .moments import by_samples
 from .page import page
 from .pictures import curve_figures, trade_off_figures
 from .rows import FLAGS, Group, Row, groups
+from .slim import share_styles
 from .styles import glyph, hue, styles_of
 from .text import columns_of
 from .verdict import verdict
@@ -45,7 +46,7 @@ def render(rows: Sequence[Row], name: str, bridge: Bridge | None = None) -> str:
     """The page as text; `name` is its heading."""
     learners = [r for r in rows if r.learns]  # the chance level has no colour and mark
     styles = styles_of((r.learner, r.label) for r in learners)
-    return page(
+    text = page(
         "report.html.j2",
         name=name,
         bridge=_bridge(bridge) if bridge else None,
@@ -59,6 +60,7 @@ def render(rows: Sequence[Row], name: str, bridge: Bridge | None = None) -> str:
         n_learners=len({r.learner for r in rows if r.learns}),
         metrics=[_formula(n, f) for n, f in all_metrics().items()] + _outside(rows),
     )
+    return share_styles(text)
 
 
 def _outside(rows: Sequence[Row]) -> list[dict[str, object]]:
@@ -86,7 +88,7 @@ def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> d
     return {
         "id": f"stream-{i}",
         "protocol": group.first.protocol,
-        "files": group.file_names,
+        "files": group.title.removeprefix(f"{group.first.protocol} · "),
         "place": group.place,
         "verdict": verdict(rows),
         "facts": group.describe(),

@@ -197,7 +197,7 @@ def cost_plot(
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(5.4, 3.1), layout="constrained")
         axes = figure.add_subplot()
-        _points(axes, costs, scores, rows, styles)
+        _points(axes, costs, scores, rows, styles, scale=1.4)
         _cost_axis(axes, name, costs)
         _fit(axes, scores)
         axes.yaxis.set_major_locator(MaxNLocator(5))
@@ -214,10 +214,11 @@ def _points(
     styles: Mapping[str, int],
     *,
     lower: bool = False,
+    scale: float = 1.0,
 ) -> dict[str, Artist]:
     """Draw the learners and their Pareto front; return what a legend names."""
     entries = {
-        row.label: _point(axes, cost, score, styles[row.label])
+        row.label: _point(axes, cost, score, styles[row.label], scale)
         for row, cost, score in zip(rows, costs, scores, strict=True)
     }
     front = pareto(costs, [-score.mean if lower else score.mean for score in scores])
@@ -225,7 +226,7 @@ def _points(
         [costs[i] for i in front],
         [scores[i].mean for i in front],
         drawstyle="steps-post",
-        **FRONT,
+        **{**FRONT, "markersize": scale * FRONT["markersize"]},
     )
     return {**entries, "Pareto front": line}
 
@@ -255,12 +256,12 @@ def metric_name(metric: str) -> str:
     return f"{metric.replace('_', ' ')} (%)"
 
 
-def _point(axes: Axes, cost: float, score: Stat, style: int) -> Artist:
+def _point(axes: Axes, cost: float, score: Stat, style: int, scale: float) -> Artist:
     """The mark of a learner, and its interval."""
     if not math.isnan(score.half):
         axes.errorbar(cost, score.mean, score.half, color=colour(style), elinewidth=0.8, zorder=2)
     (mark,) = axes.plot(
-        [cost], [score.mean], linestyle="none", markersize=5, zorder=3, **look(style)
+        [cost], [score.mean], linestyle="none", markersize=5 * scale, zorder=3, **look(style)
     )
     return mark
 

@@ -127,7 +127,7 @@ def draw_curve(
         half = values.std(axis=0, ddof=1) * (1 if deviations else t_quantile(n) / np.sqrt(n))
         low, high = np.clip(mean - half, 0, top), np.clip(mean + half, 0, top)
         axes.fill_between(x, low, high, color=ink, alpha=alpha, linewidth=0)
-    every = max(1, sessions // 8)
+    every = max(1, -(-sessions // 6))
     (line,) = axes.plot(
         x,
         mean,

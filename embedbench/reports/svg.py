@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from embedbench.errors import printable
 
+from .slim import slim
 from .styles import hollow, hue, marker
 
 # One hue per learner, for a light and for a dark page. Colour-blind readers can tell them apart,
@@ -91,7 +92,6 @@ def svg(figure: Figure, label: str) -> str:
     text = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text)  # matplotlib before 3.11
     text = re.sub(r"font-family: [^;\"]*;? ?", "", text)
     # ids must differ between the figures of one page
-    prefix = f"f{zlib.crc32((label + text).encode()):08x}-"
-    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}", text)
+    text = slim(text, f"f{zlib.crc32((label + text).encode()):08x}")
     name = html.escape(printable(label))
     return text.replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1).strip()

@@ -33,8 +33,8 @@ def verdict(rows: Sequence[Row]) -> str:
     every = [row for row in rows if row.learns]
     scored = [row for row in every if row.used and not math.isnan(_final(row))]
     if not scored:
-        why = "every run is flagged nan or diverged" if every else "the table has chance only"
-        return f"no learner can be ranked: {why}"
+        lost = "no learner has runs with a final score, and without NaN or divergence"
+        return f"no learner can be ranked: {lost if every else 'the table has chance only'}"
     best = scored[0]
     if _is_flagged(best, "chance-level"):
         return f"no learner is clearly above chance: the best, {best.label}, has {_level(best)}"
@@ -94,9 +94,9 @@ def _others(ranked: Sequence[Row]) -> list[str]:
     leader, *rest = ranked
     if not rest:
         return ["there is no other learner to compare it with"]
-    study = Study("", FINAL, {row.label: _blocks(row) for row in ranked})
+    study = Study("", FINAL, {str(i): _blocks(row) for i, row in enumerate(ranked)})
     against = [
-        _Against(row, study.pairs[leader.label, row.label][0].n, bool(study.separated[0, i]))
+        _Against(row, study.pairs["0", str(i)][0].n, bool(study.separated[0, i]))
         for i, row in enumerate(rest, 1)
     ]
     few = [a.row for a in against if a.n < LEAST]

@@ -10,7 +10,7 @@ from embedbench.files.file import EmbeddingFile
 from embedbench.markdown import escaped, table
 from embedbench.reports.collect import collect
 from embedbench.reports.rows import Row, groups
-from embedbench.reports.text import cell_text
+from embedbench.reports.text import cell_text, runs_of
 
 _COLUMNS = (
     ("omega_all", "Ω_all", 3, 1.0),
@@ -56,7 +56,7 @@ def baseline_lines(rows: Sequence[Row]) -> Iterator[str]:
         lines = [
             [
                 escaped(row.label),
-                row.n,
+                runs_of(row),
                 *(cell_text(row, key, digits, by, " ") for key, _, digits, by in _COLUMNS),
             ]
             for row in rows
@@ -64,8 +64,8 @@ def baseline_lines(rows: Sequence[Row]) -> Iterator[str]:
         ]
         yield table(heads, lines)
     yield (
-        "Means over n seeds, ± the half-width of the 95 % t-interval; every number was recomputed "
-        "from stored predictions. AA and AF average, in the end, the accuracies on the classes of "
-        "each session and how far these have fallen. Ω_all is relative to a network trained on all "
-        "data at once; – is not measured."
+        "Means over n seeds, ± the half-width of the 95 % t-interval; =n: all runs gave the same "
+        "answers. Every number was recomputed from stored predictions. AA and AF average, in the "
+        "end, the accuracies on the classes of each session and how far these have fallen. Ω_all "
+        "is relative to a network trained on all data at once; – is not measured."
     )

@@ -150,6 +150,14 @@ class Page(HTMLParser):
         self.text += data
 
 
+def table_of(root: Path) -> list[str]:
+    """The lines of the main table as text."""
+    body = re.search(r"<tbody>.*?</tbody>", page(root)[0], re.DOTALL)
+    assert body is not None
+    lines = re.findall(r"<tr.*?</tr>", body[0], re.DOTALL)
+    return [re.sub(r"\W*<[^>]*>", " ", line).strip() for line in lines]
+
+
 def page(root: Path) -> tuple[str, Page]:
     write_html(collect(root), root / "page.html", "runs")
     text = (root / "page.html").read_text(encoding="utf-8")
@@ -167,8 +175,8 @@ def test_the_page_is_whole_and_loads_nothing(rows: list[Any], tmp_path: Path) ->
     for link in read.links:
         assert link.startswith("data:image/png;base64,") or link.removeprefix("#") in ids
     assert set(re.findall(r"url\(#([^)]*)\)", text)) <= set(ids)
-    # three figures a stream, one heat map a learner that learns
-    assert read.tags["svg"] == 2 * 3 + 3 + 1
+    # three curves a stream, one heat map a learner that learns, two costs where there are several
+    assert read.tags["svg"] == 2 * 3 + 3 + 1 + 2
 
 
 def test_the_page_says_what_the_table_says(rows: list[Any], tmp_path: Path) -> None:
@@ -217,6 +225,65 @@ def test_one_colour_a_learner_in_every_table(tmp_path: Path) -> None:
     marks = set(re.findall(r'color: var\((--c\d)\)" aria-hidden="true">(.)</span>(\w+)', text))
     assert len(marks) == 3
     assert [len(set(part)) for part in zip(*marks, strict=True)] == [3, 3, 3]
+
+
+def test_the_page_begins_with_the_verdict(rows: list[Any], tmp_path: Path) -> None:
+    text, _ = page(tmp_path)
+    verdict = to_json(rows)["tables"][0]["verdict"]
+    assert verdict.endswith("cannot be told apart from it")
+    parts = ["<h2>", f'<p class="verdict">{verdict}.</p>', '<table class="ranking">', "t-interval"]
+    parts += ["Final score against cost", "Accuracy by session", "<details>"]
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+    folded = [text.index(part) for part in ("R of mlp", "Memory by kind", "Run it again", "fisher")]
+    assert min(folded) > text.index("<details>")
+    heads = re.findall(r'<a href="#metric-(\w+)">', text[places[2] :])
+    assert heads[:2] == ["final_accuracy", "omega_base"]
+
+
+def test_offline_and_chance_are_in_the_ranking(tmp_path: Path) -> None:
+    finals = {"slda": 0.95, "ncm": 0.6}
+    keep(tmp_path, *(make(name, final=final) for name, final in finals.items()))
+
+    levels = [line.split() for line in table_of(tmp_path)]
+    assert [line[0] for line in levels] == ["slda", "offline", "ncm", "chance"]
+    assert "90.0" in levels[1]
+    assert "25.0" in levels[3]
+    keep(tmp_path, make("chance", final=0.2))  # its row takes the place of the level
+    levels = [line.split() for line in table_of(tmp_path)]
+    assert [line[0] for line in levels].count("chance") == 1
+    assert "20.0" in levels[3]
+
+
+def test_equal_runs_have_no_interval(tmp_path: Path) -> None:
+    keep(tmp_path, *(make("ncm", seed=s, final=0.8) for s in range(3)))
+    keep(tmp_path, *(make("mlp", seed=s, final=0.5 + 0.1 * s) for s in range(3)))
+    ncm, mlp = table_of(tmp_path)[1:3]
+    assert "=3" in ncm.split()
+    assert "±" not in ncm
+    assert "±" in mlp
+    assert "=n: deterministic" in page(tmp_path)[1].text
+    text = table_text(collect(tmp_path))
+    assert re.search(r"ncm +=3 +80\.0 +0\.889", text)
+    assert re.search(r"mlp +3 +60\.0 ±24\.8", text)
+    assert text.count("=  deterministic: all runs of the row gave the same answers") == 1
+
+
+def test_five_hundred_runs_stay_under_two_megabytes(tmp_path: Path) -> None:
+    """A tenth of them, ten learners on one stream of ten sessions; the rest of the page is once."""
+    T, rng = 10, np.random.default_rng(0)
+    for i in range(10):
+        for s in range(5):
+            R = np.where(np.tri(T) > 0, rng.uniform(size=(T, T)), np.nan)
+            curves = {"raa": plain(rng.uniform(size=T)), "raf": plain(rng.uniform(size=T))}
+            metrics = {name: float(rng.uniform()) for name in [*make()["metrics"], "more", "yet"]}
+            score = {"R": plain(R), "pooled": plain(R[-1]), "metrics": metrics, "curves": curves}
+            long: dict[str, Any] = {**score, "n_train": [5] * T}
+            long["by_score"] = dict.fromkeys(make()["by_score"], score)
+            long["sessions"] = make()["sessions"][:1] * T
+            keep(tmp_path, make(f"learner-{i}", seed=s, **long))
+    once = len(render([], "runs").encode())
+    assert 10 * (len(page(tmp_path)[0].encode()) - once) + once < 2_000_000
 
 
 def test_a_long_stream_stays_small(tmp_path: Path) -> None:

@@ -83,6 +83,11 @@ def test_a_learner_with_other_seeds_is_not_compared() -> None:
     )
 
 
+def test_two_rows_of_one_label() -> None:
+    text = sentence(runs("ncm", 0.80, 0.81, 0.82), runs("ncm", 0.30, 0.31, 0.31))
+    assert text.endswith("; ncm is behind by 50.3 points")
+
+
 def test_one_learner() -> None:
     assert sentence(runs("ncm", 0.8, 0.8, 0.8)) == (
         "ncm leads with 80.0 % final accuracy (offline: 90.0 %, chance: 25.0 %)"
@@ -124,11 +129,23 @@ def test_a_leader_that_did_not_learn() -> None:
     )
 
 
+def test_a_flag_counts_where_most_runs_have_it() -> None:
+    one, two = (
+        [replace(r, flags=("not-learned",) * (r.seed < n)) for r in runs("er", 0.70, 0.71, 0.72)]
+        for n in (1, 2)
+    )
+    assert sentence(one).startswith("er leads with 71.0 %")
+    assert sentence(two).startswith("no learner learned the new sessions")
+
+
 def test_runs_that_diverged_or_are_undefined() -> None:
     gone = runs("mlp", 0.1, flags=["diverged"])
     text = sentence(runs("ncm", 0.8, 0.8, 0.8), gone)
     assert text.endswith("; mlp has no run without NaN or divergence")
-    assert sentence(gone) == "no learner can be ranked: every run is flagged nan or diverged"
+    assert sentence(gone) == (
+        "no learner can be ranked: no learner has runs with a final score, and without NaN or "
+        "divergence"
+    )
     undefined = make("si")
     undefined["metrics"]["final_accuracy"] = None
     text = sentence(runs("ncm", 0.8), [RunRecord.from_json(undefined)])
