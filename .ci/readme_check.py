@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import zipfile
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -123,12 +124,17 @@ def _command(line: str) -> None:
 
     words = shlex.split(line, comments=True)
     assert words[0] == "embedbench", f"cannot run {line!r}"
-    sys.argv = words
-    try:
-        embedbench()
-    except SystemExit as end:
-        if end.code:
-            sys.exit(f"{line} ended with {end.code}")
+    with ExitStack() as stack:
+        if words[-2] == ">":
+            file = stack.enter_context(open(words[-1], "w", encoding="utf-8"))
+            stack.enter_context(redirect_stdout(file))
+            words = words[:-2]
+        sys.argv = words
+        try:
+            embedbench()
+        except SystemExit as end:
+            if end.code:
+                sys.exit(f"{line} ended with {end.code}")
 
 
 def _photos(root: Path) -> None:
