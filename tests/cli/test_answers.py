@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from commands import caller
 from protocol_files import make_file
 
 import embedbench
 from embedbench.api import build_stream
-from embedbench.cli.app import main
 from embedbench.files.file import EmbeddingFile
 from embedbench.runs.study import Study
 from embedbench.runs.study_parts import parts
@@ -42,19 +41,7 @@ def call(
     """Run one command in this process, in a folder with the file `file.h5`."""
     make_file(tmp_path, (6, 5, 7, 4), (0,) * 4, (3, 2, 4, 5), apart=4.0)
     monkeypatch.chdir(tmp_path)
-
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["embedbench", *words])
-        code: object = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code
-        out, err = capfd.readouterr()
-        assert isinstance(code, int | None)
-        return code or 0, out, err
-
-    return run
+    return caller(monkeypatch, capfd)
 
 
 def answered(stream: str = "s", path: str = "a.npz") -> None:

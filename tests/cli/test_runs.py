@@ -9,10 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from commands import start
+from commands import caller, start
 from image_files import embedding_file
 
-from embedbench.cli.app import main
 from embedbench.scores import record
 
 Call = Callable[..., tuple[int, str, str]]
@@ -26,19 +25,7 @@ def call(
     """Run one command in this process, in a folder with the file `e.h5`."""
     embedding_file(tmp_path)
     monkeypatch.chdir(tmp_path)
-
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["embedbench", *words])
-        code: object = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code
-        out, err = capfd.readouterr()
-        assert code is None or isinstance(code, int)
-        return code or 0, out, err
-
-    return run
+    return caller(monkeypatch, capfd)
 
 
 def words(out: str, *more: str, learner: str = "ncm,slda") -> list[str]:

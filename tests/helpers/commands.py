@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
 import h5py
+import pytest
 from numpy.typing import NDArray
 
 # They are forked from a server that has imported what `run` and `extract` need, and run nothing.
@@ -43,3 +45,23 @@ def stored(place: Path) -> dict[str, NDArray[Any]]:
     """The predictions of a run, by name."""
     with h5py.File(place / "predictions.h5") as f:
         return {k: v[()] for k, v in f.items()}
+
+
+def caller(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """A function that runs one command in this process: exit code, stdout, stderr."""
+    from embedbench.cli.app import main
+
+    def run(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["embedbench", *words])
+        code: object = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+        out, err = capfd.readouterr()
+        assert code is None or isinstance(code, int)
+        return code or 0, out, err
+
+    return run
