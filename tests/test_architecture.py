@@ -105,6 +105,8 @@ def imports(path: Path, package: str) -> list[Import]:
 
     def visit(node: ast.AST, lazy: bool, typing: bool) -> None:
         for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                continue
             if isinstance(child, ast.Import):
                 for name in child.names:
                     result.append(Import(name.name, child.lineno, False, lazy, typing))
@@ -117,7 +119,7 @@ def imports(path: Path, package: str) -> list[Import]:
                     Import(f"{base}.{n.name}", child.lineno, child.level > 0, lazy, typing)
                     for n in child.names
                 )
-            inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
             guarded = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
             visit(child, lazy or inside, typing or guarded)
 
