@@ -97,9 +97,7 @@ def _audit(runs: Path, as_json: bool) -> None:
 
 Reported = Annotated[
     list[Path],
-    typer.Argument(
-        metavar="RUNS...", help="One directory; several with --bridge; packs with --site."
-    ),
+    typer.Argument(metavar="RUNS", help="One directory; several with --bridge; packs with --site."),
 ]
 Site = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Write the pages of a board of packs there.")

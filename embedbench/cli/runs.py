@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from . import usage
 from .answers import import_command
 from .options import Json, Overwrite, check_free, note, show
 from .tables import show_tables, with_tables
@@ -15,11 +16,9 @@ if TYPE_CHECKING:
     from embedbench.runs.merge import Merged
     from embedbench.sharing.pack import Packed
 
-runs = typer.Typer(
+runs = usage.App(
     name="runs",
     help="Directories of runs: their state, several into one, for others, to trackers.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
 )
 runs.command("import")(import_command)
 
@@ -46,7 +45,7 @@ def status(
 
 @runs.command()
 def merge(
-    roots: Annotated[list[Path], typer.Argument(metavar="RUNS...")],
+    roots: Annotated[list[Path], typer.Argument(metavar="RUNS")],
     out: Annotated[Path, typer.Option(metavar="RUNS", help="Directory that gets all runs.")],
     as_json: Json = False,
 ) -> None:
