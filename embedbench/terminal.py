@@ -41,6 +41,11 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
     return shutil.get_terminal_size().columns
 
 
+def has_styles() -> bool:
+    """Whether stdout is a terminal that knows bold and dim text."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
 def line(text: str, style: str = "") -> Text:
     """One line of text, printed as it is but for its control characters."""
     from rich.text import Text

@@ -22,7 +22,7 @@ from embedbench.reports.study import Study, studies
 from embedbench.reports.study_text import by_order_parts, comparison_parts
 from embedbench.reports.text import table_text
 from embedbench.scores.stats import Stat
-from embedbench.terminal import aligned, line, new_table, rendered
+from embedbench.terminal import aligned, fitted, folded, line, new_table, rendered
 
 NAME = "a-learner-with-a-long-name"
 LEFT_OUT = re.compile(r"\d+ columns? left out; widen the terminal or use --json")
@@ -97,13 +97,32 @@ def test_a_name_is_folded_and_the_first_number_stays() -> None:
 def test_pairs_are_folded_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [("content digest", "0123456789" * 6), ("b", "some words that go on for long")]
     assert aligned(pairs).splitlines()[0] == f"content digest  {pairs[0][1]}"
-    monkeypatch.setattr(terminal, "terminal_width", lambda: 36)
+    monkeypatch.setattr(terminal, "terminal_width", lambda: 48)
     assert aligned(pairs).splitlines() == [
-        "content digest  01234567890123456789",
-        *[f"{'':16}01234567890123456789"] * 2,
-        "b               some words that go",
-        f"{'':16}on for long",
+        f"content digest  {'0123456789' * 3}01",
+        f"{'':16}2345678901234567890123456789",
+        "b               some words that go on for long",
     ]
+    monkeypatch.setattr(terminal, "terminal_width", lambda: 30)  # the name takes more than a third
+    assert aligned(pairs).splitlines() == [
+        "content digest",
+        "   012345678901234567890123456",
+        "   789012345678901234567890123",
+        "   456789",
+        "b  some words that go on for",
+        "   long",
+    ]
+
+
+def test_sentences_end_lines_at_words_and_keep_numbers_with_their_units() -> None:
+    text = "it holds 11.0 MB and learns in 0.034 s (chance: 1.2 %); see /a/path/that/is/long"
+    assert fitted(text, None) == fitted(text, 200) == text
+    assert fitted(text, 13).split("\n") == [
+        *("it holds", "11.0 MB and", "learns in", "0.034 s", "(chance:", "1.2 %); see"),
+        "/a/path/that/is/long",
+    ]
+    assert folded("    ab cd ef", 9) == ["    ab cd", "    ef"]
+    assert rendered([line("it holds 11.0 MB")], width=13) == "it holds\n11.0 MB"
 
 
 def test_printable() -> None:

@@ -91,11 +91,11 @@ def list_command(
     listed = {k: entries(k) for k in kinds}
 
     def text(_: Any) -> str:
-        lines = []
+        blocks = []
         for k, rows in listed.items():
-            lines += [f"{k}:"] if len(listed) > 1 else []
-            lines.append(listed_text(rows))
-        return "\n".join(lines)
+            title = f"{k}:\n" if len(listed) > 1 else ""
+            blocks.append(title + listed_text(rows))
+        return "\n\n".join(blocks)
 
     named = [{"kind": k, **row} for k, rows in listed.items() for row in rows]
     rows = listed[kind] if kind else named

@@ -32,7 +32,6 @@ def status(
     """Say what is finished, being made, waiting or abandoned. Nothing is changed."""
     from embedbench.runs.status import status as look
     from embedbench.table_forms import records
-    from embedbench.terminal import rendered
 
     from .status_text import status_parts
 
@@ -40,7 +39,7 @@ def status(
     data, parts = now.to_json(), status_parts(now)
     kinds = ("running", "failed", "abandoned")
     rows = [{"state": kind, **row} for kind in kinds for row in records(data[kind])]
-    show_tables(data, lambda _: rendered(parts), as_json, lambda: rows, lambda: parts)
+    show_tables(data, None, as_json, lambda: rows, lambda: parts)
 
 
 @runs.command()
