@@ -140,7 +140,7 @@ def _run(file: Path, protocol: str, settings: tuple[str, ...], runs: Path, quiet
         device="cpu",
         command=start_of_command([file], protocol, runs),
     )
-    with bar(protocol, quiet) as advance:
+    with bar("cells", quiet) as advance:
         grid.run_grid(cells, runs, engine=Engine("local"), progress=advance)
 
 

@@ -18,6 +18,7 @@ def provenance_lines(made: Mapping[str, Any], n_leaves: int) -> Iterator[Line]:
     """Yield the provenance of a file of so many leaf classes, one line per part."""
     for part in ("backbone", "preprocessing", "arithmetic", "source", "split"):
         values = made.get(part) or {}
+        values = {k: values[k] for k in sorted(values, key=lambda k: k != "name")}  # it comes first
         yield part, ", ".join(f"{k} {_words(v)}" for k, v in values.items() if v not in ("", None))
     weights = weights_of(made)
     if made.get("weights"):
