@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from bridge_records import shown
 from report_records import keep, make
 
 from embedbench import terminal
+from embedbench.cli.tables import show_tables
 from embedbench.errors import printable
+from embedbench.files.provenance_text import provenance_lines
 from embedbench.papers.page import table_text as paper_text
 from embedbench.papers.published import PaperTable, Value
 from embedbench.reports.bridge import bridge
@@ -128,3 +131,31 @@ def test_sentences_end_lines_at_words_and_keep_numbers_with_their_units() -> Non
 def test_printable() -> None:
     assert printable("a\x1b[31m\x9bb\r\nc\u202ed\udcff\u2028é名") == "a[31mb  cd\ufffd é名"
     assert printable("a\n\tb\x07", lines=True) == "a\n b"
+
+
+@pytest.mark.parametrize(("kind", "bold"), [("xterm", True), ("dumb", False)])
+def test_titles_are_bold_where_the_terminal_can(
+    kind: str, bold: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = [line("title", "bold")]
+    monkeypatch.setenv("TERM", kind)
+    show_tables({}, None, False, list, lambda: parts)
+    assert capsys.readouterr().out == "title\n"  # piped
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    show_tables({}, None, False, list, lambda: parts)
+    assert capsys.readouterr().out == ("\x1b[1mtitle\x1b[0m\n" if bold else "title\n")
+
+
+def test_flags_have_a_column_where_there_are_any(tmp_path: Path) -> None:
+    keep(tmp_path, make("mlp"))
+    assert "flags" not in table_text(collect(tmp_path))
+    keep(tmp_path, make("ewc", flags=["not-learned"]))
+    assert re.search(r"learn s  flags\n", table_text(collect(tmp_path)))
+
+
+def test_a_table_in_the_provenance_is_said_in_words() -> None:
+    made = {"backbone": {"layers": {"b1": "token", "b2": "token"}, "library": "timm", "name": "v"}}
+    assert next(provenance_lines(made, 2)) == (
+        "backbone",
+        "name v, layers b1 b2 (token), library timm",
+    )
