@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from embedbench.scores.stats import Stat, amount, megabytes, signed
-from embedbench.terminal import NATURAL, line, new_table, rendered, terminal_width
+from embedbench.terminal import NATURAL, has_styles, line, new_table, rendered, terminal_width
 
 from .answers import LABELS, are_equal, has_labels, is_exact, stats
 from .collect import to_json
@@ -54,7 +53,7 @@ def is_percent(metric: str) -> bool:
 
 def print_tables(rows: Sequence[Row]) -> None:
     """Print the tables to stdout: as wide as the terminal, or one line per row without one."""
-    print(table_text(rows, width=terminal_width(), colour=sys.stdout.isatty()))
+    print(table_text(rows, width=terminal_width(), colour=has_styles()))
 
 
 def table_text(rows: Sequence[Row], *, width: int | None = None, colour: bool = False) -> str:
@@ -129,7 +128,9 @@ def _table(rows: Sequence[Row], *, stacked: bool) -> Table:
     """One table; `stacked` puts intervals under the means, which halves the width."""
     gap, columns = 1 if stacked else 2, columns_of(rows[0].group)
     table = new_table(["learner", "n", *(c[1] for c in columns), "MB", "learn s"], gap=gap)
-    table.add_column("flags", no_wrap=True)
+    flagged = any(row.flags for row in rows)
+    if flagged:
+        table.add_column("flags", no_wrap=True)
     for row in rows:
         cells = [runs_of(row)]
         cells += [
@@ -137,9 +138,9 @@ def _table(rows: Sequence[Row], *, stacked: bool) -> Table:
             for name, _, decimals, factor in columns
         ]
         cells += [megabytes(row.footprint.get("total")), amount(row.seconds["learn"].mean)]
-        flags = line(" ".join(mark(f) for f in row.flags))
+        flags = [line(" ".join(mark(f) for f in row.flags))] * flagged
         dim = None if row.learns else "dim"
-        table.add_row(line(row.label), *map(Text, cells), flags, style=dim)
+        table.add_row(line(row.label), *map(Text, cells), *flags, style=dim)
     return table
 
 

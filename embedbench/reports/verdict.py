@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from embedbench.scores.stats import Stat, amount, megabytes, signed
@@ -15,6 +16,7 @@ from .study import Study, order_name
 
 LEAST = 3  # seeds (or class orders) below which no difference is tested
 NAMED = 3  # learners named in a list, before "and 4 more"
+LONG = 48  # characters of the names in a list, that is fewer names where they have settings
 FINAL = "final_accuracy"
 
 
@@ -125,10 +127,12 @@ def _blocks(row: Row) -> dict[tuple[str, str], float]:
 
 
 def _names(rows: Sequence[Row]) -> str:
-    """Labels in a list; many are counted."""
+    """Labels in a list; what is many or long is counted, but for the first."""
     labels = [row.label for row in rows]
-    if len(labels) > NAMED + 1:
-        labels = [*labels[:NAMED], f"{len(labels) - NAMED} more"]
+    fit = sum(end <= LONG for end in accumulate(map(len, labels)))
+    if len(labels) > 1 and (len(labels) > NAMED + 1 or fit < len(labels)):
+        named = max(1, min(fit, NAMED))
+        labels = [*labels[:named], f"{len(labels) - named} more"]
     *first, last = labels
     return f"{', '.join(first)} and {last}" if first else last
 

@@ -66,6 +66,15 @@ def test_many_names_are_counted() -> None:
     assert "; l0, l1, l2 and 5 more are behind by 30.9 points or more" in text
 
 
+def test_long_names_are_counted() -> None:
+    leader = runs("mlp", 0.80, 0.81, 0.82)
+    far = [runs(f"er {'lr=0.1 memory.total=100 '[:n]}", 0.1, 0.11, 0.12) for n in (21, 22, 23)]
+    assert "; er lr=0.1 memory.total=1 and 2 more are behind by" in sentence(leader, *far)
+    assert "; er lr=0.1 memory.total=1 is behind by" in sentence(leader, far[0])
+    long = runs("er " * 30 + "x", 0.1, 0.11, 0.12)
+    assert "er x and 1 more are behind" in sentence(leader, long, far[0])
+
+
 @pytest.mark.parametrize("n", [1, 2])
 def test_with_few_seeds_nothing_is_stated(n: int) -> None:
     text = sentence(runs("ncm", *[0.8] * n), runs("mlp", *[0.3] * n), runs("er", *[0.2] * n))
