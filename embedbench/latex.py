@@ -33,8 +33,8 @@ _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
-    "–": "--",
-    "—": "---",
+    "–": r"\textendash{}",
+    "—": r"\textemdash{}",
     "…": r"\dots{}",
     **{c: f"${formula}$" for c, formula in _FORMULAS.items()},
     **{c: f"\\{c}" for c in "&%$#_{}"},
@@ -71,9 +71,12 @@ def tabular(
     sizes = [max(map(len, [heads[i], *columns[i]])) for i in kept]
     long = [not right[i] and size > LONG for i, size in zip(kept, sizes, strict=True)]
     short = sum(size + 2 for size, lines in zip(sizes, long, strict=True) if not lines)
-    share = max(0.25, 0.95 - short / LINE) / max(1, sum(long))
-    kinds = [f"p{{{share:.2f}\\linewidth}}" if w else "lr"[right[i]] for i, w in zip(kept, long)]
-    made = [[_breakable(cell) for cell in m] if w else m for m, w in zip(made, long)]
+    share = max(0.25, 0.92 - short / LINE) / max(1, sum(long))
+    kinds = [
+        f"p{{{share:.2f}\\linewidth}}" if w else "lr"[right[i]]
+        for i, w in zip(kept, long, strict=True)
+    ]
+    made = [[_breakable(cell) for cell in m] if w else m for m, w in zip(made, long, strict=True)]
     tops = [head_text(heads[i]) for i in kept]
     lines = [
         *([f"% {printable(title)}"] if title else []),
@@ -163,7 +166,7 @@ def latex_text(text: str) -> str:
     made = ["".join(map(_character, part)) for part in parts]
     for i in range(1, len(parts), 3):
         made[i : i + 2] = [f"${_greek(parts[i])}_{{\\mathrm{{{parts[i + 1]}}}}}$", ""]
-    return "".join(made)
+    return "".join(made).replace("--", "-{}-")  # no ligature: an option
 
 
 def _character(character: str) -> str:

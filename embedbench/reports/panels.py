@@ -59,7 +59,7 @@ def matrix(rows: Sequence[Row], width: float) -> Figure:
         axes.set_title(name, pad=3)
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
-        axes.set_xticks(range(0, wide, -(-wide // 5)))
+        axes.set_xticks(range(0, wide, -(-wide // max(2, min(5, int(side / 0.2))))))
         axes.set_yticks(range(0, high, -(-high // 5)))
         if side / wide > 0.16:
             write_numbers(axes, values, size=min(7.0, 26 * side / wide))

@@ -120,7 +120,7 @@ def _remarks(result: Ranking, *, hidden: bool) -> list[str]:
         "",
         "to the best, difference: mean paired difference ± half-width of its 95 % interval, not "
         "corrected · p: paired t-test, Holm's correction over all pairs",
-        "ties: two learners share a letter if and only if they cannot be told apart at 5 % (p) · "
+        "ties: two learners share a letter if and only if they cannot be told apart at 5 % · "
         "rank: 1 and one for each learner that is significantly better",
     ]
     if any(pair.n < LEAST for pair in result.pairs):

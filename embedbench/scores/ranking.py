@@ -114,11 +114,11 @@ def tie_groups(separated: Bools) -> list[tuple[int, ...]]:
     for i, j in [*itertools.combinations(range(k), 2), *((i, i) for i in range(k))]:
         if separated[i, j] or counts[i, j]:
             continue
-        group = {i, j}
+        grown = [i, j]
         for m in range(k):
-            if not separated[m, list(group)].any():
-                group.add(m)
-        groups.append(tuple(sorted(group)))
+            if not separated[m, grown].any():
+                grown.append(m)
+        groups.append(tuple(sorted(set(grown))))
         counts[np.ix_(groups[-1], groups[-1])] += 1
     for group in list(groups):
         inside = np.ix_(group, group)
