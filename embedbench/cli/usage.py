@@ -16,7 +16,6 @@ from .options import note
 
 # Typer does not export it.
 UsageError = cast(type[Exception], typer.BadParameter.__mro__[1])
-HIDDEN = ("install_completion", "show_completion")  # options that work, but are not in the help
 FEW = 12  # options that need no headings
 # The headings of the others, and the options below each.
 GROUPS = {
@@ -92,14 +91,6 @@ def _typed(name: str, is_option: bool) -> str:
 
 class Commands(TyperGroup):
     """The commands. A wrong option, argument or command ends with one sentence and exit code 2."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """The options before the command; those of completion are not in the help."""
-        params = super().get_params(ctx)
-        for param in params:
-            if param.name in HIDDEN:
-                param.hidden = True  # type: ignore[attr-defined]
-        return list(params)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write what each command does: a whole sentence, however narrow the terminal is."""
