@@ -150,8 +150,8 @@ def test_a_shell_gets_names_without_torch(shell: str) -> None:
     assert done.stderr.splitlines()[-1] == "False"
 
 
-def test_completion_is_not_in_the_help() -> None:
-    assert "completion" not in asked("--help").stdout
+def test_completion_is_in_the_help() -> None:
+    assert "--install-completion" in asked("--help").stdout
     assert "complete" in asked("--show-completion").stdout.lower()
 
 
