@@ -20,7 +20,7 @@ FLAT = ("extract", "models", "protocols")  # beside the package, linked into it
 # `protocols` are found by name at run time, and `extract` is imported when a command is called.
 FLOORS = (
     {"errors", "arrays", "callbacks", "machine", "repeatable", "version"},
-    {"disk", "fields", "markdown", "plugins", "seeds", "terminal", "typed"},
+    {"disk", "fields", "latex", "markdown", "plugins", "seeds", "terminal", "typed"},
     {"archives", "cache", "gate", "holder", "table_forms"},
     {"hdf5", "leases"},
     {"files", "networks", "scores", "engines"},

@@ -18,6 +18,7 @@ from embedbench.arrays import Floats
 from embedbench.errors import UserError, unknown
 from embedbench.scores.stats import Stat, signed
 
+from .levels import chance, offline
 from .plots import Curve, draw_curve, fit_to
 from .rows import Group, Row
 from .sheet import fit, legend
@@ -99,13 +100,13 @@ def score_name(group: Group, *, brief: bool = False) -> str:
 
 def _levels(axes: Axes, rows: Sequence[Row]) -> dict[str, Artist]:
     """Lines of the offline reference and of chance, within the axes as they are."""
-    ideals = rows[0].group.ideals
-    chance = [r.metrics["final_accuracy"].mean for r in rows if r.used and not r.learns]
-    levels = [("offline", ideals[0], INK, DASHES)] if len(ideals) == 1 else []
-    levels += [("chance", value, SOFT, DOTS) for value in chance[:1]]
+    group = rows[0].group
+    levels = (("offline", offline(group), INK, DASHES), ("chance", chance(group), SOFT, DOTS))
     low, high = axes.get_ylim()
     entries: dict[str, Artist] = {}
     for name, value, ink, dashes in levels:
+        if math.isnan(value):
+            continue
         line = Line2D([], [], color=ink, linewidth=0.9, linestyle=dashes)
         entries[f"{name} ({signed(100 * value, 1)})"] = line
         if low <= 100 * value <= high:

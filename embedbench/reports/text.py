@@ -19,6 +19,7 @@ from embedbench.terminal import NATURAL, line, new_table, rendered, terminal_wid
 from .answers import LABELS, are_equal, has_labels, is_exact, stats
 from .collect import to_json
 from .rows import FLAGS, Group, Row, groups
+from .tuned import searches
 from .verdict import verdict
 
 # metric, heading, decimals, factor: percent for accuracies, Ω as it is
@@ -43,8 +44,14 @@ def columns_of(group: Group) -> list[tuple[str, str, int, float]]:
     names = [name for name in group.further if name not in (c[0] for c in usual)]
     return [
         *usual,
-        *((n, f"{n} %", 1, 100.0) if is_percent(n) else (n, n, 3, 1.0) for n in names),
+        *((n, heading(n), *((1, 100.0) if is_percent(n) else (3, 1.0))) for n in names),
     ]
+
+
+def heading(metric: str) -> str:
+    """The heading of a metric's column, the same in every table."""
+    usual = {name: head for name, head, *_ in (*COLUMNS, STREAMING)}
+    return usual.get(metric, f"{metric} %" if is_percent(metric) else metric)
 
 
 def is_percent(metric: str) -> bool:
@@ -189,18 +196,20 @@ def legend(rows: Sequence[Row]) -> list[str]:
     """One line for each flag that occurs: its mark, its meaning, the rows that have it."""
     lines = []
     for flag in dict.fromkeys([*FLAGS, *(f for r in rows for f in r.flags)]):
-        who = [_who(row, row.flags[flag]) for row in rows if flag in row.flags]
+        who = [who_has(row, flag) for row in rows if flag in row.flags]
         if who:
             meaning = f"{flag}: {FLAGS[flag][1]}" if flag in FLAGS else flag
             lines.append(f"{mark(flag)}  {meaning} [{'; '.join(who)}]")
     return lines
 
 
-def _who(row: Row, runs: Sequence[str]) -> str:
-    total = len(row.records)
-    if len(runs) == total:
-        return row.label
-    return f"{row.label} {len(runs)} of {total}: seed {', '.join(runs)}"
+def who_has(row: Row, flag: str) -> str:
+    """A row, the runs that have a flag if not all have, and what a search chose from."""
+    total, runs = len(row.records), row.flags[flag]
+    text = row.label
+    if len(runs) < total:
+        text += f" {len(runs)} of {total}: seed {', '.join(runs)}"
+    return f"{text}: {searches(row.records)}" if flag == "tuned" else text
 
 
 def _footer(rows: Sequence[Row]) -> list[str]:

@@ -83,7 +83,7 @@ def test_curves_are_the_means_of_the_records(rows: list[Row]) -> None:
         stat = Stat.of(100 * run.pooled[2] for run in row.used)
         assert np.isclose(band, stat.mean - stat.half).any()
         assert np.isclose(band, stat.mean + stat.half).any()
-    assert texts(figure) == {"ewc", "mlp", "icarl", "offline (90.0)", "chance (10.0)"}
+    assert texts(figure) == {"ewc", "mlp", "icarl", "offline (90.0)", "chance (25.0)"}
 
 
 @pytest.mark.parametrize("width", WIDTHS.values())
@@ -309,7 +309,7 @@ def test_one_stream_and_two_sessions(tmp_path: Path) -> None:
 def test_runs_that_are_left_out_are_not_drawn(tmp_path: Path) -> None:
     keep(tmp_path, make("mlp", flags=["nan"]), make("ewc"))
     figure = drawn(lines.curves, collect(tmp_path), COLUMN)
-    assert texts(figure) == {"ewc", "offline (90.0)"}
+    assert texts(figure) == {"ewc", "offline (90.0)", "chance (25.0)"}
     keep(tmp_path / "none", make("mlp", flags=["nan"]))
     with pytest.raises(UserError, match="flagged nan or diverged"):
         save_figure(collect(tmp_path / "none"), "omega", tmp_path / "a.svg")

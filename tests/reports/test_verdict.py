@@ -95,12 +95,16 @@ def test_one_learner() -> None:
     )
 
 
-def test_chance_is_that_of_the_chance_runs() -> None:
+def test_chance_is_one_in_the_classes_whether_it_was_run_or_not() -> None:
     text = sentence(runs("ncm", 0.8), runs("chance", 0.22, 0.24))
-    assert "chance: 23.0 %" in text
+    assert "chance: 25.0 %" in text
+    assert "chance: 25.0 %" in sentence(runs("ncm", 0.8))
     assert sentence(runs("chance", 0.2)) == ("no learner can be ranked: the table has chance only")
     within = runs("ncm", 0.8, n_candidates=[2, 2, 4])  # (1/2 + 1/2 + 1/4) / 3
     assert "chance: 41.7 %" in sentence(within)
+    # a set with two of four classes counts twice as much: (2/2 + 1/2 + 1/4) / 4
+    uneven = runs("ncm", 0.8, n_candidates=[2, 2, 4], n_classes=[2, 1, 1])
+    assert "chance: 43.8 %" in sentence(uneven)
     fewer = runs("ncm", 0.8, n_train_by_class=[200, 200, 100, 0])
     assert "chance: 33.3 %" in sentence(fewer)
 
