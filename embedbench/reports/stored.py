@@ -24,11 +24,14 @@ def unlimited(learners: Sequence[tuple[str, Sequence[RunRecord]]]) -> list[str]:
             sizes = sorted({sum(run.n_train) for run in runs})
             text = "–".join(f"{n:,}" for n in sorted({sizes[0], sizes[-1]}))
             by_size.setdefault(text, []).append(label)
-    return [
-        f"{', '.join(labels)} stored all {size} training samples: "
-        f"{'its memory does' if len(labels) == 1 else 'their memories do'} not bind"
-        for size, labels in by_size.items()
-    ]
+    return [_sentence(size, labels) for size, labels in by_size.items()]
+
+
+def _sentence(size: str, labels: Sequence[str]) -> str:
+    *first, last = labels
+    who = f"{', '.join(first)} and {last}" if first else last
+    whose = "their memories do" if first else "its memory does"
+    return f"{who} stored all {size} training samples: {whose} not bind"
 
 
 def stores_all(run: RunRecord) -> bool:

@@ -273,8 +273,9 @@ def search(
     how |= {"progress": progress, "tell": tell, "workshop": shop}
     logs = []
     for name, grid in grids.items():
+        trial = trial_stream(shop.stream(first[name]), sessions)  # refuses before anything is made
         logs.append(tune(first[name], grid, root, **how))
-        tell(outcome(logs[-1], trial_stream(shop.stream(first[name]), sessions)))
+        tell(outcome(logs[-1], trial))
     return logs
 
 

@@ -65,7 +65,7 @@ def test_learners_of_one_sentence() -> None:
         "er stored all 500 training samples: its memory does not bind"
     ]
     assert unlimited([("er", whole[:2]), ("mir", whole[1:2]), ("agem", whole[1:])]) == [
-        "er, mir stored all 500 training samples: their memories do not bind"
+        "er and mir stored all 500 training samples: their memories do not bind"
     ]
 
 
