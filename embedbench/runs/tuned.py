@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from math import inf, isclose
+from math import inf, isclose, isnan
 from typing import Any, NamedTuple
 
 from embedbench.streams.stream import Stream
@@ -61,9 +61,10 @@ def outcome(log: Mapping[str, Any], trial: Stream) -> str:
 
 
 def _trial(tried: Mapping[str, Any]) -> _Trial:
-    value = tried.get("average_incremental_accuracy")
-    is_defined = isinstance(value, float | int) and value == value
-    return _Trial(tried["settings"], value if is_defined else -inf)
+    score = tried.get("average_incremental_accuracy")
+    if not isinstance(score, float | int) or isnan(score):
+        score = -inf
+    return _Trial(tried["settings"], score)
 
 
 def _doubts(trials: Sequence[_Trial], best: _Trial) -> list[str]:
