@@ -257,7 +257,8 @@ def _report(outcome: Outcome, out: Path, budget_mb: float | None, as_json: bool)
 
     for cell, reason in outcome.failed:
         note(f"failed: {cell.learner} seed {cell.seed}: {reason}")
-    for sentence in over_budget(outcome.places, budget_mb):
+    over = over_budget(outcome.places, budget_mb)
+    for sentence in over:
         note(sentence)
     if outcome.skipped:
         note(f"{outcome.skipped} finished cells were there and are kept")
@@ -265,6 +266,6 @@ def _report(outcome: Outcome, out: Path, budget_mb: float | None, as_json: bool)
         note(f"{outcome.elsewhere} cells were finished by other processes meanwhile")
     failed = [{"learner": c.learner.name, "seed": c.seed, "reason": r} for c, r in outcome.failed]
     rows = collect(out, outcome.places)
-    show_rows(rows, as_json, {"failed": failed})
+    show_rows(rows, as_json, {"failed": failed, "over_budget": over})
     if failed:
         raise typer.Exit(2 if outcome.bad_input else 1)

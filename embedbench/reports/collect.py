@@ -28,6 +28,7 @@ from embedbench.typed import plain
 from .alike import check_average, check_comparable
 from .labels import flat, labels, value
 from .rows import LEFT_OUT, Group, Row, groups
+from .stored import unlimited
 from .tuned import beside, candidates
 from .verdict import verdict
 
@@ -144,6 +145,7 @@ def _table(
     repeats = sum(len(varied) for _, varied in split)
     names = labels(learners)
     remarks = beside([(_name(p, root), n, made[p]) for p, n in zip(made, names, strict=True)])
+    remarks += unlimited(list(zip(names, learners, strict=True)))
     further = tuple(dict.fromkeys([*metrics, *outside]))
     group = Group(place, alone, repeats, further, outside, remarks=tuple(remarks))
     rows = []

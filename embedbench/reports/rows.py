@@ -25,7 +25,7 @@ OUTLIER_METRIC = "final_accuracy"
 FLAGS = {
     "nan": ("N", "scores were NaN; left out of every mean"),
     "diverged": ("D", "the training loss was not finite; left out of every mean"),
-    "not-learned": ("L", "Ω_new under 2 × chance: high Ω_all only because nothing new was learned"),
+    "not-learned": ("L", "new sessions under 2 × chance, also at the end: a high Ω_all misleads"),
     "chance-level": ("C", "the final score is under 1.5 times chance"),
     "tuned": ("V", "--tune chose settings, on the validation data of one seed"),
     "test-validation": ("T", "test data could stop training"),

@@ -80,15 +80,15 @@ def run_grid(
     """
     if root.exists() and not root.is_dir():
         raise UserError(f"{root} is a file; --out takes a directory for the run records")
-    if not root.exists():  # fails here rather than after hours of training
-        root.mkdir(parents=True, exist_ok=True)
-        sync_path(root.parent)
     workshop, outcome, tell = workshop or Workshop(), Outcome(), tell or silent
     cells = [part for cell in cells for part in workshop.parts(cell)]
     places: dict[Path, Cell] = {}
     for cell in with_references(cells, root, workshop, overwrite=overwrite):
         places.setdefault(workshop.place(cell, root), cell)
     asked = {workshop.place(cell, root): cell for cell in cells}
+    if not root.exists():  # the files are there; fails here rather than after hours of training
+        root.mkdir(parents=True, exist_ok=True)
+        sync_path(root.parent)
     todo = _todo(places, root, asked if overwrite else ())
     outcome.skipped = len(places) - len(todo)
     waiting = Waiting(asked, root, workshop)

@@ -201,7 +201,8 @@ def tune(
     lease = leases.wait(lease_of(path), path.is_file, f"the search for {cell.learner}", tell)
     if lease is None:
         kept = _Log.from_json(parse_json(read_text(path), str(path)), str(path)).to_json()
-        if kept["chosen"] not in candidates:
+        tried = [each.get("settings") for each in kept["tried"]]
+        if tried != candidates or kept["chosen"] not in candidates:
             raise UserError(f"{path} chose settings that are not tried here; delete it")
         return kept
     with lease:
@@ -268,11 +269,13 @@ def search(
     first = {cell.learner.name: cell for cell in reversed(cells)}
     grids = parse_grid(items, list(reversed(first)))
     how: dict[str, Any] = {"sessions": sessions, "engine": engine, "threads": threads}
-    how |= {"progress": progress, "tell": tell, "workshop": workshop}
+    shop = workshop or Workshop()
+    how |= {"progress": progress, "tell": tell, "workshop": shop}
     logs = []
     for name, grid in grids.items():
+        trial = trial_stream(shop.stream(first[name]), sessions)  # refuses before anything is made
         logs.append(tune(first[name], grid, root, **how))
-        tell(outcome(logs[-1]))
+        tell(outcome(logs[-1], trial))
     return logs
 
 

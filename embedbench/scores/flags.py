@@ -28,10 +28,12 @@ def flags_of(record: Unscored, p: AnyPredictions, scores: ScoreMatrix) -> list[s
     """The words of `FLAGS` that hold for a run.
 
     `nan`: some scores were NaN. `chance-level`: the final score is under 1.5 times chance.
-    `not-learned`: right after they were learned, new sessions score under twice chance, so a high
-    Ω_all only means that there was nothing to forget. `diverged`: a training loss was not finite.
-    `test-validation`: test data could stop training. `session-id`: the learner got the session of
-    every test sample. `imported`: another tool gave the answers.
+    `not-learned`: the sessions after the first score under twice chance in the mean, both right
+    after each of them (R[i, i]) and after the last one (R[T-1, i]), so a high Ω_all only means that
+    there was nothing to forget; a learner that learns sessions later, by replay, does not have it.
+    `diverged`: a training loss was not finite. `test-validation`: test data could stop training.
+    `session-id`: the learner got the session of every test sample. `imported`: another tool gave
+    the answers.
     """
     flags = []
     if (p.undecided if isinstance(p, LabelSets) else p.answer < 0).any():
@@ -47,15 +49,28 @@ def flags_of(record: Unscored, p: AnyPredictions, scores: ScoreMatrix) -> list[s
     if record.learns and isinstance(p, Predictions):  # label sets have no single chance level
         limits = record.n_candidates or [None] * len(scores.n_classes)
         chance = guessing(scores.classes_seen[scores.ends][:, None], limits)  # (T, E)
-        new = np.diagonal(scores.R)
-        if len(new) > 1:
-            level = np.mean(np.diagonal(chance)[1:])
-            # for two classes, twice chance is 1: take the middle between chance and 1
-            if np.mean(new[1:]) < min(2 * level, (1 + level) / 2):
-                flags.append("not-learned")
+        if min(scores.R.shape) > 1 and not _learned(scores.R, chance):
+            flags.append("not-learned")
         if scores.pooled[-1] < 1.5 * np.average(chance[-1], weights=scores.n_classes):
             flags.append("chance-level")
     return flags
+
+
+def _learned(scores: Floats, chance: Floats) -> bool:
+    """Whether the sessions after the first score twice chance, when they are new or at the end.
+
+    Parameters
+    ----------
+    scores, chance : array of float
+        (T, E) R[i, j], and what guessing has on average.
+    """
+    sessions = min(scores.shape)
+    for moment in (np.arange(1, sessions), -1):
+        score, level = (np.mean(a[moment, np.arange(1, sessions)]) for a in (scores, chance))
+        # for two classes, twice chance is 1: take the middle between chance and 1
+        if not score < min(2 * level, (1 + level) / 2):
+            return True
+    return False
 
 
 def guessing(seen: int | Ints, limits: Sequence[int | None]) -> Floats:

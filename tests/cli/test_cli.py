@@ -198,6 +198,10 @@ BAD_INPUT: dict[str, tuple[list[str], str]] = {
         "unknown fel.optimiser 'adem'. Did you mean 'adam'?",
     ),
     "misspelt preset": (_run("--preset", "kemkr"), "Did you mean 'kemker'?"),
+    "tuning on test data": (
+        _run("--tune", "lr=0.1,0.2", "--set", "protocol.validation=test", learner="mlp"),
+        "its test data, on which nothing may be tuned",
+    ),
     "seeds upside down": (_run("--seeds", "4-0"), "give the lower number first"),
     "two kinds of seeds": (_run("--seed", "1", "--seeds", "0-4"), "not both"),
     "more base classes than there are": (
@@ -314,6 +318,7 @@ def test_bad_input_gets_one_sentence_and_exit_code_2(case: str, call: Call) -> N
     assert re.fullmatch(r"embedbench: [^\n]+\n", done.err), done.err
     assert expected in done.err
     assert not Path("new.h5").exists()
+    assert not Path("runs").exists()
 
 
 @pytest.mark.parametrize(
@@ -426,7 +431,7 @@ def test_options_take_dashes_and_underscores(call: Call) -> None:
 
 
 def test_json_is_all_there_is_on_stdout(call: Call) -> None:
-    run = _run("--out", "json-runs", "--json")
+    run = _run("--out", "json-runs", "--json", "--budget-mb", "1e-5")
     commands = [
         ["inspect", "toy.h5", "--json"],
         ["verify", "toy.h5", "--json"],
@@ -444,6 +449,9 @@ def test_json_is_all_there_is_on_stdout(call: Call) -> None:
     assert found[3] == found[4]
     assert [r["learner"] for r in found[3]["tables"][0]["rows"]] == ["ncm"]
     assert all(run["agrees"] for run in found[5])
+    over = "ncm held up to 0.00 MB, over the budget of 1e-05 MB"
+    assert found[3]["over_budget"] == [over]
+    assert over in ends[3].err
     assert "kept" not in ends[3].err
     assert "kept" in ends[4].err
 

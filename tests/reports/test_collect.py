@@ -237,7 +237,7 @@ def test_marks_and_their_legend(tmp_path: Path) -> None:
     assert chance.flags == {}
     assert mlp.metrics["final_accuracy"].mean == pytest.approx(np.mean(finals))  # marked, kept
     text = table_text([ewc, mlp, chance])
-    assert "high Ω_all only because nothing new was learned [ewc]" in text
+    assert "also at the end: a high Ω_all misleads [ewc]" in text
     assert "[mlp 1 of 5: seed 4]" in text
     assert next(x for x in text.splitlines() if x.startswith("ewc")).endswith("L T")
 

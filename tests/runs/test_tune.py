@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -110,6 +111,7 @@ def test_the_best_average_incremental_accuracy_on_validation_data_is_chosen_and_
         ([], "must be an object"),
         ({**log, "tried": [1]}, r"tried\[0\] must be an object"),
         ({**log, "chosen": {"layers": "100000"}}, "chose settings that are not tried here"),
+        ({**log, "tried": [{"settings": 1}]}, "chose settings that are not tried here"),
     ):
         kept.write_text(json.dumps(wrong))
         with pytest.raises(UserError, match=sentence):
@@ -184,19 +186,88 @@ def test_a_wrong_setting_is_refused_before_anything_is_tried(tmp_path: Path) -> 
     assert not (tmp_path / "tuning").exists()
 
 
+# --- what is said of a search ---
+
+
+def said(scores: dict[str, float | None], chosen: str, name: str = "lam") -> list[str]:
+    """The lines on a search over one setting, on two sessions of 3 · 4 validation samples."""
+    log = {
+        "learner": "ewc",
+        "seed": 3,
+        "tried": [
+            {"settings": {name: v}, "average_incremental_accuracy": s} for v, s in scores.items()
+        ],
+        "chosen": {name: chosen},
+    }
+    return outcome(log, trial_stream(class_stream([[0, 1], [2], [3]], n_val=4), 2)).split("\n")
+
+
+def test_what_was_chosen_by_which_score_and_every_score_is_said() -> None:
+    assert said({"1": 0.55, "1e2": 0.652, "1e4": 0.5111}, "1e2") == [
+        "tuned ewc on seed 3: lam=1e2, by average incremental accuracy on 12 validation samples of "
+        "2 sessions",
+        "  lam → %: 1→55.0 · 1e2→65.2 · 1e4→51.1",
+    ]
+
+
+def test_values_of_equal_scores_decided_nothing() -> None:
+    tie = 0.5527777777777777
+    *_, last = said(dict.fromkeys(["0.0001", "0.01", "1", "100"], tie), "0.0001")
+    assert last == (
+        "  all 4 values scored 55.3 %: nothing was decided, and the first is used; try values far "
+        "beyond these, or more sessions (--tune-sessions)"
+    )
+    *_, last = said({"1": None, "2": math.nan}, "1")
+    assert last.startswith("  all 2 values have no score: nothing was decided")
+    assert said({"1": None, "2": 0.5}, "2")[1:] == ["  lam → %: 1→– · 2→50.0"]
+    assert len(said({"1": tie}, "1")) == 2  # one value alone
+
+
+def test_values_that_tie_with_the_best_are_named() -> None:
+    sum_of_tenths = 0.1 + 0.2  # 0.3 up to rounding
+    assert said({"1": 0.2, "2": 0.1, "3": 0.3, "4": sum_of_tenths}, "4")[2:] == [
+        "  3 and 4 scored the same, and 4 is used"
+    ]
+    # the last values tie: the score does not rise towards the edge
+    assert said({"1": 0.2, "2": 0.3, "3": 0.3}, "2")[2:] == [
+        "  2 and 3 scored the same, and 2 is used"
+    ]
+    assert said({"3": 0.3, "2": 0.3, "1": 0.1}, "3")[2:] == [
+        "  3 and 2 scored the same, and 3 is used"
+    ]
+
+
 @pytest.mark.parametrize(
-    ("grid", "value", "is_edge"),
+    ("scores", "chosen", "is_edge"),
     [
-        (["1", "1e2", "1e4"], "1e4", True),
-        (["1e4", "1", "1e2"], "1", True),
-        (["1", "1e2", "1e4"], "1e2", False),
-        (["1", "10"], "10", False),  # two values have no middle
-        (["sgd", "adam", "nadam"], "sgd", False),
+        ({"1": 0.1, "1e2": 0.2, "1e4": 0.3}, "1e4", True),
+        ({"1e4": 0.1, "1": 0.3, "1e2": 0.2}, "1", True),  # in any order
+        ({"1": 0.1, "1e2": 0.2, "1e4": None}, "1e2", False),
+        ({"1": 0.1, "10": 0.2}, "10", False),  # two values have no middle
+        ({"sgd": 0.3, "adam": 0.2, "nadam": 0.1}, "sgd", False),
     ],
 )
-def test_a_choice_at_the_edge_of_its_grid_is_said(
-    grid: list[str], value: str, is_edge: bool
+def test_a_score_that_rises_towards_the_edge_of_its_grid_is_said(
+    scores: dict[str, float | None], chosen: str, is_edge: bool
 ) -> None:
-    said = outcome({"learner": "ewc", "grid": {"x": grid}, "chosen": {"x": value}, "seed": 3})
-    assert said.startswith(f"tuned ewc on seed 3: x={value} of {', '.join(grid)}")
-    assert ("edge" in said) == is_edge
+    edge = f"  lam={chosen} is at the edge of its grid, a value beyond may be better"
+    assert said(scores, chosen)[2:] == ([edge] if is_edge else [])
+
+
+def test_the_edge_of_a_grid_of_two_settings() -> None:
+    # along lr the best has 0.2 beside it; along lam a tie
+    rows = {"1": (0.1, 0.2, 0.3), "2": (0.1, 0.2, 0.3), "3": (0.1, 0.2, 0.0)}
+    tried = [
+        {"settings": {"lam": lam, "lr": lr}, "average_incremental_accuracy": score}
+        for lam, scores in rows.items()
+        for lr, score in zip(("4", "5", "6"), scores, strict=True)
+    ]
+    log = {"learner": "ewc", "seed": 0, "tried": tried, "chosen": {"lam": "1", "lr": "6"}}
+    lines = outcome(log, trial_stream(class_stream([[0, 1]]), 1)).split("\n")
+    assert lines[0].endswith(": lam=1, lr=6, by average incremental accuracy on 8 validation "
+                             "samples of 1 session")  # fmt: skip
+    assert lines[1].startswith("  lam,lr → %: 1,4→10.0 · 1,5→20.0 · ")
+    assert lines[2:] == [
+        "  1,6 and 2,6 scored the same, and 1,6 is used",
+        "  lr=6 is at the edge of its grid, a value beyond may be better",
+    ]

@@ -167,6 +167,20 @@ def test_a_new_metric_is_listed_and_one_from_elsewhere_is_not_checked(runs: Path
     assert (place / "record.json").read_bytes() == whole
 
 
+def test_a_record_of_a_wider_rule_of_not_learned_is_read(runs: Path) -> None:
+    """Earlier versions set it for learners that learn sessions later."""
+    place = runs / MLP
+    kept = json.loads((place / "record.json").read_text())["flags"]
+    assert "not-learned" not in kept
+    edit(place, "flags", value=["not-learned", *kept])
+    result = rescore(place, runs)
+    assert (result.agrees, result.new) == (True, ("flags.not-learned",))
+    (row, _) = collect(runs)
+    assert "not-learned" not in row.flags
+    assert rescore(place, runs, update=True).updated
+    assert "not-learned" not in record.load(place).flags
+
+
 def test_what_waits_for_its_reference_is_open(tmp_path: Path) -> None:
     place = write_runs(tmp_path, references=False)
     kept = record.load(place)
