@@ -43,7 +43,8 @@ What next:
   embedbench report {runs} --compare                          # which differences are real
   embedbench report {runs}/incremental-class* --figure trade-off --out trade-off.pdf
   embedbench extract YOUR_FOLDER --backbone resnet50 --out mine.h5    # a folder for each class
-  embedbench run mine.h5 --protocol incremental-class --learner mlp,slda --seeds 0-4 --out runs"""
+  embedbench run mine.h5 --protocol incremental-class --set protocol.sessions=5 \\
+    --learner mlp,slda --seeds 0-4 --out runs"""
 
 
 def run_demo(out: Path, *, quiet: bool) -> None:
