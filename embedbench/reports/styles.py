@@ -12,7 +12,7 @@ from collections.abc import Iterable
 LEARNERS = (
     *("mlp", "ewc", "icarl", "slda", "ncm", "er", "lwf", "bic", "derpp", "ranpac"),
     *("knn", "er-ace", "mir", "gss", "lucir", "eeil", "agem", "gdumb", "wa", "il2m"),
-    *("offline", "acil", "fecam", "pathnet", "mas", "fel", "exstream", "remind", "si", "geppnet"),
+    *("offline", "remind", "fecam", "pathnet", "mas", "fel", "exstream", "si", "acil", "geppnet"),
     *("prototype", "fr", "teen", "nc-fscil", "c-fscil", "alice"),
     *("geppnet-stm", "fearnet", "randumb", "klda"),
     *("perceptron", "icarl-cnn", "er-infinite", "icarl-norm", "fel-2012"),
