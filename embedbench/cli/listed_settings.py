@@ -49,7 +49,7 @@ def show_settings(kind: str | None, name: str, as_json: bool) -> None:
         from embedbench.table_forms import table_of
 
         said = [data["name"] + ": " + data["summary"]]
-        said += [f"Source: {data['source']}"] if data["source"] else []
+        said += [data["about"]] if data["about"] else []
         said += [data["set"]] if data["settings"] else ["It has no settings."]
         table = [table_of(data["settings"])] if data["settings"] else []
         return [*map(line, said), *table]
@@ -86,7 +86,8 @@ def listed_settings(kind: str, name: str) -> dict[str, Any]:
     summary = parts(cls)[""].partition("\n")[0]
     if name in registry.ALIASES:
         summary = f"another name of {registry.ALIASES[name]}{_with(given)}. {summary}"
-    return _data(kind, name, summary, source(cls), how, rows)
+    about = f"Source: {text}" if (text := source(cls)) else ""
+    return _data(kind, name, summary, about, how, rows)
 
 
 def _with(given: dict[str, Any]) -> str:
@@ -95,9 +96,9 @@ def _with(given: dict[str, Any]) -> str:
 
 
 def _data(
-    kind: str, name: str, summary: str, source: str, how: str, rows: list[dict[str, str]]
+    kind: str, name: str, summary: str, about: str, how: str, rows: list[dict[str, str]]
 ) -> dict[str, Any]:
-    known = {"kind": kind, "name": name, "summary": summary, "source": source, "set": how}
+    known = {"kind": kind, "name": name, "summary": summary, "about": about, "set": how}
     return {**known, "settings": rows}
 
 
