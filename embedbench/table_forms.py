@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .errors import printable
+from .latex import preamble, tabular
 from .markdown import escaped
 from .markdown import table as markdown_table
 from .terminal import line, new_table
@@ -20,26 +20,6 @@ if TYPE_CHECKING:
 
 FORMS = ("markdown", "latex", "csv")
 TITLE = "bold"  # the style of a line that is the title of the table below it
-_NUMBER = re.compile(r"(−?)([\d,]*\.?\d+)(?: ±([\d,]*\.?\d+))?")
-_GREEK = {"Ω": r"\Omega", "α": r"\alpha", "λ": r"\lambda", "τ": r"\tau"}
-_SYMBOL = "[" + "".join(_GREEK) + "]"
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "–": "--",
-    "…": r"\dots{}",
-    "·": r"\textperiodcentered{}",
-    "−": "$-$",
-    "±": r"$\pm$",
-    "→": r"$\to$",
-    "✓": r"$\checkmark$",
-    **{letter: f"${name}$" for letter, name in _GREEK.items()},
-    **{c: f"\\{c}" for c in "&%$#_{}"},
-}
 
 
 def pasted(parts: Sequence[Text | Table], form: str) -> tuple[str, list[str]]:
@@ -56,7 +36,7 @@ def pasted(parts: Sequence[Text | Table], form: str) -> tuple[str, list[str]]:
     Returns
     -------
     text : str
-        The tables; LaTeX ones need the package booktabs.
+        The tables; LaTeX ones begin with the packages that they need, as comments.
     notes : list of str
         The other lines.
     """
@@ -66,12 +46,14 @@ def pasted(parts: Sequence[Text | Table], form: str) -> tuple[str, list[str]]:
     blocks, notes, title = [], [], ""
     for part in parts:
         if isinstance(part, Table):
-            blocks.append((_markdown if form == "markdown" else _latex)(part, title))
+            blocks.append((_markdown if form == "markdown" else tabular)(*_cells(part), title))
             title = ""
         elif several and part.style == TITLE:
             title = part.plain
         elif part.plain:
             notes.append(part.plain)
+    if blocks and form == "latex":
+        blocks[0] = f"{preamble(blocks)}\n{blocks[0]}"
     return "\n\n".join(blocks), notes
 
 
@@ -83,45 +65,11 @@ def _cells(table: Table) -> tuple[list[str], list[list[str]], list[bool]]:
     return heads, rows, [column.justify == "right" for column in table.columns]
 
 
-def _markdown(table: Table, title: str) -> str:
-    heads, rows, right = _cells(table)
+def _markdown(heads: list[str], rows: list[list[str]], right: list[bool], title: str) -> str:
     text = markdown_table(
         [escaped(head) for head in heads], [[escaped(cell) for cell in row] for row in rows], right
     )
     return f"**{escaped(title)}**\n\n{text}" if title else text
-
-
-def _latex(table: Table, title: str) -> str:
-    heads, rows, right = _cells(table)
-    lines = [
-        *([f"% {printable(title)}"] if title else []),
-        r"\begin{tabular}{" + "".join("r" if is_right else "l" for is_right in right) + "}",
-        r"\toprule",
-        " & ".join(map(latex_text, heads)) + r" \\",
-        r"\midrule",
-        *(" & ".join(map(latex_text, row)) + r" \\" for row in rows),
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-    return "\n".join(lines)
-
-
-def latex_text(text: str) -> str:
-    r"""A cell as LaTeX: characters mean themselves, numbers with a sign or interval are formulas.
-
-    >>> print(latex_text("35.4 ±1.3"), latex_text("Ω_all"), latex_text("50 %"))
-    $35.4 \pm 1.3$ $\Omega_{\mathrm{all}}$ 50 \%
-    """
-    plain = printable(text)
-    number = _NUMBER.fullmatch(plain)
-    if number and (number[1] or number[3]):
-        sign, mean, half = ((part or "").replace(",", "{,}") for part in number.groups())
-        return f"${sign and '-'}{mean} \\pm {half}$" if half else f"$-{mean}$"
-    parts = re.split(f"({_SYMBOL})_([a-zA-Z]+)", plain)  # text, symbol, index, text, …
-    made = ["".join(_LATEX.get(character, character) for character in part) for part in parts]
-    for i in range(1, len(parts), 3):
-        made[i : i + 2] = [f"${_GREEK[parts[i]]}_{{\\mathrm{{{parts[i + 1]}}}}}$", ""]
-    return "".join(made)
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:

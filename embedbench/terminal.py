@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
+import re
 import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, TextIO
 
 from embedbench.errors import printable
 
@@ -17,11 +20,30 @@ if TYPE_CHECKING:
 
 NATURAL = 1_000_000  # columns where there is no terminal: nothing is as wide
 NAME = 8  # columns that a folded name has at least
+_UNIT = re.compile(r"(?<=\d) (?=%|(?:MB|s)\b)")
+_GLUE = "\ue000"  # in the place of a space, so that no line ends there
 
 
-def terminal_width() -> int | None:
-    """Columns of the terminal; None where stdout is none."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+def terminal_width(stream: TextIO | None = None) -> int | None:
+    """Columns of the terminal that a stream writes to; None where it is none.
+
+    Parameters
+    ----------
+    stream : file or None
+        None: stdout.
+    """
+    stream = stream or sys.stdout
+    if not stream.isatty():
+        return None
+    if "COLUMNS" not in os.environ:
+        with suppress(OSError):
+            return os.get_terminal_size(stream.fileno()).columns or None
+    return shutil.get_terminal_size().columns
+
+
+def has_styles() -> bool:
+    """Whether stdout is a terminal that knows bold and dim text."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def line(text: str, style: str = "") -> Text:
@@ -88,6 +110,8 @@ def rendered(
     with console.capture() as captured:
         for part in parts:
             if not isinstance(part, Table):
+                part = part.copy()
+                part.plain = _UNIT.sub(_GLUE, part.plain)
                 console.print(part, width=room)
                 continue
             out = leave_out(part, room)
@@ -96,7 +120,8 @@ def rendered(
                 what = "1 column" if out == 1 else f"{out} columns"
                 remark = f"{what} left out; widen the terminal or use --json"
                 console.print(line(remark, "dim"), width=room)
-    return "\n".join(text.rstrip() for text in captured.get().split("\n")).rstrip("\n")
+    text = captured.get().replace(_GLUE, " ")
+    return "\n".join(line.rstrip() for line in text.split("\n")).rstrip("\n")
 
 
 def leave_out(table: Table, room: int) -> int:
@@ -125,14 +150,53 @@ def _widest(column: Column) -> int:
 
 
 def aligned(lines: Sequence[tuple[str, str]]) -> str:
-    """Names and what is said of them, one pair per line; a terminal's width folds the latter."""
-    width = max(len(printable(name)) for name, _ in lines) + 2
-    room = (terminal_width() or NATURAL) - width
-    if room < NAME:  # the terminal folds
-        room = NATURAL
+    """Names and what is said of them, one pair per line; a terminal's width folds the latter.
+
+    A name that takes more than a third of the terminal has a line of its own.
+    """
+    total = terminal_width() or NATURAL
+    names = [printable(name) for name, _ in lines]
+    most = max(total // 3, NAME)
+    width = max((len(name) for name in names if len(name) + 2 <= most), default=NAME) + 2
     printed = []
-    for name, value in lines:
-        first, *more = textwrap.wrap(printable(value), room, break_on_hyphens=False) or [""]
-        printed.append(f"{printable(name):<{width}}{first}")
+    for name, (_, value) in zip(names, lines, strict=True):
+        first, *more = folded(printable(value), max(total - width, NAME))
+        if len(name) + 2 > width:
+            printed.append(name)
+            name = ""
+        printed.append(f"{name:<{width}}{first}")
         printed += [" " * width + text for text in more]
     return "\n".join(printed)
+
+
+def folded(text: str, room: int, *, whole: bool = False) -> list[str]:
+    """One line as lines that end at words, as far indented; a number stays with its unit.
+
+    Parameters
+    ----------
+    text : str
+        The line.
+    room : int
+        The width to fit into.
+    whole : bool
+        Whether a word that is longer than a line, a path for example, stays whole; else it is cut.
+    """
+    if len(text) <= room:
+        return [text]
+    indent = text[: len(text) - len(text.lstrip(" "))]
+    lines = textwrap.wrap(
+        _UNIT.sub(_GLUE, text),
+        room,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+        break_long_words=not whole,
+    )
+    return [line.replace(_GLUE, " ") for line in lines]
+
+
+def fitted(text: str, room: int | None) -> str:
+    """Text whose lines end at words where they are too long; None: as it is."""
+    if room is None:
+        return text
+    lines = text.split("\n")
+    return "\n".join(part for line in lines for part in folded(line, room, whole=True))

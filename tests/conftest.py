@@ -1,5 +1,6 @@
 """One thread: the tests' matrices are small, and threads that wait for each other take longer."""
 
+import gc
 import os
 import sys
 
@@ -21,3 +22,13 @@ def one_thread() -> None:
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep the tests' entries out of the user's cache directory."""
     os.environ["EMBEDBENCH_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+def pytest_collection_finish() -> None:
+    """The garbage collector need not walk over thousands of collected tests again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()

@@ -20,7 +20,7 @@ FLAT = ("extract", "models", "protocols")  # beside the package, linked into it
 # `protocols` are found by name at run time, and `extract` is imported when a command is called.
 FLOORS = (
     {"errors", "arrays", "callbacks", "docstrings", "machine", "repeatable", "version"},
-    {"disk", "fields", "markdown", "plugins", "seeds", "terminal", "typed"},
+    {"disk", "fields", "latex", "markdown", "plugins", "seeds", "terminal", "typed"},
     {"archives", "cache", "declared", "gate", "holder", "table_forms"},
     {"hdf5", "leases"},
     {"files", "networks", "scores", "engines"},
@@ -105,6 +105,8 @@ def imports(path: Path, package: str) -> list[Import]:
 
     def visit(node: ast.AST, lazy: bool, typing: bool) -> None:
         for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                continue
             if isinstance(child, ast.Import):
                 for name in child.names:
                     result.append(Import(name.name, child.lineno, False, lazy, typing))
@@ -117,7 +119,7 @@ def imports(path: Path, package: str) -> list[Import]:
                     Import(f"{base}.{n.name}", child.lineno, child.level > 0, lazy, typing)
                     for n in child.names
                 )
-            inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
             guarded = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
             visit(child, lazy or inside, typing or guarded)
 

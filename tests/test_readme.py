@@ -40,6 +40,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 ROOMS = r"embedbench|extract|models|protocols|tests|docs|benchmarks|\.ci"
 PATH = re.compile(rf"(?<![\w/.-])((?:{ROOMS})/[\w./-]*\w)")
 IMPORTED = re.compile(r"\b(embedbench(?:\.\w+)+)")
+GROUP: Any = typer.main.get_command(app.app)
 ENTRY_POINTS = {f"embedbench.{kind}" for kind in plugins.KINDS}
 
 
@@ -75,10 +76,9 @@ def commands_of(page: Path) -> list[str]:
 @pytest.mark.parametrize("line", sorted({line for page in PAGES for line in typed(page)}))
 def test_commands_parse(line: str) -> None:
     words = shlex.split(line, comments=True)[1:]
-    group = typer.main.get_command(app.app)
-    if words[0] in {option for param in group.params for option in param.opts}:
+    if words[0] in {option for param in GROUP.params for option in param.opts}:
         return  # an option of embedbench itself
-    command = group.commands[words[0]]  # type: ignore[attr-defined]  # a group has commands
+    command = GROUP.commands[words[0]]
     while words[1:] and words[1] in getattr(command, "commands", {}):
         words = words[1:]
         command = command.commands[words[0]]  # type: ignore[attr-defined]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from bridge_records import shown
 from report_records import keep, make
 
 from embedbench import terminal
+from embedbench.cli.tables import show_tables
 from embedbench.errors import printable
+from embedbench.files.provenance_text import provenance_lines
 from embedbench.papers.page import table_text as paper_text
 from embedbench.papers.published import PaperTable, Value
 from embedbench.reports.bridge import bridge
@@ -22,7 +25,7 @@ from embedbench.reports.study import Study, studies
 from embedbench.reports.study_text import by_order_parts, comparison_parts
 from embedbench.reports.text import table_text
 from embedbench.scores.stats import Stat
-from embedbench.terminal import aligned, line, new_table, rendered
+from embedbench.terminal import aligned, fitted, folded, line, new_table, rendered
 
 NAME = "a-learner-with-a-long-name"
 LEFT_OUT = re.compile(r"\d+ columns? left out; widen the terminal or use --json")
@@ -97,15 +100,62 @@ def test_a_name_is_folded_and_the_first_number_stays() -> None:
 def test_pairs_are_folded_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [("content digest", "0123456789" * 6), ("b", "some words that go on for long")]
     assert aligned(pairs).splitlines()[0] == f"content digest  {pairs[0][1]}"
-    monkeypatch.setattr(terminal, "terminal_width", lambda: 36)
+    monkeypatch.setattr(terminal, "terminal_width", lambda: 48)
     assert aligned(pairs).splitlines() == [
-        "content digest  01234567890123456789",
-        *[f"{'':16}01234567890123456789"] * 2,
-        "b               some words that go",
-        f"{'':16}on for long",
+        f"content digest  {'0123456789' * 3}01",
+        f"{'':16}2345678901234567890123456789",
+        "b               some words that go on for long",
     ]
+    monkeypatch.setattr(terminal, "terminal_width", lambda: 30)  # the name takes more than a third
+    assert aligned(pairs).splitlines() == [
+        "content digest",
+        "   012345678901234567890123456",
+        "   789012345678901234567890123",
+        "   456789",
+        "b  some words that go on for",
+        "   long",
+    ]
+
+
+def test_sentences_end_lines_at_words_and_keep_numbers_with_their_units() -> None:
+    text = "it holds 11.0 MB and learns in 0.034 s (chance: 1.2 %); see /a/path/that/is/long"
+    assert fitted(text, None) == fitted(text, 200) == text
+    assert fitted(text, 13).split("\n") == [
+        *("it holds", "11.0 MB and", "learns in", "0.034 s", "(chance:", "1.2 %); see"),
+        "/a/path/that/is/long",
+    ]
+    assert folded("    ab cd ef", 9) == ["    ab cd", "    ef"]
+    assert rendered([line("it holds 11.0 MB")], width=13) == "it holds\n11.0 MB"
 
 
 def test_printable() -> None:
     assert printable("a\x1b[31m\x9bb\r\nc\u202ed\udcff\u2028é名") == "a[31mb  cd\ufffd é名"
     assert printable("a\n\tb\x07", lines=True) == "a\n b"
+
+
+@pytest.mark.parametrize(("kind", "bold"), [("xterm", True), ("dumb", False)])
+def test_titles_are_bold_where_the_terminal_can(
+    kind: str, bold: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = [line("title", "bold")]
+    monkeypatch.setenv("TERM", kind)
+    show_tables({}, None, False, list, lambda: parts)
+    assert capsys.readouterr().out == "title\n"  # piped
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    show_tables({}, None, False, list, lambda: parts)
+    assert capsys.readouterr().out == ("\x1b[1mtitle\x1b[0m\n" if bold else "title\n")
+
+
+def test_flags_have_a_column_where_there_are_any(tmp_path: Path) -> None:
+    keep(tmp_path, make("mlp"))
+    assert "flags" not in table_text(collect(tmp_path))
+    keep(tmp_path, make("ewc", flags=["not-learned"]))
+    assert re.search(r"learn s  flags\n", table_text(collect(tmp_path)))
+
+
+def test_a_table_in_the_provenance_is_said_in_words() -> None:
+    made = {"backbone": {"layers": {"b1": "token", "b2": "token"}, "library": "timm", "name": "v"}}
+    assert next(provenance_lines(made, 2)) == (
+        "backbone",
+        "name v, layers b1 b2 (token), library timm",
+    )

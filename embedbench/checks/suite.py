@@ -22,6 +22,7 @@ from embedbench.errors import UserError
 from embedbench.learning.learner import Learner
 from embedbench.runs import registry
 from embedbench.streams.protocol import Protocol
+from embedbench.terminal import fitted, terminal_width
 
 from .demand import CheckFailed, NotApplicable
 from .kinds import contract, kind_of
@@ -90,7 +91,8 @@ def check_text(results: Sequence[Result]) -> str:
     asked = [r.passed for r in results if r.applies]
     rest = len(results) - len(asked)
     total = f"{sum(asked)} of {len(asked)} checks passed"
-    return "\n".join([*lines, total + (f", {rest} do not apply" if rest else "")])
+    total += f", {rest} {'does' if rest == 1 else 'do'} not apply" if rest else ""
+    return fitted("\n".join([*lines, total]), terminal_width())
 
 
 def check(name: str, device: str = "cpu", kind: str | None = None) -> list[Result]:

@@ -35,8 +35,10 @@ SEEDS = Seeds.of(0)
 SMALL: dict[str, Any] = {
     "units": 32,
     "projections": 64,
+    "features": 64,
     "batch_size": 16,
     "epochs": 3,
+    "finetune_epochs": 3,
     "epoch_samples": 60,
     "side": 8,
     "iterations": 2_000,

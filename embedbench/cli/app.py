@@ -17,14 +17,10 @@ from . import completion, extract, files, pretrain, push, report, reproduce, run
 from .options import Json, Quiet, chosen_device, note
 from .tables import show_tables, with_tables
 
-app = typer.Typer(
+app = usage.App(
     name="embedbench",
     help="A feature-embedding continual-learning testbed: extract once, then ask any learner what "
     "it keeps, what it still learns, and what it costs.",
-    cls=usage.Commands,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # errors are printed as one sentence, not in a box
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -103,11 +99,11 @@ def list_command(
     listed = {k: entries(k) for k in kinds}
 
     def text(_: Any) -> str:
-        lines = []
+        blocks = []
         for k, rows in listed.items():
-            lines += [f"{k}:"] if len(listed) > 1 else []
-            lines.append(listed_text(rows))
-        return "\n".join(lines)
+            title = f"{k}:\n" if len(listed) > 1 else ""
+            blocks.append(title + listed_text(rows))
+        return "\n\n".join(blocks)
 
     named = [{"kind": k, **row} for k, rows in listed.items() for row in rows]
     rows = listed[kind] if kind else named
@@ -166,11 +162,11 @@ def main() -> None:
     try:
         app(_dashes(sys.argv[1:]))
     except UserError as e:
-        print(f"embedbench: {printable(str(e))}", file=sys.stderr)
+        note(f"embedbench: {printable(str(e))}")
         sys.exit(2)
     except OSError as e:
         what = f"{e.filename}: " if e.filename else ""
-        print(f"embedbench: {printable(f'{what}{e.strerror or e}')}", file=sys.stderr)
+        note(f"embedbench: {printable(f'{what}{e.strerror or e}')}")
         sys.exit(2)
     except SystemExit as e:
         if e.code == 130:  # typer's answer to Ctrl-C

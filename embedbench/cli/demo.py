@@ -18,6 +18,7 @@ from embedbench.reports.text import print_report
 from embedbench.runs import grid
 from embedbench.runs.command import start_of_command
 from embedbench.runs.settings import parse_settings, plan
+from embedbench.terminal import fitted, terminal_width
 
 from .options import note
 from .progress import bar
@@ -40,10 +41,16 @@ STREAMS = (
 )
 NEXT = """\
 What next:
-  embedbench report {runs} --compare                          # which differences are real
-  embedbench report {runs}/incremental-class* --figure trade-off --out trade-off.pdf
-  embedbench extract YOUR_FOLDER --backbone resnet50 --out mine.h5    # a folder for each class
-  embedbench run mine.h5 --protocol incremental-class --set protocol.sessions=5 \\
+  # which differences are real
+  embedbench report {runs} --compare
+  # accuracy against memory and time
+  embedbench report {runs}/incremental-class* \\
+    --figure trade-off --out trade-off.pdf
+  # your images, a folder for each class
+  embedbench extract YOUR_FOLDER --backbone resnet50 \\
+    --out mine.h5
+  embedbench run mine.h5 --protocol incremental-class \\
+    --set protocol.sessions=5 \\
     --learner mlp,slda --seeds 0-4 --out runs"""
 
 
@@ -64,7 +71,7 @@ def run_demo(out: Path, *, quiet: bool) -> None:
     write_html(rows, page, "runs")
     print_report(rows, as_json=False)
     if sentence := surprise(rows):
-        print(f"\n{sentence}\n")
+        print(f"\n{fitted(sentence, terminal_width())}\n")
     print(f"report: {page.resolve().as_uri()}\n")
     print(NEXT.format(runs=runs))
     _say(f"{time.perf_counter() - began:.0f} s in all", quiet)
@@ -134,7 +141,7 @@ def _run(file: Path, protocol: str, settings: tuple[str, ...], runs: Path, quiet
         device="cpu",
         command=start_of_command([file], protocol, runs),
     )
-    with bar(protocol, quiet) as advance:
+    with bar("cells", quiet) as advance:
         grid.run_grid(cells, runs, engine=Engine("local"), progress=advance)
 
 

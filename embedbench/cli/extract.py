@@ -90,7 +90,7 @@ def extract(
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write an embedding file: embeddings of images, images, or log-mel frames of sounds."""
+    """Write an embedding file of images, sounds or texts; with --backbone none, of the images."""
     from embedbench.files.target import check_target
 
     target = check_target(out, overwrite=overwrite)  # before anything slow is imported

@@ -74,7 +74,11 @@ def _ours(kind: str) -> list[dict[str, str]]:
         return [{"name": n, "summary": presets.summary(n)} for n in presets.preset_names()]
     if kind == "orders":
         return [
-            {"name": name, "summary": f"{what}; {count} classes", "classes": count}
+            {
+                "name": name,
+                "summary": what if count == "any" else f"{what}; {count} classes",
+                "classes": count,
+            }
             for name, (what, count) in NAMED.items()
         ]
     if kind == "backbones":

@@ -37,6 +37,7 @@ def bar(unit: str, quiet: bool) -> Iterator[Advance]:
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.theme import Theme
 
     columns: list[Any] = [
         TextColumn("{task.description}", markup=False),
@@ -46,7 +47,9 @@ def bar(unit: str, quiet: bool) -> Iterator[Advance]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     ]
-    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
+    plain = {f"progress.{what}": "none" for what in ("download", "elapsed", "remaining")}
+    console = Console(stderr=True, theme=Theme(plain))  # yellow cannot be read on white
+    with Progress(*columns, console=console, transient=True) as display:
         task = display.add_task(unit, total=None, rate="")
 
         def advance(*what: str | int) -> None:

@@ -98,9 +98,7 @@ def _audit(runs: Path, as_json: bool) -> None:
 
 Reported = Annotated[
     list[Path],
-    typer.Argument(
-        metavar="RUNS...", help="One directory; several with --bridge; packs with --site."
-    ),
+    typer.Argument(metavar="RUNS", help="One directory; several with --bridge; packs with --site."),
 ]
 Site = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Write the pages of a board of packs there.")
@@ -245,14 +243,13 @@ def _bridge(rows: list[Row], as_json: bool) -> tuple[Bridge, Callable[[], None]]
     from embedbench.reports.bridge import bridge
     from embedbench.reports.bridge_text import bridge_parts
     from embedbench.table_forms import records
-    from embedbench.terminal import rendered
 
     pairs = bridge(rows)
     data = pairs.to_json()
     return pairs, partial(
         show_tables,
         data,
-        lambda _: rendered(bridge_parts(pairs)),
+        None,
         as_json,
         lambda: records(data, "streams", "learners"),
         lambda: bridge_parts(pairs),
@@ -268,7 +265,7 @@ def _studies(rows: list[Row], metric: str, by: str | None, *, as_json: bool) -> 
     from embedbench.reports.comparison import Comparison, by_order, compare
     from embedbench.reports.study import studies
     from embedbench.reports.study_text import study_parts, study_rows
-    from embedbench.terminal import rendered
+    from embedbench.terminal import line
 
     every: Sequence[Ranking | OrderSpread | SeedSpread]
     if by == "seeds":
@@ -278,8 +275,8 @@ def _studies(rows: list[Row], metric: str, by: str | None, *, as_json: bool) -> 
     return partial(
         show_tables,
         Comparison.of(every).to_json(),
-        lambda _: "\n\n".join(rendered(study_parts(study)).rstrip() for study in every),
+        None,
         as_json,
         lambda: [row for study in every for row in study_rows(study)],
-        lambda: [part for study in every for part in study_parts(study)],
+        lambda: [part for s in every for part in (*study_parts(s), line(""))],
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from embedbench.errors import UserError
+from embedbench.terminal import terminal_width
 
 from . import completion
 from .named import Expect, fixed_study
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from embedbench.runs.work import Workshop
 
 Files = Annotated[
-    list[str] | None, typer.Argument(metavar="FILE...", help="Embedding files or names, in order.")
+    list[str] | None, typer.Argument(metavar="FILE", help="Embedding files or names, in order.")
 ]
 Protocol = Annotated[
     str | None,
@@ -246,8 +246,8 @@ def _interim(out: Path, quiet: bool, places: list[Path]) -> None:
 
     if places and sys.stderr.isatty() and not quiet:
         rows = collect(out, places, lambda _: None)
-        note(table_text(rows, width=shutil.get_terminal_size().columns))
-        note("the references are being made now; the whole table follows")
+        note(table_text(rows, width=terminal_width(sys.stderr)))
+        note("the references are being made now; the whole table follows\n")
 
 
 def _report(outcome: Outcome, out: Path, budget_mb: float | None, as_json: bool) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from . import usage
 from .answers import import_command
 from .options import Json, Overwrite, check_free, note, show
 from .tables import show_tables, with_tables
@@ -15,11 +16,9 @@ if TYPE_CHECKING:
     from embedbench.runs.merge import Merged
     from embedbench.sharing.pack import Packed
 
-runs = typer.Typer(
+runs = usage.App(
     name="runs",
     help="Directories of runs: their state, several into one, for others, to trackers.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
 )
 runs.command("import")(import_command)
 
@@ -33,7 +32,6 @@ def status(
     """Say what is finished, being made, waiting or abandoned. Nothing is changed."""
     from embedbench.runs.status import status as look
     from embedbench.table_forms import records
-    from embedbench.terminal import rendered
 
     from .status_text import status_parts
 
@@ -41,12 +39,12 @@ def status(
     data, parts = now.to_json(), status_parts(now)
     kinds = ("running", "failed", "abandoned")
     rows = [{"state": kind, **row} for kind in kinds for row in records(data[kind])]
-    show_tables(data, lambda _: rendered(parts), as_json, lambda: rows, lambda: parts)
+    show_tables(data, None, as_json, lambda: rows, lambda: parts)
 
 
 @runs.command()
 def merge(
-    roots: Annotated[list[Path], typer.Argument(metavar="RUNS...")],
+    roots: Annotated[list[Path], typer.Argument(metavar="RUNS")],
     out: Annotated[Path, typer.Option(metavar="RUNS", help="Directory that gets all runs.")],
     as_json: Json = False,
 ) -> None:

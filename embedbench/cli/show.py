@@ -51,7 +51,6 @@ def show(
     """Show the stream that a protocol makes of files, or export it for other tools."""
     from embedbench.runs.study_parts import parts
     from embedbench.runs.work import Workshop
-    from embedbench.terminal import rendered, terminal_width
 
     from .stream_text import stream_parts, stream_rows
     from .study import asked
@@ -75,7 +74,7 @@ def show(
     lines = [part for summary in summaries for part in stream_parts(summary)]
     show_tables(
         [s.to_json() for s in summaries],
-        lambda _: rendered(lines, width=terminal_width()),
+        None,
         as_json,
         lambda: [row for summary in summaries for row in stream_rows(summary)],
         lambda: lines,

@@ -12,6 +12,7 @@ import typer
 
 from embedbench.errors import UserError
 from embedbench.table_forms import FORMS, csv_text, pasted, table_of
+from embedbench.terminal import has_styles, rendered, terminal_width
 
 from .options import note, show
 
@@ -62,14 +63,21 @@ def with_tables(command: Callable[..., None]) -> Callable[..., None]:
 
 def show_tables(
     data: Any,
-    text: Callable[[Any], str],
+    text: Callable[[Any], str] | None,
     as_json: bool,
     rows: Callable[[], Sequence[Mapping[str, Any]]],
     parts: Callable[[], Sequence[Text | Table]] | None = None,
 ) -> None:
-    """Print data to stdout as JSON, as text, or in the form that was asked for (see `paste`)."""
-    if not paste(rows, parts):
-        show(data, text, as_json)
+    """Print data to stdout as JSON, as text, or in the form that was asked for (see `paste`).
+
+    Without `text` the parts are printed.
+    """
+    if paste(rows, parts):
+        return
+    if text or as_json or not parts:
+        show(data, text or str, as_json)
+    else:
+        print(rendered(parts(), width=terminal_width(), colour=has_styles()))
 
 
 def paste(

@@ -244,10 +244,10 @@ def card_text(card: Card) -> str:
         ("samples", ", ".join(f"{count:,} {s}" for s, count in card.samples.items() if count)),
         ("classes", f"{card.classes.leaves} leaves, {card.classes.inner} inner nodes"),
     ]
-    for name, counts in card.per_class.items():
-        text = f"min {counts.min}, median {counts.median:g}, max {counts.max}"
+    for i, (name, counts) in enumerate(card.per_class.items()):
+        text = f"{name}: min {counts.min}, median {counts.median:g}, max {counts.max}"
         empty = f"; {counts.empty} classes have none" if counts.empty else ""
-        lines.append((f"{name} per class", text + empty))
+        lines.append(("" if i else "per class", text + empty))
     norms = card.norms
     runs = "1 run" if norms.runs == 1 else f"{norms.runs} runs"
     rows = "all rows" if norms.rows == n else f"{norms.rows} rows in {runs}"

@@ -18,7 +18,8 @@ def provenance_lines(made: Mapping[str, Any], n_leaves: int) -> Iterator[Line]:
     """Yield the provenance of a file of so many leaf classes, one line per part."""
     for part in ("backbone", "preprocessing", "arithmetic", "source", "split"):
         values = made.get(part) or {}
-        yield part, ", ".join(f"{k} {v}" for k, v in values.items() if v not in ("", None))
+        values = {k: values[k] for k in sorted(values, key=lambda k: k != "name")}  # it comes first
+        yield part, ", ".join(f"{k} {_words(v)}" for k, v in values.items() if v not in ("", None))
     weights = weights_of(made)
     if made.get("weights"):
         values = {
@@ -33,6 +34,14 @@ def provenance_lines(made: Mapping[str, Any], n_leaves: int) -> Iterator[Line]:
     yield "skipped", f"{len(made.get('skipped', []))} samples"
     made_by = " ".join(f"{k} {v}" for k, v in (made.get("made_by") or {}).items())
     yield "made", f"{made.get('date_utc', 'at an unknown date')} by {made_by or 'unknown'}"
+
+
+def _words(value: Any) -> str:
+    """A value of the provenance; of a table the names, and once what is said of all of them."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    said = ", ".join(dict.fromkeys(map(str, value.values())))
+    return f"{' '.join(value)} ({said})"
 
 
 def column_words(values: NDArray[Any]) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from embedbench.typed import plain
 from .alike import check_average, check_comparable
 from .labels import flat, labels, value
 from .rows import LEFT_OUT, Group, Row, groups
+from .tuned import beside, candidates
 from .verdict import verdict
 
 SCHEMA = "embedbench-report/1.0"
@@ -88,7 +89,7 @@ def collect(
     rows, refused = [], []
     for place, learners in tables.items():
         try:
-            rows += _table(_name(place, root.resolve()), list(learners.values()), metrics, outside)
+            rows += _table(place, root.resolve(), learners, metrics, outside)
         except UserError as e:
             refused.append(e)
     if refused and not rows:
@@ -127,18 +128,26 @@ def _once(tell: Callable[[str], None]) -> Callable[[str], None]:
 
 
 def _table(
-    place: str, learners: list[list[RunRecord]], metrics: Sequence[str], outside: Outside
+    directory: Path,
+    root: Path,
+    made: Mapping[Path, list[RunRecord]],
+    metrics: Sequence[str],
+    outside: Outside,
 ) -> list[Row]:
     """The rows of one stream's directory: best final accuracy first, chance last."""
+    place, learners = _name(directory, root), list(made.values())
     for runs in learners:
         check_average(runs, place)
     check_comparable([r for runs in learners for r in runs], place)
     split = [variations(runs) for runs in learners]
     alone = tuple(r for runs, _ in split for r in runs)
     repeats = sum(len(varied) for _, varied in split)
-    group = Group(place, alone, repeats, tuple(dict.fromkeys([*metrics, *outside])), outside)
+    names = labels(learners)
+    remarks = beside([(_name(p, root), n, made[p]) for p, n in zip(made, names, strict=True)])
+    further = tuple(dict.fromkeys([*metrics, *outside]))
+    group = Group(place, alone, repeats, further, outside, remarks=tuple(remarks))
     rows = []
-    for (runs, varied), label in zip(split, labels(learners), strict=True):
+    for (runs, varied), label in zip(split, names, strict=True):
         parts: tuple[list[RunRecord], list[RunRecord]] = ([], [])
         for r in runs:
             parts[any(f in LEFT_OUT for f in r.flags)].append(r)
@@ -211,6 +220,7 @@ def _row_json(row: Row) -> dict[str, Any]:
         "n": len(row.used),
         "runs": [r.run for r in row.used],
         "left_out": [r.run for r in row.left_out],
+        "candidates": candidates(row.records[0].tuning),
         "metrics": row.metrics,
         "seconds": row.seconds,
         "footprint": row.footprint,

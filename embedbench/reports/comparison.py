@@ -61,7 +61,8 @@ class Pair(Typed):
     n : int
         Number of units that both have.
     p, holm : float
-        p-value of the paired t-test, and the same corrected for the number of pairs.
+        p-value of the paired t-test, and the same corrected for the number of pairs; `holm` is NaN
+        under `study.LEAST` units, where nothing is tested.
     """
 
     a: str
@@ -88,9 +89,11 @@ class Ranking(Typed):
     learners : tuple of RankedLearner
         The learners, best mean first.
     groups : tuple of tuple of str
-        Groups of neighbours that cannot be told apart at 5 %.
+        Groups of ties: two learners share one if and only if they cannot be told apart at 5 %.
     pairs : tuple of Pair
-        All pairs of learners.
+        All pairs of learners, the better one first.
+    notes : tuple of str
+        Remarks on the learners: settings that were tuned, several settings of one learner.
     """
 
     title: str
@@ -100,6 +103,7 @@ class Ranking(Typed):
     learners: tuple[RankedLearner, ...]
     groups: tuple[tuple[str, ...], ...]
     pairs: tuple[Pair, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -192,7 +196,7 @@ def compare(study: Study) -> Ranking:
             mean=study.mean(label),
             rank=rank,
             average_rank=average,
-            groups=tuple(g for g, (first, last) in enumerate(groups) if first <= i <= last),
+            groups=tuple(g for g, group in enumerate(groups) if i in group),
         )
         for i, (label, rank, average) in enumerate(ranked)
     ]
@@ -202,10 +206,11 @@ def compare(study: Study) -> Ranking:
         orders=tuple(study.orders),
         units="orders" if len(study.orders) > 1 else "seeds",
         learners=tuple(learners),
-        groups=tuple(tuple(study.learners[first : last + 1]) for first, last in groups),
+        groups=tuple(tuple(study.learners[i] for i in group) for group in groups),
         pairs=tuple(
             Pair(a, b, d.mean, d.half, d.n, d.p, p) for (a, b), (d, p) in study.pairs.items()
         ),
+        notes=study.notes,
     )
 
 

@@ -27,7 +27,7 @@ from .pictures import curve_figures, trade_off_figures
 from .rows import FLAGS, Group, Row, groups
 from .slim import share_styles
 from .styles import glyph, hue, styles_of
-from .text import columns_of
+from .text import columns_of, who_has
 from .verdict import verdict
 
 
@@ -173,6 +173,8 @@ def _metric(row: Row, name: str, decimals: int, factor: float) -> Cell:
 def _legend(rows: Sequence[Row]) -> list[tuple[str, str]]:
     names = dict.fromkeys([*FLAGS, *(f for r in rows for f in r.flags)])
     meaning = {f: FLAGS[f][1] if f in FLAGS else "" for f in names}
+    tuned = [who_has(row, "tuned") for row in rows if "tuned" in row.flags]
+    meaning["tuned"] += f" [{'; '.join(tuned)}]"
     return [(f, meaning[f]) for f in names if any(f in r.flags for r in rows)]
 
 

@@ -6,25 +6,34 @@ import math
 
 import numpy as np
 
+from embedbench.scores.flags import guessing
+from embedbench.scores.run_record import FINAL
+
 from .answers import has_labels
 from .rows import Group
 
 
 def chance(group: Group) -> float:
-    """The final score of guessing: that of the chance runs of a table, or 1 / classes.
+    """The final score of guessing, the same in every table, figure and sentence: 1 / classes.
 
-    An answer is guessed among the classes seen, or among the candidates of its eval set where
-    those are fewer. NaN where answers are label sets and the table has no chance run.
+    That is the expected accuracy of a uniform draw among the classes seen, or among the candidates
+    of an eval set where those are fewer; eval sets count by their classes, as in the final score.
+    It does not depend on which runs there are: those of the learner `chance` are draws around it,
+    and have a row of their own. Where answers are label sets no formula holds, and the level is the
+    mean of these runs; NaN without any.
     """
-    drawn = [r.metrics["final_accuracy"] for r in group.records if not r.learns]
-    if drawn:
-        return float(np.mean(drawn))
     run = group.first
+    if has_labels(run):
+        drawn = [r.metrics[FINAL] for r in group.records if not r.learns]
+        return float(np.mean(drawn)) if drawn else math.nan
     by_class = run.n_train_by_class
     seen = sum(n > 0 for n in by_class) if by_class else sum(map(len, run.classes))
-    if has_labels(run) or not seen:
+    if not seen:
         return math.nan
-    return float(np.mean([1 / min(seen, n or seen) for n in run.n_candidates or [seen]]))
+    limits = run.n_candidates or [None]
+    sizes = run.n_classes or ()
+    weights = sizes if any(sizes) and len(sizes) == len(limits) else None
+    return float(np.average(guessing(seen, limits), weights=weights))
 
 
 def offline(group: Group) -> float:

@@ -18,6 +18,7 @@ from embedbench.arrays import Floats
 from embedbench.errors import UserError, unknown
 from embedbench.scores.stats import Stat, signed
 
+from .levels import chance, offline
 from .plots import Curve, draw_curve, fit_to
 from .rows import Group, Row
 from .sheet import fit, legend
@@ -98,19 +99,23 @@ def score_name(group: Group, *, brief: bool = False) -> str:
 
 
 def _levels(axes: Axes, rows: Sequence[Row], *, by_session: bool = False) -> dict[str, Artist]:
-    """The offline reference and chance, within the axes as they are; chance session by session."""
-    ideals = rows[0].group.ideals
-    guesses = [r for r in rows if r.used and not r.learns][:1]
-    levels = [("offline", ideals[0], INK, DASHES)] if len(ideals) == 1 else []
-    levels += [("chance", r.metrics["final_accuracy"].mean, SOFT, DOTS) for r in guesses]
+    """The offline reference and chance, within the axes as they are.
+
+    By session, runs of chance give a curve as on the page; without such runs it is a level.
+    """
+    group = rows[0].group
+    guesses = [r for r in rows if r.used and not r.learns][:1] if by_session else []
+    levels = (("offline", offline(group), INK, DASHES), ("chance", chance(group), SOFT, DOTS))
     low, high = axes.get_ylim()
     entries: dict[str, Artist] = {}
     for name, value, ink, dashes in levels:
+        if math.isnan(value):
+            continue
         line = Line2D([], [], color=ink, linewidth=0.9, linestyle=dashes)
         entries[f"{name} ({signed(100 * value, 1)})"] = line
-        if low <= 100 * value <= high and not (by_session and name == "chance"):
+        if low <= 100 * value <= high and not (guesses and name == "chance"):
             axes.axhline(100 * value, color=ink, linewidth=0.9, linestyle=dashes, zorder=1)
-    for row in guesses if by_session else ():
+    for row in guesses:
         draw_curve(axes, Curve(100 * stacked(row, "pooled"), None), 0, 100)
     axes.set_ylim(low, high)
     return entries

@@ -22,6 +22,7 @@ from .study import studies
 from .svg import BLANK, INK, LINE, SOFT, colour, look
 
 LINE_HEIGHT = 0.135  # inches, of a line of text
+TIES = ("dots on one bar: cannot be told apart at 5 %", "(paired t-tests, Holm’s correction)")
 OMEGAS = ("omega_base", "omega_new", "omega_all", "omega_streaming")
 
 
@@ -58,7 +59,7 @@ def matrix(rows: Sequence[Row], width: float) -> Figure:
         axes.set_title(name, pad=3)
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
-        axes.set_xticks(range(0, wide, -(-wide // 5)))
+        axes.set_xticks(range(0, wide, -(-wide // max(2, min(5, int(side / 0.2))))))
         axes.set_yticks(range(0, high, -(-high // 5)))
         if side / wide > 0.16:
             write_numbers(axes, values, size=min(7.0, 26 * side / wide))
@@ -141,8 +142,11 @@ def _places(names: Sequence[str]) -> list[float]:
 def ranks(rows: Sequence[Row], width: float, metric: str) -> Figure:
     """The critical-difference diagram: average ranks, 1 on the left; a bar joins a group of ties.
 
+    Two learners have a dot on one bar if and only if they cannot be told apart.
+
     **Source**: Demšar (2006), Figure 1. **Departs**: ties are those of `report --compare`, from
-    paired t-tests with Holm's correction, so there is no critical difference to draw.
+    paired t-tests with Holm's correction, so there is no critical difference to draw; and since
+    such ties need not be neighbours by rank, dots say which learners a bar joins.
 
     Parameters
     ----------
@@ -180,7 +184,8 @@ def diagram(result: Ranking, styles: dict[str, int], width: float) -> Figure:
     ties = [group for group in result.groups if len(group) > 1]
     first = 0.6 * len(ties) + 0.7  # where names begin, in lines, below axis and bars
     heights = [_places([names[label] for label in side]) for side in (left, right) if side]
-    lines = first + max(places[-1] for places in heights) + 1
+    below = len(TIES) + 0.5 if ties else 0
+    lines = first + max(places[-1] for places in heights) + 1 + below
     tall = LINE_HEIGHT * lines + 0.38
     figure = Figure(figsize=(width, tall))
     margins = [_widest(figure, [names[label] for label in side]) for side in (left, right)]
@@ -207,7 +212,13 @@ def diagram(result: Ranking, styles: dict[str, int], width: float) -> Figure:
     for line, group in enumerate(ties):
         within = [rank[label] for label in group]
         ends = [min(within) - reach, max(within) + reach]
-        axes.plot(ends, [0.6 * (line + 1)] * 2, color=INK, linewidth=2.2, solid_capstyle="butt")
+        y = 0.6 * (line + 1)
+        axes.plot(ends, [y] * 2, color=INK, linewidth=2.2, solid_capstyle="butt")
+        axes.plot(within, [y] * len(group), color=INK, linestyle="none", marker="o", markersize=4.6)
+    if ties:
+        figure.text(
+            0.5, 0.01, "\n".join(TIES), color=SOFT, fontsize=SMALL, ha="center", va="bottom"
+        )
     for artist in axes.lines:
         artist.set_clip_on(False)
     return figure

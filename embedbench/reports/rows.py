@@ -27,6 +27,7 @@ FLAGS = {
     "diverged": ("D", "the training loss was not finite; left out of every mean"),
     "not-learned": ("L", "Ω_new under 2 × chance: high Ω_all only because nothing new was learned"),
     "chance-level": ("C", "the final score is under 1.5 times chance"),
+    "tuned": ("V", "--tune chose settings, on the validation data of one seed"),
     "test-validation": ("T", "test data could stop training"),
     "session-id": ("S", "the learner knew which session every test sample is from"),
     "imported": ("I", "another tool gave the answers; what it cost is not known"),
@@ -65,6 +66,8 @@ class Group:
         The metrics of other people among them, by name.
     apart : str
         Settings of the protocol that differ between tables of one title.
+    remarks : tuple of str
+        Remarks on the learners: several settings of one, some of them tuned.
     """
 
     place: str
@@ -73,6 +76,7 @@ class Group:
     further: tuple[str, ...] = ()
     outside: Outside = field(default_factory=dict)
     apart: str = ""
+    remarks: tuple[str, ...] = ()
 
     @property
     def first(self) -> RunRecord:
@@ -99,7 +103,8 @@ class Group:
     @property
     def notes(self) -> list[str]:
         """Notes of the runs, and remarks on this table; each once."""
-        notes = dict.fromkeys(n for r in self.records for n in r.notes)
+        notes = dict.fromkeys(self.remarks)
+        notes |= dict.fromkeys(n for r in self.records for n in r.notes)
         if self.varied:
             runs = (
                 "1 run repeats another" if self.varied == 1 else f"{self.varied} runs repeat others"
@@ -230,10 +235,11 @@ class Row:
 
     @cached_property
     def flags(self) -> dict[str, list[str]]:
-        """Flag → the runs that have it, with `not-pinned`, and `outlier` among the runs used."""
+        """Flag → the runs that have it: those of records, and what only a report knows."""
         flags: dict[str, list[str]] = {}
         for r in self.records:
-            for name in (*r.flags, *(["not-pinned"] if r.predictions_sha256 is None else [])):
+            of_run = {"not-pinned": r.predictions_sha256 is None, "tuned": r.tuning is not None}
+            for name in (*r.flags, *(name for name, holds in of_run.items() if holds)):
                 flags.setdefault(name, []).append(r.run)
         final = self.metrics.get(OUTLIER_METRIC)
         for i in outliers(final.values) if final and self.learns else []:

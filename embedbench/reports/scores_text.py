@@ -15,7 +15,8 @@ def scores_text(results: Sequence[Rescored]) -> str:
     faults = [r for r in results if r.fault is not None]
     differ = [r for r in results if r.differs]
     counts = f"{len(results) - len(faults) - len(differ)} agree, {len(differ)} differ"
-    lines = [f"{len(results)} runs: {counts}, {len(faults)} cannot be recomputed"]
+    runs = "1 run" if len(results) == 1 else f"{len(results)} runs"
+    lines = [f"{runs}: {counts}, {len(faults)} cannot be recomputed"]
     lines += [f"cannot be recomputed: {r.run}: {r.fault}" for r in faults]
     for r in differ:
         for d in r.differs:

@@ -9,7 +9,11 @@ the result holds for that order only.
 **Source**: the diagram of average ranks is Demšar's (2006). **Departs**: ties come from paired
 t-tests with Holm's correction instead of Nemenyi's test. The outcome of Nemenyi's test for two
 learners depends on which others were run (Benavoli et al. 2016), and with a few runs it can
-separate nothing.
+separate nothing. A pair with fewer than `LEAST` units in common is not tested.
+
+Every statement on ties rests on `Study.separated`: the verdict, the letters and ranks of
+`report --compare`, the bars of `--figure ranks`. Such ties are not transitive: `a` may be tied with
+`b` and `b` with `c` while `a` is better than `c`.
 """
 
 from __future__ import annotations
@@ -32,7 +36,9 @@ from embedbench.scores.run_record import ClassOrder, RunRecord
 from .alike import LATER, stream_title
 from .labels import labels
 from .rows import Row
+from .tuned import searches
 
+LEAST = 3  # seeds or class orders in common, below which a difference is not tested
 LOWER = ("average_forgetting", "per_class_forgetting")  # metrics where less is better
 Block = tuple[str, str]  # order, seeds
 
@@ -49,12 +55,15 @@ class Study:
         Learner's label → block → score, a fraction; larger is better except for metrics in `LOWER`.
     lower : bool
         Whether less is better, of a metric of other people.
+    notes : tuple of str
+        Remarks on the learners.
     """
 
     title: str
     metric: str
     scores: dict[str, dict[Block, float]]
     lower: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def learners(self) -> list[str]:
@@ -92,9 +101,12 @@ class Study:
 
     @cached_property
     def pairs(self) -> dict[tuple[str, str], tuple[Paired, float]]:
-        """For each pair of learners, the better one first: the difference and Holm's p-value."""
+        """For each pair of learners, the better one first: the difference and Holm's p-value.
+
+        The p-value is NaN for a pair with fewer than `LEAST` units.
+        """
         apart = {pair: self.paired(*pair) for pair in itertools.combinations(self.learners, 2)}
-        adjusted = holm([d.p for d in apart.values()])
+        adjusted = holm([d.p if d.n >= LEAST else math.nan for d in apart.values()])
         return {pair: (d, p) for (pair, d), p in zip(apart.items(), adjusted, strict=True)}
 
     @cached_property
@@ -139,13 +151,13 @@ def studies(rows: Sequence[Row], metric: str = "final_accuracy") -> list[Study]:
     names = {name for row in rows for name in row.metrics}
     if metric not in names:
         raise unknown("metric", metric, names)
-    together: dict[str, list[RunRecord]] = {}
+    together: dict[str, list[Row]] = {}
     for row in rows:
-        for run in row.used:
-            together.setdefault(_key(run), []).append(run)
+        together.setdefault(_key(row.records[0]), []).append(row)
     outside = rows[0].group.outside.get(metric)
     lower = outside is not None and outside.lower_is_better
-    return [_study(runs, metric, lower) for runs in together.values()]
+    used = (those for those in together.values() if any(row.used for row in those))
+    return [_study(those, metric, lower) for those in used]
 
 
 def _key(run: RunRecord) -> str:
@@ -166,22 +178,29 @@ def order_name(run: RunRecord) -> str:
     return name if kind in ("file", name) else f"{kind} ({name})"
 
 
-def _study(runs: Sequence[RunRecord], metric: str, lower: bool) -> Study:
-    by_learner: dict[str, list[RunRecord]] = {}
-    for run in runs:
-        key = json.dumps([run.learner, run.learner_params], sort_keys=True)
-        by_learner.setdefault(key, []).append(run)
+def _study(rows: Sequence[Row], metric: str, lower: bool) -> Study:
+    by_learner: dict[str, list[Row]] = {}
+    for row in rows:
+        key = json.dumps([row.learner, row.params], sort_keys=True)
+        by_learner.setdefault(key, []).append(row)
     each = list(by_learner.values())
     scores: dict[str, dict[Block, float]] = {}
-    for label, records in zip(labels(each), each, strict=True):
+    tuned = []
+    named = labels([[r for row in those for r in row.records] for those in each])
+    for label, those in zip(named, each, strict=True):
+        records = [r for row in those for r in row.used]
         for r in records:
             value = r.metrics.get(metric, math.nan)
             if not math.isnan(value):
                 scores.setdefault(label, {})[order_name(r), str(r.seeds)] = value
+        tuned += [f"{label} ({how})" for how in [searches(records)] if how]
+    first = rows[0].group.first
     if not scores:
         raise UserError(
-            f"{metric} is undefined in every run of {runs[0].protocol}; name another --metric"
+            f"{metric} is undefined in every run of {first.protocol}; name another --metric"
         )
-    study = Study(stream_title(runs[0]), metric, scores, lower)
+    notes = [f"tuned on validation data: {', '.join(tuned)}"] if tuned else []
+    notes += dict.fromkeys(remark for row in rows for remark in row.group.remarks)
+    study = Study(stream_title(first), metric, scores, lower, tuple(notes))
     best_first = sorted(scores, key=lambda label: -study.sign * study.mean(label))
     return replace(study, scores={label: scores[label] for label in best_first})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from string import ascii_letters
 from typing import Any
 
 from rich.table import Table
@@ -15,7 +16,10 @@ from embedbench.terminal import line, new_table
 
 from .by_seeds import KINDS, SeedSpread, Spread
 from .comparison import OrderSpread, Pair, Ranking
-from .text import is_percent
+from .study import LEAST
+from .text import heading, is_percent
+
+MOST_PAIRS = 15  # that a second table lists
 
 
 def score_text(value: float, metric: str) -> str:
@@ -44,50 +48,92 @@ def study_parts(study: Ranking | OrderSpread | SeedSpread) -> list[Text | Table]
 
 
 def study_rows(study: Ranking | OrderSpread | SeedSpread) -> list[dict[str, Any]]:
-    """The numbers of a study, one row per learner, with the names of its JSON."""
+    """The numbers of a study, one row per learner, with the names of its JSON.
+
+    A ranking also has the learner's difference from each other one: `minus.NAME` with its 95 %
+    half-width and p-values.
+    """
     rows = records(study.to_json(), "learners")
     if isinstance(study, Ranking):
-        to_best = {pair.b: pair for pair in study.pairs if pair.a == study.learners[0].learner}
+        signs = {(p.a, p.b): (1, p) for p in study.pairs}
+        signs |= {(p.b, p.a): (-1, p) for p in study.pairs}
+        best = study.learners[0].learner
         for row in rows:
-            pair = to_best.get(row["learner"])
-            row["to_best"] = pair and -pair.difference
-            row["to_best.half_95"] = pair and pair.half
-            row |= {"p": pair and pair.p, "holm": pair and pair.holm}
+            to_best = signs.get((best, row["learner"]), (0, None))[1]
+            row["to_best"] = to_best and -to_best.difference
+            row["to_best.half_95"] = to_best and to_best.half
+            row |= {"p": to_best and to_best.p, "holm": to_best and to_best.holm}
+            for other in study.learners:
+                sign, pair = signs.get((row["learner"], other.learner), (0, None))
+                name = f"minus.{other.learner}"
+                row[name] = pair and sign * pair.difference
+                row |= {f"{name}.half_95": pair and pair.half, f"{name}.p": pair and pair.p}
+                row[f"{name}.holm"] = pair and pair.holm
     return rows
 
 
 def comparison_parts(result: Ranking) -> list[Text | Table]:
-    """A ranking: one row per learner, with its difference from the best."""
+    """A ranking: one row per learner, with its difference from the best; then the other pairs."""
     metric = result.metric
-    table = new_table(["learner", "n", metric, "rank", "ties", "to the best", "p", "mean rank"])
+    heads = ["learner", "n", heading(metric), "rank", "ties", "to the best", "p", "mean rank"]
+    table = new_table(heads)
     best = result.learners[0].learner
     to_best = {pair.b: pair for pair in result.pairs if pair.a == best}
     for entry in result.learners:
         pair = to_best.get(entry.learner)
-        letters = "".join(chr(ord("a") + g) for g in entry.groups)
         cells = [entry.learner, str(entry.n), score_text(entry.mean, metric)]
-        cells += [str(entry.rank), letters]
-        cells += ["", ""] if pair is None else [_difference(pair, metric), _p(pair.holm)]
+        cells += [str(entry.rank), "".join(map(letter, entry.groups))]
+        cells += ["", ""] if pair is None else [_difference(pair, metric, -1), _p(pair.holm)]
         table.add_row(*map(line, (*cells, f"{entry.average_rank:.2f}")))
     units = {pair.n for pair in result.pairs}
     n = f"{min(units)}–{max(units)}" if len(units) > 1 else str(next(iter(units)))
     count = len(result.orders)
     orders = "1 class order" if count == 1 else f"{count} class orders"
     facts = [_unit(metric), orders, f"{n} {result.units} a pair"]
+    others = [pair for pair in result.pairs if pair.a != best]
+    return [
+        *section(result.title, facts, table),
+        *_other_pairs(others, metric),
+        *map(line, _remarks(result, hidden=len(others) > MOST_PAIRS)),
+    ]
+
+
+def letter(group: int) -> str:
+    """The letter of a group of ties: a to z, A to Z, then a2, …"""
+    again, place = divmod(group, len(ascii_letters))
+    return ascii_letters[place] + (str(again + 1) if again else "")
+
+
+def _other_pairs(pairs: Sequence[Pair], metric: str) -> list[Text | Table]:
+    """A table of the pairs without the best learner, if they are few."""
+    if not 0 < len(pairs) <= MOST_PAIRS:
+        return []
+    table = new_table(["learner", "against", "difference", "p"], names=2)
+    for pair in pairs:
+        table.add_row(*map(line, (pair.a, pair.b, _difference(pair, metric, 1), _p(pair.holm))))
+    return [line(""), line("the other pairs", "bold"), table]
+
+
+def _remarks(result: Ranking, *, hidden: bool) -> list[str]:
+    """What the columns of a ranking mean, and what its tables lack."""
     remarks = [
         "",
-        "to the best: mean paired difference ± half-width of its 95 % interval, not corrected · "
-        "p: paired t-test, Holm's correction over all pairs",
-        "ties: neighbours that share a letter cannot be told apart at 5 % · rank: 1 and one for "
-        "each learner that is better beyond doubt",
+        "to the best, difference: mean paired difference ± half-width of its 95 % interval, not "
+        "corrected · p: paired t-test, Holm's correction over all pairs",
+        "ties: two learners share a letter if and only if they cannot be told apart at 5 % · "
+        "rank: 1 and one for each learner that is significantly better",
     ]
+    if any(pair.n < LEAST for pair in result.pairs):
+        remarks.append(f"p –: fewer than {LEAST} {result.units} in common: not tested, and so tied")
+    if hidden:
+        remarks.append("the other pairs: --csv or --json")
     if len(result.orders) == 1:
         remarks.append("one class order: another one may rank them differently (--by order)")
-    return section(result.title, facts, table, remarks)
+    return remarks + [f"note: {note}" for note in result.notes]
 
 
-def _difference(pair: Pair, metric: str) -> str:
-    mean = score_text(-pair.difference, metric)
+def _difference(pair: Pair, metric: str, sign: int) -> str:
+    mean = score_text(sign * pair.difference, metric)
     return mean if math.isnan(pair.half) else f"{mean} ±{score_text(pair.half, metric)}"
 
 

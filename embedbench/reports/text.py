@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,11 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from embedbench.scores.stats import Stat, amount, megabytes, signed
-from embedbench.terminal import NATURAL, line, new_table, rendered, terminal_width
+from embedbench.terminal import NATURAL, has_styles, line, new_table, rendered, terminal_width
 
 from .answers import LABELS, are_equal, has_labels, is_exact, stats
 from .collect import to_json
 from .rows import FLAGS, Group, Row, groups
+from .tuned import searches
 from .verdict import verdict
 
 # metric, heading, decimals, factor: percent for accuracies, Ω as it is
@@ -43,8 +43,14 @@ def columns_of(group: Group) -> list[tuple[str, str, int, float]]:
     names = [name for name in group.further if name not in (c[0] for c in usual)]
     return [
         *usual,
-        *((n, f"{n} %", 1, 100.0) if is_percent(n) else (n, n, 3, 1.0) for n in names),
+        *((n, heading(n), *((1, 100.0) if is_percent(n) else (3, 1.0))) for n in names),
     ]
+
+
+def heading(metric: str) -> str:
+    """The heading of a metric's column, the same in every table."""
+    usual = {name: head for name, head, *_ in (*COLUMNS, STREAMING)}
+    return usual.get(metric, f"{metric} %" if is_percent(metric) else metric)
 
 
 def is_percent(metric: str) -> bool:
@@ -54,7 +60,7 @@ def is_percent(metric: str) -> bool:
 
 def print_tables(rows: Sequence[Row]) -> None:
     """Print the tables to stdout: as wide as the terminal, or one line per row without one."""
-    print(table_text(rows, width=terminal_width(), colour=sys.stdout.isatty()))
+    print(table_text(rows, width=terminal_width(), colour=has_styles()))
 
 
 def table_text(rows: Sequence[Row], *, width: int | None = None, colour: bool = False) -> str:
@@ -129,7 +135,9 @@ def _table(rows: Sequence[Row], *, stacked: bool) -> Table:
     """One table; `stacked` puts intervals under the means, which halves the width."""
     gap, columns = 1 if stacked else 2, columns_of(rows[0].group)
     table = new_table(["learner", "n", *(c[1] for c in columns), "MB", "learn s"], gap=gap)
-    table.add_column("flags", no_wrap=True)
+    flagged = any(row.flags for row in rows)
+    if flagged:
+        table.add_column("flags", no_wrap=True)
     for row in rows:
         cells = [runs_of(row)]
         cells += [
@@ -137,9 +145,9 @@ def _table(rows: Sequence[Row], *, stacked: bool) -> Table:
             for name, _, decimals, factor in columns
         ]
         cells += [megabytes(row.footprint.get("total")), amount(row.seconds["learn"].mean)]
-        flags = line(" ".join(mark(f) for f in row.flags))
+        flags = [line(" ".join(mark(f) for f in row.flags))] * flagged
         dim = None if row.learns else "dim"
-        table.add_row(line(row.label), *map(Text, cells), flags, style=dim)
+        table.add_row(line(row.label), *map(Text, cells), *flags, style=dim)
     return table
 
 
@@ -189,18 +197,20 @@ def legend(rows: Sequence[Row]) -> list[str]:
     """One line for each flag that occurs: its mark, its meaning, the rows that have it."""
     lines = []
     for flag in dict.fromkeys([*FLAGS, *(f for r in rows for f in r.flags)]):
-        who = [_who(row, row.flags[flag]) for row in rows if flag in row.flags]
+        who = [who_has(row, flag) for row in rows if flag in row.flags]
         if who:
             meaning = f"{flag}: {FLAGS[flag][1]}" if flag in FLAGS else flag
             lines.append(f"{mark(flag)}  {meaning} [{'; '.join(who)}]")
     return lines
 
 
-def _who(row: Row, runs: Sequence[str]) -> str:
-    total = len(row.records)
-    if len(runs) == total:
-        return row.label
-    return f"{row.label} {len(runs)} of {total}: seed {', '.join(runs)}"
+def who_has(row: Row, flag: str) -> str:
+    """A row, the runs that have a flag if not all have, and what a search chose from."""
+    total, runs = len(row.records), row.flags[flag]
+    text = row.label
+    if len(runs) < total:
+        text += f" {len(runs)} of {total}: seed {', '.join(runs)}"
+    return f"{text}: {searches(row.records)}" if flag == "tuned" else text
 
 
 def _footer(rows: Sequence[Row]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from embedbench.scores.stats import Stat, amount, megabytes, signed
@@ -11,10 +12,10 @@ from embedbench.scores.stats import Stat, amount, megabytes, signed
 from .answers import has_labels
 from .levels import chance, offline
 from .rows import Row
-from .study import Study, order_name
+from .study import LEAST, Study, order_name
 
-LEAST = 3  # seeds (or class orders) below which no difference is tested
 NAMED = 3  # learners named in a list, before "and 4 more"
+LONG = 48  # characters of the names in a list, that is fewer names where they have settings
 FINAL = "final_accuracy"
 
 
@@ -22,8 +23,8 @@ def verdict(rows: Sequence[Row]) -> str:
     """One sentence on the rows of a table; what is not known is left out of it.
 
     The leader has the highest final score: accuracy, or pw-JS where answers are label sets.
-    Learners that cannot be told apart from it are those of `report --compare`: paired t-tests over
-    seeds or class orders, with Holm's correction.
+    Learners that cannot be told apart from it are those of `report --compare` on this table: paired
+    t-tests over seeds or class orders, with Holm's correction over all pairs of the table.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ def verdict(rows: Sequence[Row]) -> str:
             f"learners that did, {lead}"
         )
     idle = [row for row in scored if row not in ranked and row is not best]
-    parts = [lead, _cost(ranked[0]), _by_gacc(ranked), *_others(ranked)]
+    parts = [lead, _cost(ranked[0]), _by_gacc(ranked), *_others(ranked, scored)]
     parts += [f"{_names(idle)} did not learn the new sessions"] if idle else []
     parts += [_lost(every)]
     return "; ".join(filter(None, parts))
@@ -89,15 +90,18 @@ class _Against(NamedTuple):
     is_apart: bool
 
 
-def _others(ranked: Sequence[Row]) -> list[str]:
-    """What to say of the learners that do not lead."""
+def _others(ranked: Sequence[Row], scored: Sequence[Row]) -> list[str]:
+    """What to say of the learners that do not lead; `scored` are all that are tested."""
     leader, *rest = ranked
     if not rest:
         return ["there is no other learner to compare it with"]
-    study = Study("", FINAL, {str(i): _blocks(row) for i, row in enumerate(ranked)})
+    study = Study("", FINAL, {str(i): _blocks(row) for i, row in enumerate(scored)})
+    place = {id(row): i for i, row in enumerate(scored)}
+    first = place[id(leader)]
     against = [
-        _Against(row, study.pairs["0", str(i)][0].n, bool(study.separated[0, i]))
-        for i, row in enumerate(rest, 1)
+        _Against(row, study.pairs[str(first), str(i)][0].n, bool(study.separated[first, i]))
+        for row in rest
+        for i in [place[id(row)]]
     ]
     few = [a.row for a in against if a.n < LEAST]
     if len(few) == len(rest):
@@ -125,10 +129,12 @@ def _blocks(row: Row) -> dict[tuple[str, str], float]:
 
 
 def _names(rows: Sequence[Row]) -> str:
-    """Labels in a list; many are counted."""
+    """Labels in a list; what is many or long is counted, but for the first."""
     labels = [row.label for row in rows]
-    if len(labels) > NAMED + 1:
-        labels = [*labels[:NAMED], f"{len(labels) - NAMED} more"]
+    fit = sum(end <= LONG for end in accumulate(map(len, labels)))
+    if len(labels) > 1 and (len(labels) > NAMED + 1 or fit < len(labels)):
+        named = max(1, min(fit, NAMED))
+        labels = [*labels[:named], f"{len(labels) - named} more"]
     *first, last = labels
     return f"{', '.join(first)} and {last}" if first else last
 

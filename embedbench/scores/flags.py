@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+
+from embedbench.arrays import Floats, Ints
 
 from .label_sets import AnyPredictions, LabelSets
 from .matrix import ScoreMatrix
@@ -42,9 +46,7 @@ def flags_of(record: Unscored, p: AnyPredictions, scores: ScoreMatrix) -> list[s
         flags.append("imported")
     if record.learns and isinstance(p, Predictions):  # label sets have no single chance level
         limits = record.n_candidates or [None] * len(scores.n_classes)
-        most = np.array([np.inf if n is None else n for n in limits])
-        # (T, E): candidates are the classes seen, or those of the eval set
-        chance = 1.0 / np.minimum(scores.classes_seen[scores.ends][:, None], most)
+        chance = guessing(scores.classes_seen[scores.ends][:, None], limits)  # (T, E)
         new = np.diagonal(scores.R)
         if len(new) > 1:
             level = np.mean(np.diagonal(chance)[1:])
@@ -54,3 +56,18 @@ def flags_of(record: Unscored, p: AnyPredictions, scores: ScoreMatrix) -> list[s
         if scores.pooled[-1] < 1.5 * np.average(chance[-1], weights=scores.n_classes):
             flags.append("chance-level")
     return flags
+
+
+def guessing(seen: int | Ints, limits: Sequence[int | None]) -> Floats:
+    """(…, E) expected accuracy of a uniform draw among the candidates of each eval set.
+
+    Parameters
+    ----------
+    seen : int or array of int
+        (…, 1) classes seen so far.
+    limits : sequence of int or None
+        (E,) candidates of each eval set; None: all classes seen.
+    """
+    most = np.array([np.inf if n is None else n or np.inf for n in limits])
+    chances: Floats = 1.0 / np.minimum(seen, most)
+    return chances

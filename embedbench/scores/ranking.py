@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,27 +83,49 @@ def average_ranks(scores: Floats) -> Floats:
     return ranks
 
 
-def tie_groups(separated: Bools) -> list[tuple[int, int]]:
-    """Largest groups of neighbours with no separated pair, as (first, last) positions, top first.
+def tie_groups(separated: Bools) -> list[tuple[int, ...]]:
+    """Groups such that two learners share one exactly where they are not separated, top first.
+
+    Groups may overlap: if a and c are separated and neither is from b, there are (a, b) and (b, c).
+    A group need not hold neighbours only.
+
+    **Source**: the compact letter display of Piepho (2004), where two treatments share a letter if
+    and only if they do not differ significantly. **Departs**: the groups are found greedily, each
+    grown from the top around a pair that no group has yet, and those that add no pair are dropped;
+    a display with fewer letters may exist.
 
     Parameters
     ----------
     separated : array of bool
-        (k, k) symmetric; learners are in the order of a table.
+        (k, k) symmetric, False on the diagonal; learners are in the order of a table.
+
+    Returns
+    -------
+    list of tuple of int
+        Positions in each group, in order.
 
     >>> apart = np.zeros((3, 3), dtype=bool)
-    >>> apart[0, 2] = apart[2, 0] = True
+    >>> apart[0, 1] = apart[1, 0] = True
     >>> tie_groups(apart)
-    [(0, 1), (1, 2)]
+    [(0, 2), (1, 2)]
     """
-    groups: list[tuple[int, int]] = []
-    for first in range(len(separated)):
-        last = first
-        while last + 1 < len(separated) and not separated[first : last + 1, last + 1].any():
-            last += 1
-        if not groups or last > groups[-1][1]:
-            groups.append((first, last))
-    return groups
+    k, groups = len(separated), list[tuple[int, ...]]()
+    counts = np.zeros((k, k), dtype=np.int64)  # how many groups have a pair
+    for i, j in [*itertools.combinations(range(k), 2), *((i, i) for i in range(k))]:
+        if separated[i, j] or counts[i, j]:
+            continue
+        grown = [i, j]
+        for m in range(k):
+            if not separated[m, grown].any():
+                grown.append(m)
+        groups.append(tuple(sorted(set(grown))))
+        counts[np.ix_(groups[-1], groups[-1])] += 1
+    for group in list(groups):
+        inside = np.ix_(group, group)
+        if (counts[inside] > 1).all():
+            counts[inside] -= 1
+            groups.remove(group)
+    return sorted(groups)
 
 
 def kendall_tau(a: Sequence[float], b: Sequence[float]) -> float:

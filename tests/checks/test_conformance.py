@@ -177,7 +177,7 @@ def test_a_result_says_what_was_demanded_and_what_came() -> None:
     assert "FAILED  sums to two" in text
     assert "demanded: One and one make two.\n        expected 2, got 3" in text
     assert "–       sums to two  (does not apply)\n" in text
-    assert text.endswith("1 of 2 checks passed, 1 do not apply")
+    assert text.endswith("1 of 2 checks passed, 1 does not apply")
     assert suite.check_text([good]).endswith("1 of 1 checks passed")
     assert [other.to_json()[key] for key in ("passed", "applies")] == [True, False]
     assert bad.to_json()["passed"] is False

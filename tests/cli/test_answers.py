@@ -174,7 +174,10 @@ def test_omega_is_open_until_the_references_are_there(call: Call) -> None:
 def test_what_is_wrong_is_one_sentence(call: Call, words: tuple[str, ...], sentence: str) -> None:
     assert call(*SHOW, "--export", "s")[0] == 0
     answered()
-    code, out, err = call(*IMPORT, *words)
+    options = dict(zip(IMPORT[3::2], IMPORT[4::2], strict=True))
+    options |= dict(zip(words[::2], words[1::2], strict=True))
+    given = (word for pair in options.items() for word in pair)
+    code, out, err = call(*IMPORT[:3], *given)
     assert (code, out) == (2, "")
     assert sentence in err
     assert err.count("\n") == 1

@@ -23,7 +23,8 @@ from embedbench.cli import app
 
 ASSETS = Path(str(files("embedbench"))) / "assets"
 WEIGHTS = str(ASSETS / "tf_efficientnet_lite0.fp16.safetensors")
-QUICK = ["--device", "cpu", "--jobs", "1", "--set", "offline.mlp.stop.epochs=1"]
+USUAL = {"--protocol": "incremental-class", "--out": "runs", "--device": "cpu", "--jobs": "1"}
+ONE_EPOCH = ["--set", "offline.mlp.stop.epochs=1"]
 
 
 @dataclass
@@ -145,8 +146,9 @@ def _broken_files(place: Path) -> None:
 
 
 def _run(*words: str, file: str = "toy.h5", learner: str = "ncm") -> list[str]:
-    given = ["run", file, "--out", "runs", "--learner", learner, *QUICK]
-    return [*given, "--protocol", "incremental-class", *words]
+    """The command with these words; an option among them goes over the usual one."""
+    kept = [word for pair in USUAL.items() if pair[0] not in words for word in pair]
+    return ["run", file, "--learner", learner, *kept, *ONE_EPOCH, *words]
 
 
 def _extract(*words: str, source: str = "photos", backbone: str = "pixels") -> list[str]:

@@ -61,7 +61,8 @@ def test_csv_of_a_report_has_exact_means_and_intervals(runs: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "first"), [("markdown", "| learner |"), ("latex", r"\begin{tabular}{lr")]
+    ("form", "first"),
+    [("markdown", "| learner |"), ("latex", "% \\usepackage{booktabs}\n\\begin{tabular}{@{}lr")],
 )
 def test_stdout_is_the_table_alone(runs: Path, form: str, first: str) -> None:
     done = asked("report", runs, f"--{form}")
@@ -84,11 +85,12 @@ def test_every_command_with_tables_has_the_three_forms(runs: Path) -> None:
             done = asked(*command, f"--{form}")
             assert done.exit_code == 0, (command, form, done.exception)
             if "status" not in command:  # no cell is at work
-                start = {"markdown": "| ", "latex": "\\", "csv": ""}[form]
+                start = {"markdown": "| ", "latex": "% \\usepackage", "csv": ""}[form]
                 assert done.stdout.startswith(start)
                 assert len(done.stdout.splitlines()) > 2
     pair = read(asked("report", runs, "--compare", "--csv").stdout)[1]
     assert {"learner", "mean", "to_best", "to_best.half_95", "p", "holm"} <= set(pair)
+    assert {f"minus.{name}.holm" for name in ("ewc", "mlp")} <= set(pair)
 
 
 def test_two_forms_are_refused(runs: Path) -> None:
@@ -148,8 +150,8 @@ def test_a_shell_gets_names_without_torch(shell: str) -> None:
     assert done.stderr.splitlines()[-1] == "False"
 
 
-def test_completion_is_not_in_the_help() -> None:
-    assert "completion" not in asked("--help").stdout
+def test_completion_is_in_the_help() -> None:
+    assert "--install-completion" in asked("--help").stdout
     assert "complete" in asked("--show-completion").stdout.lower()
 
 

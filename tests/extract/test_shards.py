@@ -16,7 +16,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from commands import CONTEXT
+from commands import quick_workers
 from tiny_images import TINY, images, weights
 
 from embedbench import leases
@@ -61,8 +61,7 @@ class TwoWorkers:
 
     @contextmanager
     def executor(self, tasks: int, tell: Callable[[str], None]) -> Iterator[Executor]:
-        quick = mock.patch.object(local, "get_context", return_value=CONTEXT)
-        with quick, local.local_executor(2) as executor:
+        with quick_workers(), local.local_executor(2) as executor:
             yield Small(executor, self.change)
 
 

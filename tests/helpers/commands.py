@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import h5py
 import pytest
 from numpy.typing import NDArray
+
+from embedbench.engines import local
 
 # They are forked from a server that has imported what `run` and `extract` need, and run nothing.
 CONTEXT = get_context("forkserver")
@@ -22,6 +26,11 @@ CONTEXT.set_forkserver_preload(
         *("torch._dynamo", "embedbench.extract.pipeline"),
     ]
 )
+
+
+def quick_workers() -> AbstractContextManager[object]:
+    """While it lasts, a local engine's workers start at once, too."""
+    return mock.patch.object(local, "get_context", return_value=CONTEXT)
 
 
 def start(words: list[str], told: Path) -> ForkServerProcess:

@@ -355,8 +355,10 @@ def test_the_command(pixels: EmbeddingFile, tmp_path: Path) -> None:
 def test_what_is_wrong_is_said(
     pixels: EmbeddingFile, tmp_path: Path, more: list[str], says: str
 ) -> None:
-    words = ["pretrain", pixels.path, "--protocol", "fscil", "--trunk", "resnet8", "--quiet"]
-    made = command(*words, "--out", tmp_path / "w.safetensors", *more)
+    given = {"--trunk": "resnet8", "--out": str(tmp_path / "w.safetensors")}
+    given |= dict(zip(more[::2], more[1::2], strict=True))
+    words = ["pretrain", pixels.path, "--protocol", "fscil", "--quiet"]
+    made = command(*words, *(word for pair in given.items() for word in pair))
     assert isinstance(made.exception, UserError)
     assert says in str(made.exception)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import quick_workers
 
 from embedbench.engines.engine import Engine
 from embedbench.errors import UserError
@@ -237,7 +238,8 @@ def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
         engine=Engine("local:2"),  # trials in processes, whose settings and scores must travel
         items=["offline.mlp.units=8", "mlp.stop.epochs=3"],
     )
-    (table,), failed = PAPER.reproduce(asked)
+    with quick_workers():
+        (table,), failed = PAPER.reproduce(asked)
     assert failed == []
     (log,) = (json.loads(p.read_text()) for p in (tmp_path / "runs" / "tuning").iterdir())
     assert [t["settings"] for t in log["tried"]] == [{"units": "3"}, {"units": "5"}]

@@ -83,7 +83,7 @@ def test_curves_are_the_means_of_the_records(rows: list[Row]) -> None:
         stat = Stat.of(100 * run.pooled[2] for run in row.used)
         assert np.isclose(band, stat.mean - stat.half).any()
         assert np.isclose(band, stat.mean + stat.half).any()
-    assert texts(figure) == {"ewc", "mlp", "icarl", "offline (90.0)", "chance (10.0)"}
+    assert texts(figure) == {"ewc", "mlp", "icarl", "offline (90.0)", "chance (25.0)"}
 
 
 def test_chance_falls_with_the_classes_seen_as_on_the_page(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_chance_falls_with_the_classes_seen_as_on_the_page(tmp_path: Path) -> No
     (axes,) = figure.axes
     (dotted,) = [line for line in axes.lines if line.get_color() == SOFT]
     np.testing.assert_allclose(np.asarray(dotted.get_ydata(), dtype=float), [50, 25, 10])
-    assert "chance (10.0)" in texts(figure)
+    assert "chance (25.0)" in texts(figure)  # 1 / classes, as in the table
 
 
 @pytest.mark.parametrize("width", WIDTHS.values())
@@ -322,7 +322,7 @@ def test_one_stream_and_two_sessions(tmp_path: Path) -> None:
 def test_runs_that_are_left_out_are_not_drawn(tmp_path: Path) -> None:
     keep(tmp_path, make("mlp", flags=["nan"]), make("ewc"))
     figure = drawn(lines.curves, collect(tmp_path), COLUMN)
-    assert texts(figure) == {"ewc", "offline (90.0)"}
+    assert texts(figure) == {"ewc", "offline (90.0)", "chance (25.0)"}
     keep(tmp_path / "none", make("mlp", flags=["nan"]))
     with pytest.raises(UserError, match="flagged nan or diverged"):
         save_figure(collect(tmp_path / "none"), "omega", tmp_path / "a.svg")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -16,10 +17,16 @@ from typer.testing import CliRunner
 
 from embedbench.cli.app import app
 from embedbench.errors import UserError
-from embedbench.reports.collect import collect
+from embedbench.reports.collect import collect, to_json
 from embedbench.reports.comparison import Comparison, by_order, compare
+from embedbench.reports.html import render
+from embedbench.reports.panels import ranks
+from embedbench.reports.rows import Row
 from embedbench.reports.study import Study, order_name, studies
-from embedbench.reports.study_text import by_order_parts, comparison_parts
+from embedbench.reports.study_text import by_order_parts, comparison_parts, letter, study_rows
+from embedbench.reports.svg import INK
+from embedbench.reports.text import table_text
+from embedbench.reports.verdict import verdict
 from embedbench.scores.ranking import Paired, holm, tie_groups
 from embedbench.terminal import rendered
 
@@ -52,11 +59,137 @@ def test_tie_groups_by_hand() -> None:
             table[i, j] = table[j, i] = True
         return table
 
-    assert tie_groups(apart(3)) == [(0, 2)]
-    assert tie_groups(apart(3, (0, 1), (0, 2), (1, 2))) == [(0, 0), (1, 1), (2, 2)]
-    assert tie_groups(apart(4, (0, 3), (0, 2))) == [(0, 1), (1, 3)]
+    assert tie_groups(apart(3)) == [(0, 1, 2)]
+    assert tie_groups(apart(3, (0, 1), (0, 2), (1, 2))) == [(0,), (1,), (2,)]
+    assert tie_groups(apart(4, (0, 3), (0, 2))) == [(0, 1), (1, 2, 3)]
     # 0 and 2 are apart, but neither from 1: two groups that overlap
     assert tie_groups(apart(3, (0, 2))) == [(0, 1), (1, 2)]
+    # 0 and 1 are apart, but neither from 2, which varies more: not neighbours
+    assert tie_groups(apart(3, (0, 1))) == [(0, 2), (1, 2)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_letter_is_shared_exactly_where_no_test_separates(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(1, 12))
+    upper = np.triu(rng.random((k, k)) < rng.random(), 1)
+    apart = upper | upper.T
+    groups = tie_groups(apart)
+    for i, j in itertools.product(range(k), repeat=2):
+        assert any({i, j} <= set(group) for group in groups) == (not apart[i, j])
+    for group in groups:  # none can be left out
+        others = [g for g in groups if g != group]
+        pairs = itertools.product(group, repeat=2)
+        assert not all(any({i, j} <= set(g) for g in others) for i, j in pairs)
+
+
+def test_letters_never_run_out() -> None:
+    letters = [letter(g) for g in range(120)]
+    assert letters[:2] + letters[25:27] + letters[51:54] == ["a", "b", "z", "A", "Z", "a2", "b2"]
+    assert len(set(letters)) == 120
+
+
+def test_two_units_are_not_tested_anywhere() -> None:
+    """Two equal differences would have p = 0; the verdict says that two seeds test nothing."""
+    found = compare(study(a=[0.9, 0.8], b=[0.5, 0.4]))
+    assert [e.rank for e in found.learners] == [1, 1]
+    assert found.groups == (("a", "b"),)
+    assert math.isnan(found.pairs[0].holm)
+    assert "p –: fewer than 3 seeds in common" in rendered(comparison_parts(found))
+
+
+def uneven(root: Path) -> list[Row]:
+    """`a` is above the steady `b` in every run; `c`, which varies, is below both and tied."""
+    scores = {"ewc": (0.80, 0.81, 0.80), "si": (0.77, 0.78, 0.77), "mas": (0.5, 0.9, 0.7)}
+    keep(root, *(make(n, s, v) for n, each in scores.items() for s, v in enumerate(each)))
+    return collect(root)
+
+
+def test_verdict_letters_and_bars_say_the_same(tmp_path: Path) -> None:
+    rows = uneven(tmp_path)
+    (found,) = map(compare, studies(rows))
+    groups = {e.learner: {*e.groups} for e in found.learners}
+    assert not groups["ewc"] & groups["si"]
+    assert groups["ewc"] & groups["mas"]
+    assert groups["si"] & groups["mas"]
+    assert "; mas cannot be told apart from it; si is behind by 3.0 points" in verdict(rows)
+    (axes,) = ranks(rows, 3.25, "final_accuracy").axes
+    place = {e.learner: e.average_rank for e in found.learners}
+    dots = [
+        {float(x) for x in np.asarray(bar.get_xdata(), dtype=float)}
+        for bar in axes.lines
+        if bar.get_color() == INK and bar.get_marker() == "o"
+    ]
+    assert dots == [{place[label] for label in group} for group in found.groups]
+
+
+def test_learners_that_learned_nothing_count_in_the_correction_of_the_verdict(
+    tmp_path: Path,
+) -> None:
+    """One pair more or less decides here; the verdict tests the pairs that `--compare` tests."""
+    near = {"ewc": (0.80, 0.82, 0.81), "si": (0.79, 0.803, 0.799)}
+    idle = {"mas": (0.3, 0.32, 0.2), "lwf": (0.2, 0.34, 0.31)}
+    keep(tmp_path, *(make(n, seed=s, final=v) for n, e in near.items() for s, v in enumerate(e)))
+    flags = ["not-learned"]
+    keep(
+        tmp_path,
+        *(make(n, seed=s, final=v, flags=flags) for n, e in idle.items() for s, v in enumerate(e)),
+    )
+    rows = collect(tmp_path)
+    (found,) = map(compare, studies(rows))
+    first = found.pairs[0]
+    assert first.p < 0.05 < first.holm
+    assert found.groups[0] == ("ewc", "si")
+    assert "si cannot be told apart from it" in verdict(rows)
+
+
+def test_the_other_pairs_have_a_table_if_they_are_few() -> None:
+    jitter = [0.0, 0.01, 0.005]
+    few = compare(
+        study(**{f"l{i}": [0.9 - i / 10 + (i + 1) * e for e in jitter] for i in range(3)})
+    )
+    text = rendered(comparison_parts(few))
+    assert text.index("the other pairs") < text.index("against")
+    assert [w for w in text.splitlines() if w.startswith("l1 ")][1].split()[:2] == ["l1", "l2"]
+    by_name = {row["learner"]: row for row in study_rows(few)}
+    assert by_name["l2"]["minus.l1"] == pytest.approx(-by_name["l1"]["minus.l2"])
+    assert by_name["l1"]["minus.l2"] == pytest.approx(0.1 - 0.005)
+    assert by_name["l1"]["minus.l1"] is None
+    assert by_name["l1"]["minus.l2.holm"] == by_name["l2"]["minus.l1.holm"] == few.pairs[2].holm
+    many = compare(study(**{f"l{i}": [0.9 - i / 10 + e for e in jitter] for i in range(8)}))
+    assert "the other pairs: --csv or --json" in rendered(comparison_parts(many))
+
+
+def test_tuned_settings_are_marked_and_several_of_one_learner_are_said(tmp_path: Path) -> None:
+    for lam, final in ((10, 0.8), (300, 0.5)):
+        log = {"seed": 0, "tried": [{}] * 3, "chosen": {"lam": str(lam)}}
+        params = {"lam": lam}
+        keep(
+            tmp_path,
+            *(make("ewc", s, final + s / 100, learner_params=params, tuning=log) for s in range(3)),
+            row=f"ewc-{lam}",
+        )
+    keep(tmp_path, *(make("mlp", s, 0.3) for s in range(3)))
+    rows = collect(tmp_path)
+    text = table_text(rows)
+    assert [("V" in t.split()[-1]) for t in text.splitlines()[4:7]] == [True, True, False]
+    assert "[ewc lam=10: best of 3 on seed 0; ewc lam=300: best of 3 on seed 0]" in text
+    note = "ewc is compared with 2 settings, some of them tuned"
+    assert f"note: {note}" in text
+    assert "stream-1/ewc-10 (ewc lam=10), stream-1/ewc-300 (ewc lam=300)" in text
+    (found,) = map(compare, studies(rows))
+    compared = rendered(comparison_parts(found))
+    assert (
+        "note: tuned on validation data: ewc lam=10 (best of 3 on seed 0), ewc lam=300" in compared
+    )
+    assert note in compared
+    assert [row["candidates"] for row in to_json(rows)["tables"][0]["rows"]] == [3, 3, None]
+    page = render(rows, "runs")
+    assert "best of 3 on seed 0" in page
+    assert note in page
+    # as the note says: one is kept by moving the other away
+    (tmp_path / "stream-1" / "ewc-300").rename(tmp_path.parent / "ewc-300")
+    assert "is compared with" not in table_text(collect(tmp_path))
 
 
 # --- studies ---

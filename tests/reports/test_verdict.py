@@ -66,6 +66,15 @@ def test_many_names_are_counted() -> None:
     assert "; l0, l1, l2 and 5 more are behind by 30.9 points or more" in text
 
 
+def test_long_names_are_counted() -> None:
+    leader = runs("mlp", 0.80, 0.81, 0.82)
+    far = [runs(f"er {'lr=0.1 memory.total=100 '[:n]}", 0.1, 0.11, 0.12) for n in (21, 22, 23)]
+    assert "; er lr=0.1 memory.total=1 and 2 more are behind by" in sentence(leader, *far)
+    assert "; er lr=0.1 memory.total=1 is behind by" in sentence(leader, far[0])
+    long = runs("er " * 30 + "x", 0.1, 0.11, 0.12)
+    assert "er x and 1 more are behind" in sentence(leader, long, far[0])
+
+
 @pytest.mark.parametrize("n", [1, 2])
 def test_with_few_seeds_nothing_is_stated(n: int) -> None:
     text = sentence(runs("ncm", *[0.8] * n), runs("mlp", *[0.3] * n), runs("er", *[0.2] * n))
@@ -95,12 +104,16 @@ def test_one_learner() -> None:
     )
 
 
-def test_chance_is_that_of_the_chance_runs() -> None:
+def test_chance_is_one_in_the_classes_whether_it_was_run_or_not() -> None:
     text = sentence(runs("ncm", 0.8), runs("chance", 0.22, 0.24))
-    assert "chance: 23.0 %" in text
+    assert "chance: 25.0 %" in text
+    assert "chance: 25.0 %" in sentence(runs("ncm", 0.8))
     assert sentence(runs("chance", 0.2)) == ("no learner can be ranked: the table has chance only")
     within = runs("ncm", 0.8, n_candidates=[2, 2, 4])  # (1/2 + 1/2 + 1/4) / 3
     assert "chance: 41.7 %" in sentence(within)
+    # a set with two of four classes counts twice as much: (2/2 + 1/2 + 1/4) / 4
+    uneven = runs("ncm", 0.8, n_candidates=[2, 2, 4], n_classes=[2, 1, 1])
+    assert "chance: 43.8 %" in sentence(uneven)
     fewer = runs("ncm", 0.8, n_train_by_class=[200, 200, 100, 0])
     assert "chance: 33.3 %" in sentence(fewer)
 

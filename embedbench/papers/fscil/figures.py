@@ -93,9 +93,9 @@ def curves(runs: Runs) -> list[PaperTable]:
 
 
 def _curves(runs: Runs, name: str) -> PaperTable:
-    from embedbench.reports.styles import glyph
+    from embedbench.reports.styles import glyph, styles_of
 
-    label = runs.data[name].label
+    label, styles = runs.data[name].label, styles_of((n, n) for n in LEARNERS)
     title = f"Figures 5, 6, A3: accuracies by session and gAcc by α, {label}"
     table = PaperTable(f"Curves · {name}", title, (), (), across=2)
     parts: dict[str, tuple[Callable[[RunRecord], Floats], str, int]] = {
@@ -104,10 +104,10 @@ def _curves(runs: Runs, name: str) -> PaperTable:
         "accuracy on novel classes by session": (_after_base, "after session i", 2),
     }
     for caption, (read, axis, first) in parts.items():
-        table.figures += _pictures(runs, name, tuple(LEARNERS), caption, read, axis, first)
-    table.figures += by_alpha(runs, name, tuple(LEARNERS))
-    run = [(i, v) for i, (n, v) in enumerate(LEARNERS.items()) if runs.of(name, n)]
-    table.notes += [", ".join(f"{glyph(i)} {v.label}" for i, v in run), NOTE]
+        table.figures += _pictures(runs, name, styles, caption, read, axis, first)
+    table.figures += by_alpha(runs, name, styles)
+    run = [(n, v) for n, v in LEARNERS.items() if runs.of(name, n)]
+    table.notes += [", ".join(f"{glyph(styles[n])} {v.label}" for n, v in run), NOTE]
     return table
 
 
@@ -116,15 +116,15 @@ def _after_base(record: RunRecord) -> Floats:
     return np.array(curve("novel_accuracy")(record)[1:], dtype=np.float64)
 
 
-def by_alpha(runs: Runs, name: str, variants: Sequence[str]) -> list[tuple[str, str]]:
-    """Figures 5, 7, A3: mean gAcc by α for several variants; empty without runs."""
-    return _pictures(runs, name, variants, "mean gAcc by α", _along, AXIS, 0)
+def by_alpha(runs: Runs, name: str, styles: Mapping[str, int]) -> list[tuple[str, str]]:
+    """Figures 5, 7, A3: mean gAcc by α, variant → style; empty without runs."""
+    return _pictures(runs, name, styles, "mean gAcc by α", _along, AXIS, 0)
 
 
 def _pictures(
     runs: Runs,
     name: str,
-    variants: Sequence[str],
+    styles: Mapping[str, int],
     caption: str,
     read: Callable[[RunRecord], Floats],
     axis: str,
@@ -135,7 +135,7 @@ def _pictures(
 
     drawn = [
         Curve(values, style)
-        for style, n in enumerate(variants)
+        for n, style in styles.items()
         if (values := runs.curve(name, n, read)) is not None
     ]
     label = f"{runs.data[name].label}: {caption}"

@@ -45,7 +45,7 @@ def _losses(runs: Runs, name: str) -> PaperTable:
             values[BASE] = Value(None, Stat.of(100 * first(r) for r in runs.of(name, n)), 2)
             values = flagged(runs, name, n, values)
         table.rows.append(((variant.label, *printed), values))
-    table.figures += by_alpha(runs, name, tuple(variants))
+    table.figures += by_alpha(runs, name, {n: i for i, n in enumerate(variants)})
     if table.figures:
         from embedbench.reports.styles import glyph
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -115,12 +115,12 @@ def _figure(
     """A picture per part, a curve per learner, and the `extra` curves; `joint` has one session."""
     from embedbench.reports.plots import Curve, curve_plot
 
-    data = runs.data[name]
+    data, styles = runs.data[name], _styles()
     table = PaperTable(f"{number} · {name}", f"{number}: {title}, {data.label}", (), ())
     for what, read in parts.items():
         drawn = [
-            Curve(values, style)
-            for style, learner in enumerate(LEARNERS)
+            Curve(values, styles[learner])
+            for learner in LEARNERS
             if (values := runs.curve(name, learner, read)) is not None
         ]
         if drawn:
@@ -131,7 +131,7 @@ def _figure(
             table.figures.append((caption, picture))
     table.across = 3 if len(table.figures) == 3 else 2
     bands = f"{_BANDS}; dashed: joint, all classes at once" if joint else _BANDS
-    table.notes += [_key([VARIANTS[n].label for n in LEARNERS]), bands]
+    table.notes += [_key({style: VARIANTS[n].label for n, style in _styles().items()}), bands]
     return table
 
 
@@ -141,10 +141,18 @@ _BANDS = (
 )
 
 
-def _key(names: Sequence[str]) -> str:
+def _styles() -> dict[str, int]:
+    """Learner → style, that of every report."""
+    from embedbench.reports.styles import styles_of
+
+    styles = styles_of((learner, learner) for learner in LEARNERS)
+    return {learner: styles[learner] for learner in LEARNERS}
+
+
+def _key(names: Mapping[int, str]) -> str:
     from embedbench.reports.styles import glyph
 
-    return ", ".join(f"{glyph(i)} {name}" for i, name in enumerate(names))
+    return ", ".join(f"{glyph(style)} {name}" for style, name in names.items())
 
 
 def sessions(runs: Runs) -> list[PaperTable]:
@@ -267,6 +275,6 @@ def buffers(runs: Runs) -> list[PaperTable]:
             caption = f"{data.label}: pw-JS of ER by exemplars a class"
             picture = curve_plot(drawn, float("nan"), 0, caption, deviations=True)
             table.figures.append((caption, picture))
-        table.notes += [_key([VARIANTS[n].label for n in BUFFERS]), _BANDS]
+        table.notes += [_key({i: VARIANTS[n].label for i, n in enumerate(BUFFERS)}), _BANDS]
         tables.append(table)
     return tables

@@ -42,11 +42,12 @@ def table_s9(runs: Runs) -> PaperTable:
 def figures(runs: Runs) -> PaperTable:
     """Figures 2, S2 and S3: accuracy by session on each data set."""
     from embedbench.reports.plots import Curve, curve_plot
-    from embedbench.reports.styles import glyph
+    from embedbench.reports.styles import glyph, styles_of
 
+    styles = styles_of((learner, learner) for learner in LEARNERS)
     table = PaperTable("Figures 2, S2, S3", "Figures 2, S2 and S3: accuracy by session", (), ())
     table.notes.append(
-        ", ".join(f"{glyph(i)} {name}" for i, name in enumerate(LEARNERS.values()))
+        ", ".join(f"{glyph(styles[learner])} {name}" for learner, name in LEARNERS.items())
         + "; dashed: the offline MLP"
     )
     pictures: list[tuple[str, str, Callable[[Floats, Floats], Floats], int]] = [
@@ -57,7 +58,7 @@ def figures(runs: Runs) -> PaperTable:
     ]
     for name, (protocol, what, part, first) in itertools.product(runs.data, pictures):
         curves, ideal = [], float("nan")
-        for style, learner in enumerate(LEARNERS):
+        for learner in LEARNERS:
             if (learner, protocol) == ("pathnet", "incremental-class"):
                 continue
             records = runs.of((learner, protocol, (name,)))
@@ -67,7 +68,7 @@ def figures(runs: Runs) -> PaperTable:
                 part(np.array(r.R, dtype=np.float64), np.array(r.pooled, dtype=np.float64))
                 for r in records
             ]
-            curves.append(Curve(np.stack(parts), style))
+            curves.append(Curve(np.stack(parts), styles[learner]))
             ideal = min(records[0].ideals, default=float("nan"))
         if curves:
             title = f"{runs.data[name].label}, {protocol}: {what}"

@@ -213,8 +213,9 @@ def figure4(runs: Runs) -> PaperTable:
 def _curves(runs: Runs, number: str, names: tuple[str, str]) -> PaperTable:
     """Values at the quarters of every stream, and one picture per stream and metric."""
     from embedbench.reports.plots import Curve, curve_plot
-    from embedbench.reports.styles import glyph
+    from embedbench.reports.styles import glyph, styles_of
 
+    styles = styles_of((learner, learner) for learner in LEARNERS)
     plain, rescaled = (n.upper() for n in names)
     title = f"Figure {number}: {plain} and {rescaled} by session, percent"
     last = ["near its highest from"] if number == "3" else []
@@ -223,11 +224,11 @@ def _curves(runs: Runs, number: str, names: tuple[str, str]) -> PaperTable:
     for name in runs.files:
         for metric, sessions in itertools.product(names, runs.sessions(name)):
             drawn = []
-            for style, (learner, variant) in enumerate(LEARNERS.items()):
+            for learner, variant in LEARNERS.items():
                 curves = runs.curves(name, sessions, learner, metric)
                 values = {}
                 if curves is not None:
-                    drawn.append(Curve(curves, style))
+                    drawn.append(Curve(curves, styles[learner]))
                     values = _at_quarters(curves)
                     if metric == "raa":
                         values[last[0]] = Value(None, Stat.of([near_highest(curves)]), 0)
@@ -239,7 +240,7 @@ def _curves(runs: Runs, number: str, names: tuple[str, str]) -> PaperTable:
                 table.figures.append((caption, picture))
     memory = ", ".join(f"{runs.memory(name)} of {name}" for name in runs.files)
     table.notes += [
-        ", ".join(f"{glyph(i)} {v.label}" for i, v in enumerate(LEARNERS.values())),
+        ", ".join(f"{glyph(styles[n])} {v.label}" for n, v in LEARNERS.items()),
         "online: one pass in batches of 10, a class order of its own for each seed; Finetune is er "
         f"with memory.total=0; ER and GDumb keep {memory} training samples, a tenth of them (of a "
         "pixel file the paper's 2,000), unless --set er.memory.total=…, gdumb.memory.total=… says "

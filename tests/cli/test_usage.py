@@ -1,0 +1,100 @@
+"""Help with headings, one value for an option that takes one, remarks that fit the terminal."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import typer
+from commands import caller
+
+from embedbench.cli.app import app
+from embedbench.cli.options import note
+from embedbench.cli.usage import GROUPS, HEADINGS
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
+    return caller(monkeypatch, capfd)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("--protocol", ("run", "a.h5", "--protocol", "fscil", "--learner", "ncm", "--protocol=x")),
+        ("--map", ("inspect", "a.h5", "--map", "a.png", "--map", "b.png", "--json", "--json")),
+        ("--by", ("runs", "pack", "runs", "--by", "me", "--by", "you")),
+    ],
+)
+def test_an_option_that_takes_one_value_is_given_once(
+    call: Call, name: str, words: tuple[str, ...]
+) -> None:
+    code, out, err = call(*words)
+    assert (code, out) == (2, "")
+    sentence = f"embedbench: {name} takes one value, but came 2 times; give it once; see "
+    assert err.startswith(sentence)
+
+
+def test_options_that_add_up_and_flags_may_come_again(call: Call) -> None:
+    adding = [w for name in ("--set", "--tune", "--learner") for w in (name, "a", name, "b")]
+    (run,) = (command for command in _commands() if command.name == "run")
+    params = run.make_context("run", ["a.h5", "b.h5", *adding]).params
+    assert [list(params[name]) for name in ("settings", "tune", "learner")] == [["a", "b"]] * 3
+    code, out, _ = call("list", "trackers", "--json", "--json")
+    assert (code, out[:1]) == (0, "[")
+
+
+def test_every_option_of_a_heading_is_one(call: Call) -> None:
+    names = {param.name for command in _commands() for param in command.params}
+    assert set(HEADINGS) <= names
+    assert len(HEADINGS) == sum(len(listed.split()) for listed in GROUPS.values())
+
+
+def _commands() -> Iterator[Any]:
+    groups: list[Any] = [typer.main.get_command(app)]
+    for group in groups:
+        for command in group.commands.values():
+            (groups.append if hasattr(command, "commands") else lambda c: None)(command)
+            yield command
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_help_fits_has_headings_and_no_types(
+    call: Call, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    for words in ((), ("run",), ("extract",), ("runs",)):
+        _, out, err = call(*words, "--help")
+        assert not err
+        assert max(map(len, out.splitlines())) < width
+        assert "..." not in out.partition("\n\n")[2]  # no sentence is cut
+        assert not re.search(r"<(str|int|list|float|path)", out)
+    _, out, _ = call("run", "--help")
+    headings = re.findall(r"^(\w+):", out, re.MULTILINE)
+    assert headings == [
+        *("Usage", "Arguments", "Options", "Network", "Tuning", "Study", "Machine", "Output")
+    ]
+    few = call("verify", "--help")[1]
+    assert re.findall(r"^(\w+):", few, re.MULTILINE) == ["Usage", "Arguments", "Options"]
+
+
+def test_remarks_and_errors_end_lines_at_words(
+    call: Call, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    note("several words " * 10)
+    assert capfd.readouterr().err.count("\n") == 1  # no terminal: one line
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    for words in (("list", "x"), ("lsit",), ("run", "--seed", "x"), ("report", "nowhere")):
+        code, _, err = call(*words)
+        assert code == 2
+        assert max(map(len, err.splitlines())) <= 40
+        plain = " ".join(err.split())
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
+        assert call(*words)[2] == f"{plain}\n"
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
