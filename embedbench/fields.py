@@ -7,6 +7,7 @@ import difflib
 import math
 import types
 import typing
+from contextvars import ContextVar
 from typing import Any, cast
 
 from embedbench.errors import UserError, short, unknown
@@ -15,6 +16,7 @@ _UNIONS = (typing.Union, types.UnionType)
 MOST = 1e15  # bound of numbers that have no other: larger ones overflow somewhere
 LARGEST = 10**9  # numbers that the arrays of a learner over embeddings may hold
 OTHER_NAMES = {"lambda": "lam", "learning_rate": "lr"}  # what is often typed → our field
+_required: ContextVar[dict[type, dict[str, Range]] | None] = ContextVar("required", default=None)
 _LATER = "later"  # the key of a field's metadata that holds the value with the earlier behaviour
 
 
@@ -109,6 +111,11 @@ class Range:
             return f"finite and {self.text}"
         return self.text_high if self.text_high and value > self.high else self.text
 
+    def in_words(self) -> str:
+        """The range for a table; the upper bound of most numbers is not worth a word."""
+        usual = self.high == MOST or not self.text_high
+        return self.text if usual else f"{self.text}, {self.text_high}"
+
 
 def at_least(low: float, most: float = MOST) -> Range:
     """The range [low, most]; `most` is more than any study needs."""
@@ -153,11 +160,26 @@ def require(settings: Any, name: str, /, **ranges: Range) -> None:
     Traceback (most recent call last):
     embedbench.errors.UserError: ewc.lam must be at least 0, got -1.0
     """
+    if (noted := _required.get()) is not None:
+        noted.setdefault(type(settings), {}).update(ranges)
     for field, allowed in ranges.items():
         value = getattr(settings, field)
         if value is not None and not allowed.holds(value):
             dotted = f"{name}.{field}" if name else field
             raise UserError(f"{dotted} must be {allowed.wanted(value)}, got {short(value)}")
+
+
+def ranges_of(cls: type) -> dict[str, Range]:
+    """What `require` demands of a dataclass with its defaults; empty if it cannot be made so."""
+    noted: dict[type, dict[str, Range]] = {}
+    token = _required.set(noted)
+    try:
+        cls()
+    except (TypeError, UserError):  # a field without a default
+        return {}
+    finally:
+        _required.reset(token)
+    return noted.get(cls, {})
 
 
 def check_size(name: str, numbers: int) -> None:

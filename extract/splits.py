@@ -118,9 +118,13 @@ def across(
 def pairs_text(
     pairs: Sequence[tuple[str, str]], ids: Sequence[str], split: NDArray[np.uint8], holds: str
 ) -> str:
-    """Return the sentence that reports the pairs of `across`."""
+    """Return what reports the pairs of `across`, and what to do about them."""
     where = {name: SPLITS[part] for name, part in zip(ids, split.tolist(), strict=True)}
     listed = "; ".join(f"{a} ({where[a]}) = {b} ({where[b]})" for a, b in pairs[:3])
-    return f"{len(pairs)} {holds} are in two splits with the same content: {listed}" + (
-        "; …" if len(pairs) > 3 else ""
+    more = "; …" if len(pairs) > 3 else ""
+    return (
+        f"{len(pairs)} {holds} are in two splits with the same content: {listed}{more}. Remove one "
+        "of each pair from the source, or keep both in one split by --group where their names have "
+        "a part in common (--stratify does not), and extract again; embedbench inspect --json "
+        "names up to 100 pairs"
     )

@@ -19,9 +19,9 @@ FLAT = ("extract", "models", "protocols")  # beside the package, linked into it
 # A room, or a file of the ground, imports from strictly lower floors only. Modules of `models` and
 # `protocols` are found by name at run time, and `extract` is imported when a command is called.
 FLOORS = (
-    {"errors", "arrays", "callbacks", "machine", "repeatable", "version"},
+    {"errors", "arrays", "callbacks", "docstrings", "machine", "repeatable", "version"},
     {"disk", "fields", "latex", "markdown", "plugins", "seeds", "terminal", "typed"},
-    {"archives", "cache", "gate", "holder", "table_forms"},
+    {"archives", "cache", "declared", "gate", "holder", "table_forms"},
     {"hdf5", "leases"},
     {"files", "networks", "scores", "engines"},
     {"streams", "reports", "extract", "fetching"},

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from embedbench.reports.comparison import Ranking
 from embedbench.reports.panels import diagram
@@ -46,6 +47,7 @@ def _costs(rows: Sequence[Row], order: Sequence[str]) -> Figure:
             )
     for axes, name in ((left, "MB held"), (right, "seconds of learning")):
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.set_xlabel(name)
         axes.margins(x=0.2)
     left.set_ylabel("final accuracy, %")

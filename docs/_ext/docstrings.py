@@ -1,46 +1,14 @@
-"""Our docstrings as Markdown and for Sphinx: prose, settings, **Source** and **Departs**."""
+"""Our docstrings as Markdown and for Sphinx."""
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Iterable
-from typing import Any
 
-SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.MULTILINE)
-NOTED = re.compile(r"\s*\*\*(Source|Departs|Differs)\*\*: ?")
-ENTRY = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: : (.*))?$")
+from embedbench.docstrings import NOTED, parameters, parts
+
+__all__ = ["cell", "escaped", "literal", "markdown", "parameters", "parts", "table"]
 CODE = re.compile(r"(`[^`]*`|\*\*\w+\*\*)")
-
-
-def parts(thing: Any) -> dict[str, str]:
-    """The sections of a docstring by title; what comes before the first at "".
-
-    Parameters
-    ----------
-    thing : object
-        A class or a function with a numpydoc docstring.
-    """
-    text = inspect.cleandoc(vars(thing).get("__doc__") or getattr(thing, "__doc__", "") or "")
-    head, *rest = SECTION.split(text)
-    return {"": head.strip(), **{t: s.strip() for t, s in zip(rest[::2], rest[1::2], strict=True)}}
-
-
-def parameters(thing: Any) -> dict[str, tuple[str, str]]:
-    """What a docstring says of its parameters: name → type, description.
-
-    `a, b : float` gives both the same description.
-    """
-    known: dict[str, tuple[str, str]] = {}
-    names: list[str] = []
-    for line in parts(thing).get("Parameters", "").splitlines():
-        entry = ENTRY.match(line)
-        if entry:
-            names = [name.lstrip("*") for name in entry[1].split(", ")]
-            known |= dict.fromkeys(names, (entry[2] or "", ""))
-        else:
-            known |= {n: (known[n][0], f"{known[n][1]} {line.strip()}".strip()) for n in names}
-    return known
 
 
 def markdown(text: str) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from docstrings import cell, markdown, parameters, parts, table
+from docstrings import cell, markdown, parts, table
 
+from embedbench.declared import declared, default_of, typed
 from embedbench.fields import later_fields
 
 
@@ -22,28 +23,18 @@ def settings(cls: type, groups: dict[str, type], above: str) -> str:
     above : str
         The path from the page to reference/, "" or "../".
     """
-    known: dict[str, tuple[str, str]] = {}
-    for base in reversed(cls.__mro__[:-1]):
-        known |= parameters(base)
-    own, earlier, rows = parameters(cls), later_fields(cls), []
-    for field in sorted(dataclasses.fields(cls), key=lambda f: f.name not in own):
-        kind_, text = known.get(field.name, (str(field.type), ""))
-        default = default_of(field)
+    earlier, rows = later_fields(cls), []
+    for setting in declared(cls):
+        name, default, text = setting.name, setting.default, setting.meaning
         if dataclasses.is_dataclass(default):
             kind_, value = group_of(default, groups, above)
         else:
-            kind_, value = f"*{kind_}.*", f"`{typed(default)}`" if typed(default) else ""
-        if field.name in earlier and earlier[field.name] != default:
-            text += f" Runs made before this setting was added had `{typed(earlier[field.name])}`."
-        rows.append((f"`{field.name}`", value, f"{kind_} {cell(markdown(text))}"))
+            kind_ = f"*{', '.join(filter(None, (setting.type, setting.range)))}.*"
+            value = f"`{typed(default)}`" if typed(default) else ""
+        if name in earlier and earlier[name] != default:
+            text += f" Runs made before this setting was added had `{typed(earlier[name])}`."
+        rows.append((f"`{name}`", value, f"{kind_} {cell(markdown(text))}"))
     return table(("setting", "default", "what it means"), rows) if rows else "None."
-
-
-def default_of(field: dataclasses.Field[Any]) -> Any:
-    """The default of a field."""
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    return None if field.default is dataclasses.MISSING else field.default
 
 
 def group_of(default: Any, groups: dict[str, type], above: str) -> tuple[str, str]:
@@ -61,13 +52,6 @@ def group_of(default: Any, groups: dict[str, type], above: str) -> tuple[str, st
     changed = [f for f in dataclasses.fields(group) if default_of(f) != getattr(default, f.name)]
     values = ", ".join(f"`{f.name}={typed(getattr(default, f.name))}`" for f in changed)
     return f"{link}.", values
-
-
-def typed(value: Any) -> str:
-    """A value as `--set` takes it."""
-    if isinstance(value, tuple | list):
-        return ",".join(map(typed, value))
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
 def settings_page(groups: dict[str, type]) -> str:

@@ -72,21 +72,29 @@ def list_command(
         str | None,
         typer.Argument(
             help="learners, protocols, metrics, presets, orders, sources, engines, trackers, "
-            "backbones or files.",
+            "backbones or files; or the name of a learner, a protocol or a preset.",
             autocompletion=completion.of_kinds,
         ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="After learners, protocols or presets: one of them.")
     ] = None,
     prune: Annotated[
         bool, typer.Option("--prune", help="With files: remove what was fetched.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """List the names that the command line knows."""
+    """List the names that the command line knows, or the settings behind a name."""
     from .listing import KINDS, LONG, entries, listed_text
     from .named import prune_files
 
     if prune:
         prune_files(kind)
+    if name or kind not in (None, *KINDS):
+        from .listed_settings import show_settings
+
+        show_settings(kind if name else None, name or str(kind), as_json)
+        return
     kinds = [kind] if kind else [k for k in KINDS if k not in LONG]
     listed = {k: entries(k) for k in kinds}
 

@@ -25,7 +25,20 @@ def of(kind: str) -> Callable[[str], list[tuple[str, str]]]:
 
 
 def of_kinds(incomplete: str) -> list[str]:
-    """Completes what `embedbench list` lists."""
+    """Completes what `embedbench list` takes: a kind, or what has settings."""
+    from .listed_settings import NAMES
     from .listing import KINDS
 
-    return [kind for kind in KINDS if kind.startswith(incomplete)]
+    every = [*KINDS, *(name for names in NAMES.values() for name in names())]
+    return [name for name in dict.fromkeys(every) if name.startswith(incomplete)]
+
+
+def of_figures(incomplete: str) -> list[tuple[str, str]]:
+    """Completes a kind of figure.
+
+    >>> [name for name, _ in of_figures("c")]
+    ['curves']
+    """
+    from embedbench.reports.figures import KINDS
+
+    return [(name, what) for name, what in KINDS.items() if name.startswith(incomplete)]

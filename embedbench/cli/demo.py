@@ -50,6 +50,7 @@ What next:
   embedbench extract YOUR_FOLDER --backbone resnet50 \\
     --out mine.h5
   embedbench run mine.h5 --protocol incremental-class \\
+    --set protocol.sessions=5 \\
     --learner mlp,slda --seeds 0-4 --out runs"""
 
 

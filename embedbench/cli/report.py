@@ -11,6 +11,7 @@ import typer
 
 from embedbench.errors import UserError, unknown
 
+from . import completion
 from .named import here
 from .options import Json, Overwrite, check_free, note
 from .tables import show_rows, show_tables, with_tables
@@ -124,6 +125,7 @@ FigureKind = Annotated[
     typer.Option(
         metavar="KIND",
         help="Also write a figure of one stream: curves, matrix, omega, trade-off or ranks.",
+        autocompletion=completion.of_figures,
     ),
 ]
 FigureFile = Annotated[

@@ -13,6 +13,15 @@ from embedbench.seeds import Seeds
 LATER = {"loss": "all", "embedding": "final"}
 
 
+LOSSES = {"all": "loss over all classes of the stream", "seen": "loss over the classes seen"}
+
+
+def loss_of(run: RunRecord) -> str:
+    """Which classes the loss of a learner may use, where the protocol decides it; else empty."""
+    loss = run.protocol_params.get("loss")
+    return f"{LOSSES[loss]} (protocol.loss={loss})" if loss in LOSSES else ""
+
+
 def stream_title(run: RunRecord) -> str:
     """Protocol and file names; and what the loss or the learner sees, if that is not the usual."""
     given = {k: run.protocol_params.get(k, usual) for k, usual in LATER.items()}

@@ -47,8 +47,8 @@ def stacked(row: Row, key: str) -> Floats:
 def curves(rows: Sequence[Row], width: float) -> Figure:
     """The main score over all sessions so far, after each session.
 
-    Means over runs with bands of the 95 % t-interval. The levels of chance and of the offline
-    reference are written in the legend, and drawn where they lie between the curves.
+    Means over runs with bands of the 95 % t-interval. The curve of chance and the level of the
+    offline reference are drawn where they lie between the others; the legend has their last values.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def curves(rows: Sequence[Row], width: float) -> Figure:
     axes.grid(axis="y")
     axes.set_axisbelow(True)
     axes.spines["left"].set_visible(False)
-    entries |= _levels(axes, rows)
+    entries |= _levels(axes, rows, by_session=True)
     axes.set_xlim(-0.015 * (group.sessions - 1), 1.015 * (group.sessions - 1))
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     axes.set_xlabel("after session")
@@ -98,9 +98,13 @@ def score_name(group: Group, *, brief: bool = False) -> str:
     return f"{names.get(group.first.score, group.first.score)} (%)"
 
 
-def _levels(axes: Axes, rows: Sequence[Row]) -> dict[str, Artist]:
-    """Lines of the offline reference and of chance, within the axes as they are."""
+def _levels(axes: Axes, rows: Sequence[Row], *, by_session: bool = False) -> dict[str, Artist]:
+    """The offline reference and chance, within the axes as they are.
+
+    By session, runs of chance give a curve as on the page; without such runs it is a level.
+    """
     group = rows[0].group
+    guesses = [r for r in rows if r.used and not r.learns][:1] if by_session else []
     levels = (("offline", offline(group), INK, DASHES), ("chance", chance(group), SOFT, DOTS))
     low, high = axes.get_ylim()
     entries: dict[str, Artist] = {}
@@ -109,8 +113,11 @@ def _levels(axes: Axes, rows: Sequence[Row]) -> dict[str, Artist]:
             continue
         line = Line2D([], [], color=ink, linewidth=0.9, linestyle=dashes)
         entries[f"{name} ({signed(100 * value, 1)})"] = line
-        if low <= 100 * value <= high:
+        if low <= 100 * value <= high and not (guesses and name == "chance"):
             axes.axhline(100 * value, color=ink, linewidth=0.9, linestyle=dashes, zorder=1)
+    for row in guesses:
+        draw_curve(axes, Curve(100 * stacked(row, "pooled"), None), 0, 100)
+    axes.set_ylim(low, high)
     return entries
 
 

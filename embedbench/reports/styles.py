@@ -5,29 +5,23 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable
 
-# By family, and so that those that are often compared have different colours: these come again
-# after ten. A new learner goes to the end, so that the others keep theirs; one that is not here has
-# the style of its name's checksum.
+# Ten to a block: the place in a block is the hue, the block decides how the mark is moved on. The
+# first ten are those that most tables have: ten hues, ten filled marks. In the others, learners
+# that papers compare have different hues. A new learner goes to the end, so that the others keep
+# theirs; one that is not here has the style of its name's checksum.
 LEARNERS = (
-    # trained on what comes; penalties and distillation
-    *("mlp", "ewc", "si", "mas", "lwf"),
-    # a memory of samples
-    *("er", "icarl", "bic", "lucir", "derpp", "agem", "eeil", "wa", "il2m", "gdumb"),
-    *("icarl-cnn", "er-ace", "mir", "gss", "icarl-norm", "er-infinite"),
-    # means, covariances, closed forms; streams of single samples
-    *("fecam", "ncm", "slda", "acil", "knn", "klda", "ranpac", "exstream", "remind"),
-    *("perceptron", "one-vs-rest", "randumb", "naive-bayes"),
-    # few shots
+    *("mlp", "ewc", "icarl", "slda", "ncm", "er", "lwf", "bic", "derpp", "ranpac"),
+    *("knn", "er-ace", "mir", "gss", "lucir", "eeil", "agem", "gdumb", "wa", "il2m"),
+    *("offline", "remind", "fecam", "pathnet", "mas", "fel", "exstream", "si", "acil", "geppnet"),
     *("prototype", "fr", "teen", "nc-fscil", "c-fscil", "alice"),
-    # fixed or self-organising layers, paths, two memories
-    *("fel-2012", "fearnet", "fel", "geppnet", "geppnet-stm", "pathnet"),
-    # everything at once
-    *("joint", "offline"),
+    *("geppnet-stm", "fearnet", "randumb", "klda"),
+    *("perceptron", "icarl-cnn", "er-infinite", "icarl-norm", "fel-2012"),
+    *("one-vs-rest", "naive-bayes", "joint"),
 )
 SAME = {"finetune": "mlp", "incremental-joint": "joint"}  # two names of one learner
 HUES = 10
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
-GLYPHS = ("●■▲◆▼✚✖★◀▶", "○□△◇▽✙✕☆◁▷")  # the markers as text, filled and hollow
+MARKERS = ("o", "s", "^", "D", "v", "*", "X", "P", "<", ">")
+GLYPHS = ("●■▲◆▼★✖✚◀▶", "○□△◇▽☆✕✙◁▷")  # the markers as text, filled and hollow
 STYLES = HUES * len(MARKERS)  # a style is a number below this: a hue and a mark
 
 

@@ -29,6 +29,17 @@ def summary(name: str) -> str:
         return file.readline().removeprefix("#").strip()
 
 
+def about(name: str) -> tuple[str, str]:
+    """What the comments at the top of a preset say: the first line, and the rest on one line."""
+    lines = []
+    for text in _files(name)[0].read_text(encoding="utf-8").splitlines():
+        if not text.startswith("#"):
+            break
+        lines.append(text.removeprefix("#").strip())
+    first, *more = lines or [""]
+    return first, " ".join(filter(None, more))
+
+
 def preset(name: str | None) -> dict[str, str]:
     """The settings of a preset, as `--set` takes them: key → value.
 

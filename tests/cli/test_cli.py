@@ -383,6 +383,8 @@ def test_commands_and_options_that_scripts_rely_on(command: str) -> None:
         ["--version"],
         ["list"],
         ["list", "backbones"],
+        ["list", "incremental-class"],
+        ["list", "kemker"],
         ["inspect", "toy.h5"],
         ["verify", "toy.h5"],
     ],

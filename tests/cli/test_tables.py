@@ -127,7 +127,7 @@ def test_names_are_completed() -> None:
     names = [name for name, _ in completion.of("learners")("ncm,sld")]
     assert names == ["ncm,slda"]
     assert "kemker" in [name for name, _ in completion.of("presets")("ke")]
-    assert completion.of_kinds("pr") == ["protocols", "presets"]
+    assert completion.of_kinds("pro") == ["protocols", "prototype"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

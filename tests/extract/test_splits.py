@@ -88,3 +88,5 @@ def test_across_against_a_naive_search(seed: int) -> None:
     if found:
         sentence = pairs_text(found, ids, split, "images")
         assert sentence.startswith(f"{len(found)} images are in two splits")
+        assert "Remove one of each pair" in sentence
+        assert "--group" in sentence

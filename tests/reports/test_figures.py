@@ -22,7 +22,7 @@ from embedbench.reports.figures import FORMATS, KINDS, WIDTHS, check_figure, sav
 from embedbench.reports.rows import Row
 from embedbench.reports.sheet import PAPER, words
 from embedbench.reports.styles import LEARNERS
-from embedbench.reports.svg import COLOURS
+from embedbench.reports.svg import COLOURS, SOFT
 from embedbench.scores.stats import Stat
 
 COLUMN = WIDTHS["column"]
@@ -84,6 +84,19 @@ def test_curves_are_the_means_of_the_records(rows: list[Row]) -> None:
         assert np.isclose(band, stat.mean - stat.half).any()
         assert np.isclose(band, stat.mean + stat.half).any()
     assert texts(figure) == {"ewc", "mlp", "icarl", "offline (90.0)", "chance (25.0)"}
+
+
+def test_chance_falls_with_the_classes_seen_as_on_the_page(tmp_path: Path) -> None:
+    guess = make("chance", final=0.1)
+    guess["pooled"] = [0.5, 0.25, 0.1]
+    learner = make("mlp", final=0.05)
+    learner["pooled"] = [0.9, 0.4, 0.05]
+    keep(tmp_path, learner, guess)
+    figure = drawn(lines.curves, collect(tmp_path), COLUMN)
+    (axes,) = figure.axes
+    (dotted,) = [line for line in axes.lines if line.get_color() == SOFT]
+    np.testing.assert_allclose(np.asarray(dotted.get_ydata(), dtype=float), [50, 25, 10])
+    assert "chance (25.0)" in texts(figure)  # 1 / classes, as in the table
 
 
 @pytest.mark.parametrize("width", WIDTHS.values())

@@ -57,6 +57,28 @@ def test_piped_tables_are_plain_and_one_line_a_row(
     assert "\x1b" in table_text(rows, width=100, colour=True)
 
 
+@pytest.mark.parametrize(
+    ("loss", "said"),
+    [
+        ("all", "loss over all classes of the stream (protocol.loss=all)"),
+        ("seen", "loss over the classes seen (protocol.loss=seen)"),
+        ("mine", None),  # of a protocol of other people
+        (None, None),
+    ],
+)
+def test_which_classes_the_loss_uses_is_stated(
+    loss: str | None, said: str | None, tmp_path: Path
+) -> None:
+    keep(tmp_path, make(protocol_params={"loss": loss} if loss else {}))
+    collected = collect(tmp_path)
+    for text in (table_text(collected), render(collected, "runs")):
+        assert said in text if said else "loss over" not in text
+
+
+def test_seconds_are_called_wall_time(rows: list[Any]) -> None:
+    assert "Learning is wall time: other work on the machine" in render(rows, "runs")
+
+
 def test_one_run_has_no_plus_minus(tmp_path: Path) -> None:
     keep(tmp_path, make(final=0.8))
     text = table_text(collect(tmp_path))

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 from report_records import keep, make
 
+from embedbench.arrays import Floats
 from embedbench.papers.fscil import figures as fscil
 from embedbench.papers.iirc import figures as iirc
 from embedbench.papers.kemker2018 import figures as kemker
@@ -30,6 +32,7 @@ from embedbench.reports.styles import (
     marker,
     styles_of,
 )
+from embedbench.reports.svg import COLOURS, DARK_COLOURS
 from embedbench.runs.registry import ALIASES, our_learners
 
 
@@ -44,10 +47,68 @@ def test_the_table_names_each_learner_once() -> None:
     assert all(ALIASES[name] == same for name, same in SAME.items())
 
 
+# What is seen with no fault, with deuteranopia and with protanopia: Machado et al. (2009), Table 1,
+# severity 1, over linear RGB.
+SEEN = {
+    "all": np.eye(3),
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+}
+XYZ = np.array([[0.4125, 0.3576, 0.1804], [0.2127, 0.7152, 0.0722], [0.0193, 0.1192, 0.9503]])
+
+
+def lab(hues: tuple[str, ...], seen: ArrayLike) -> Floats:
+    """(n, 3) CIELAB of colours (sRGB, D65) as somebody sees them."""
+    rgb = np.array([[int(hue[i : i + 2], 16) / 255 for i in (1, 3, 5)] for hue in hues])
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    t = np.clip(linear @ np.asarray(seen).T, 0, 1) @ XYZ.T / XYZ.sum(axis=1)
+    x, y, z = np.where(t > 216 / 24389, np.cbrt(t), (24389 / 27 * t + 16) / 116).T
+    return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)], axis=1)
+
+
+def apart(hues: tuple[str, ...], seen: ArrayLike) -> float:
+    """The least distance between two of the colours; 2.3 can just be seen."""
+    places = lab(hues, seen)
+    every = np.linalg.norm(places[:, None] - places[None], axis=-1)
+    return float(every[np.triu_indices(len(hues), 1)].min())
+
+
+def test_distances_of_colours_that_are_known() -> None:
+    assert apart(("#ffffff", "#000000"), SEEN["all"]) == pytest.approx(100, abs=0.01)
+    np.testing.assert_allclose(lab(("#ff0000",), SEEN["all"])[0], [53.2, 80.1, 67.2], atol=0.1)
+    assert apart(("#ff0000", "#877b00"), SEEN["deuteranopia"]) < 20  # red and olive
+
+
+@pytest.mark.parametrize("hues", [COLOURS, DARK_COLOURS])
+def test_hues_differ_for_everybody(hues: tuple[str, ...]) -> None:
+    assert apart(hues, SEEN["all"]) > 25
+    assert min(apart(hues, SEEN[who]) for who in ("deuteranopia", "protanopia")) > 13
+    assert min(apart(hues[:6], seen) for seen in SEEN.values()) > 19
+
+
+def test_the_commonest_have_hues_and_marks_of_their_own() -> None:
+    names = ["mlp", "ewc", "icarl", "slda", "ncm", "er", "lwf", "bic", "derpp", "ranpac"]
+    styles = [alone(name) for name in names]
+    assert len({hue(style) for style in styles}) == len({marker(style) for style in styles}) == 10
+    looks = {(marker(s), hollow(s)) for s in [*styles, alone("gdumb")]}
+    assert len(looks) == 11
+    assert {hue(alone(name)) for name in names[:6]} == set(range(6))
+
+
 @pytest.mark.parametrize(
     "compared",
     [
-        "mlp ewc er icarl ncm slda lwf ranpac derpp",
+        "mlp ewc er icarl ncm slda lwf ranpac derpp bic",
+        "mlp ewc si mas lwf er icarl",
+        "finetune er joint er-infinite agem lucir icarl-cnn icarl-norm",
         "mlp ewc fel geppnet geppnet-stm pathnet icarl",
         "finetune lwf icarl eeil bic lucir il2m wa",
         "er agem derpp gdumb er-ace mir gss",

@@ -1,0 +1,125 @@
+"""`embedbench list NAME`: what a learner, a protocol or a preset is, and its settings."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from embedbench import plugins
+from embedbench.declared import settings_of, typed
+from embedbench.docstrings import parts, source
+from embedbench.errors import UserError, unknown
+from embedbench.fields import make
+from embedbench.runs import presets, registry
+from embedbench.streams.protocol import Protocol
+from embedbench.terminal import line, rendered
+
+from .listing import KINDS
+from .tables import show_tables
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+NAMES: dict[str, Callable[[], Sequence[str]]] = {
+    "learners": registry.learner_names,
+    "protocols": registry.protocol_names,
+    "presets": presets.preset_names,
+}
+
+
+def show_settings(kind: str | None, name: str, as_json: bool) -> None:
+    """Print what a name is, and its settings.
+
+    Parameters
+    ----------
+    kind : str or None
+        A key of `NAMES`; None: the one that has the name.
+
+    Raises
+    ------
+    UserError
+        Nothing has the name, or several kinds have it.
+    """
+    data = listed_settings(kind or _kind_of(name), name)
+
+    def tables() -> list[Text | Table]:
+        from embedbench.table_forms import table_of
+
+        said = [data["name"] + ": " + data["summary"]]
+        said += [data["about"]] if data["about"] else []
+        said += [data["set"]] if data["settings"] else ["It has no settings."]
+        table = [table_of(data["settings"])] if data["settings"] else []
+        return [*map(line, said), *table]
+
+    show_tables(data, lambda _: rendered(tables()), as_json, lambda: data["settings"], tables)
+
+
+def listed_settings(kind: str, name: str) -> dict[str, Any]:
+    """What a name of a kind is, and its settings as `--set` takes them."""
+    if kind not in NAMES:
+        raise UserError(
+            f"{kind} have no settings; `list KIND NAME` takes one of {', '.join(NAMES)}, "
+            "such as embedbench list learners ewc"
+        )
+    if kind == "presets":
+        rows = [{"setting": key, "value": value} for key, value in presets.preset(name).items()]
+        summary, about = presets.about(name)
+        how = f"`run --preset {name}` has these settings; `--set` goes over them."
+        return _data(kind, name, summary, about, how, rows)
+    given = registry.alias_settings(name) if kind == "learners" else {}
+    cls = registry.learner_class(name) if kind == "learners" else registry.protocol_class(name)
+    key = name if kind == "learners" else "protocol"
+    made = make(cls, given, name=name) if given else None
+    rows = [
+        {
+            "setting": f"{key}.{setting.name}",
+            "default": typed(setting.default),
+            "values": ", ".join(filter(None, (setting.type, setting.range))),
+            "meaning": setting.meaning,
+        }
+        for setting in settings_of(cls, made)
+    ]
+    how = f"`run --set {key}.SETTING=VALUE` changes one."
+    summary = parts(cls)[""].partition("\n")[0]
+    if name in registry.ALIASES:
+        summary = f"another name of {registry.ALIASES[name]}{_with(given)}. {summary}"
+    about = f"Source: {text}" if (text := source(cls)) else ""
+    return _data(kind, name, summary, about, how, rows)
+
+
+def _with(given: dict[str, Any]) -> str:
+    """The settings that belong to another name."""
+    return " with " + ", ".join(f"{k}={typed(v)}" for k, v in given.items()) if given else ""
+
+
+def _data(
+    kind: str, name: str, summary: str, about: str, how: str, rows: list[dict[str, str]]
+) -> dict[str, Any]:
+    known = {"kind": kind, "name": name, "summary": summary, "about": about, "set": how}
+    return {**known, "settings": rows}
+
+
+def _kind_of(name: str) -> str:
+    """The kind that has a name."""
+    if ":" in name:
+        thing = plugins.outside(name)
+        is_protocol = inspect.isclass(thing) and issubclass(thing, Protocol)
+        return "protocols" if is_protocol else "learners"
+    plain = {name, name.replace("_", "-")}
+    kinds = [kind for kind, names in NAMES.items() if plain & {*names()}]
+    if len(kinds) == 1:
+        return kinds[0]
+    if kinds:
+        which = " or ".join(f"embedbench list {kind} {name}" for kind in kinds)
+        raise UserError(f"{name} is in {' and '.join(kinds)}; say which: {which}")
+    if name in registry.FIELD_NAMES:
+        registry.protocol_class(name)  # refuses it, and names ours
+    every = [*KINDS, *(known for names in NAMES.values() for known in names())]
+    error = unknown("listing", name, KINDS, get_close_matches(name, every, n=1, cutoff=0.6))
+    raise UserError(
+        f"{error} The name of a learner, a protocol or a preset gives its settings: "
+        "embedbench list ewc"
+    )

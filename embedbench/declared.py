@@ -1,0 +1,93 @@
+"""The settings that a dataclass declares: type, default, range and meaning of each."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .docstrings import parameters
+from .fields import ranges_of
+
+REQUIRED = "(required)"  # in the place of a default
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting.
+
+    Parameters
+    ----------
+    name : str
+        As `--set` takes it, without the learner's name: "lam", "stop.epochs".
+    default : object
+        Its default; a dataclass where the setting is a group; `REQUIRED` where it has none.
+    type : str
+        The type, as the docstring has it.
+    range : str
+        Which numbers it may be, in words; empty if any.
+    meaning : str
+        What the docstring says of it.
+    """
+
+    name: str
+    default: Any
+    type: str
+    range: str
+    meaning: str
+
+
+def declared(cls: type) -> list[Setting]:
+    """The fields of a dataclass, those first that its docstring describes; groups as one."""
+    known: dict[str, tuple[str, str]] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        known |= parameters(base)
+    own, ranges = parameters(cls), ranges_of(cls)
+    result = []
+    for field in sorted(dataclasses.fields(cls), key=lambda f: f.name not in own):
+        kind, text = known.get(field.name, ("", ""))
+        allowed = ranges[field.name].in_words() if field.name in ranges else ""
+        if field.init:
+            kind = kind or str(field.type)
+            result.append(Setting(field.name, default_of(field), kind, allowed, text))
+    return result
+
+
+def settings_of(cls: type, made: Any = None, prefix: str = "") -> Iterator[Setting]:
+    """All settings of a dataclass, those of its groups in their place.
+
+    Parameters
+    ----------
+    cls : type
+        The dataclass.
+    made : object
+        An instance whose values are the defaults; None: those of the class.
+    prefix : str
+        Before each name.
+    """
+    for setting in declared(cls):
+        value = setting.default if made is None else getattr(made, setting.name)
+        name = prefix + setting.name
+        if dataclasses.is_dataclass(value):
+            yield from settings_of(type(value), value, f"{name}.")
+        else:
+            yield dataclasses.replace(setting, name=name, default=value)
+
+
+def default_of(field: dataclasses.Field[Any]) -> Any:
+    """The default of a field."""
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return REQUIRED if field.default is dataclasses.MISSING else field.default
+
+
+def typed(value: Any) -> str:
+    """A value as `--set` takes it.
+
+    >>> typed(None), typed(0.1), typed((1, 2))
+    ('none', '0.1', '1,2')
+    """
+    if isinstance(value, tuple | list):
+        return ",".join(map(typed, value))
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)

@@ -1,0 +1,170 @@
+"""`embedbench list NAME`: what a learner, a protocol or a preset is, and its settings."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from commands import caller
+
+from embedbench.cli import completion
+from embedbench.cli.listed_settings import listed_settings
+from embedbench.declared import REQUIRED, declared, settings_of
+from embedbench.fields import above, at_least, make, require, within
+from embedbench.runs import registry
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
+    return caller(monkeypatch, capfd)
+
+
+def by_name(kind: str, name: str) -> dict[str, dict[str, str]]:
+    return {row["setting"]: row for row in listed_settings(kind, name)["settings"]}
+
+
+def test_a_learner_is_listed_with_its_settings(call: Call) -> None:
+    code, text, _ = call("list", "ewc")
+    assert code == 0
+    lines = text.splitlines()
+    assert lines[0].startswith("ewc: Elastic weight consolidation")
+    assert lines[1].startswith("Source: Kirkpatrick et al. (2017)")
+    assert "--set ewc.SETTING=VALUE" in lines[2]
+    row = next(line for line in lines if line.startswith("ewc.lam "))
+    assert row.split(maxsplit=2)[1:] == [
+        "none",
+        "float or None, at least 0                λ ≥ 0, or None to search it.",
+    ]
+
+
+def test_a_protocol_too_with_or_without_its_kind(call: Call) -> None:
+    row = by_name("protocols", "incremental-class")["protocol.sessions"]
+    assert (row["default"], row["values"]) == ("0", "int, at least 0")
+    assert row["meaning"].startswith("Number of sessions;")
+    outputs = {call("list", *w, "incremental-class")[1] for w in ([], ["protocols"])}
+    assert len(outputs) == 1
+
+
+def test_a_preset_with_what_it_sets(call: Call) -> None:
+    data = json.loads(call("list", "kemker", "--json")[1])
+    assert data["summary"].startswith("Kemker et al. (2018)")
+    assert {"setting": "protocol.validation", "value": "test"} in data["settings"]
+
+
+@pytest.mark.parametrize("name", [*registry.our_learners(), *registry.our_protocols()])
+def test_set_takes_every_setting_that_is_listed(name: str) -> None:
+    """With its default nothing changes, and each has a meaning."""
+    kind = "learners" if name in registry.our_learners() else "protocols"
+    cls = registry.learner_class(name) if kind == "learners" else registry.protocol_class(name)
+    start = make(cls, registry.alias_settings(name), name=name)
+    rows = by_name(kind, name)
+    given = {key.partition(".")[2]: row["default"] for key, row in rows.items()}
+    written = {k: v for k, v in given.items() if "," not in v}
+    assert make(cls, written, name=name) == start
+    assert all(row["meaning"] and row["values"] for row in rows.values()), rows
+
+
+def test_another_name_has_its_defaults() -> None:
+    data = listed_settings("learners", "online-ewc")
+    assert data["summary"].startswith("another name of ewc with merge=online, gamma=0.95.")
+    rows = by_name("learners", "online-ewc")
+    assert rows["online-ewc.merge"]["default"] == "online"
+    assert rows["online-ewc.gamma"]["default"] == "0.95"
+
+
+@dataclasses.dataclass
+class Inner:
+    """Inner.
+
+    Parameters
+    ----------
+    depth : int
+        How deep.
+    """
+
+    depth: int = 1
+
+    def __post_init__(self) -> None:
+        require(self, "inner", depth=at_least(1, 9))
+
+
+@dataclasses.dataclass
+class Mine:
+    """Mine.
+
+    Parameters
+    ----------
+    rate : float
+        How fast.
+    inner : Inner
+        A group.
+    """
+
+    share: float = 0.5
+    rate: float = 1.0
+    inner: Inner = dataclasses.field(default_factory=lambda: Inner(depth=3))
+
+    def __post_init__(self) -> None:
+        require(self, "mine", rate=above(0), share=within("(0, 1]"))
+
+
+def test_ranges_groups_and_the_described_first() -> None:
+    said = [(s.name, s.default, s.range, s.meaning) for s in settings_of(Mine)]
+    assert said == [
+        ("rate", 1.0, "above 0", "How fast."),
+        ("inner.depth", 3, "at least 1, at most 9", "How deep."),
+        ("share", 0.5, "in (0, 1]", ""),
+    ]
+    needs = dataclasses.make_dataclass("Needs", [("size", int)])
+    assert [(s.name, s.default) for s in declared(needs)] == [("size", REQUIRED)]
+
+
+def test_every_form_of_a_table(call: Call) -> None:
+    rows = list(csv.DictReader(io.StringIO(call("list", "mixture", "--csv")[1])))
+    assert rows == listed_settings("protocols", "mixture")["settings"]
+    assert call("list", "mixture", "--markdown")[1].startswith("| setting | default | values |")
+    assert "\\toprule" in call("list", "mixture", "--latex")[1]
+    assert call("list", "chance")[1].endswith("It has no settings.\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["iirc"], "iirc is in protocols and presets; say which: embedbench list protocols iirc"),
+        (["ewcc"], "unknown listing 'ewcc'. Did you mean 'ewc'?"),
+        (["settings"], "a learner, a protocol or a preset gives its settings"),
+        (["class-incremental"], "Did you mean 'incremental-class'?"),
+        (["protocols", "mixtur"], "Did you mean 'mixture'?"),
+        (["learners", "emc"], "Did you mean 'ewc'?"),
+        (["metrics", "bwt"], "metrics have no settings"),
+    ],
+)
+def test_what_has_no_settings_is_one_sentence(words: list[str], said: str, call: Call) -> None:
+    code, out, err = call("list", *words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+
+
+def test_code_from_outside(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "listed_mine.py").write_text(
+        "from dataclasses import dataclass\nfrom embedbench.models.ncm import NCM\n"
+        "@dataclass\nclass Mine(NCM):\n    '''Mine.'''\n    extra: int = 3\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    code, text, err = call("list", "listed_mine:Mine")
+    assert (code, err) == (0, "")
+    assert "\nlisted_mine:Mine.extra  " in text
+
+
+def test_names_are_completed() -> None:
+    assert completion.of_kinds("pr") == ["protocols", "presets", "prototype"]
+    assert "incremental-class" in completion.of_kinds("inc")
+    assert [name for name, _ in completion.of_figures("c")] == ["curves"]
