@@ -49,7 +49,7 @@ def declared(cls: type) -> list[Setting]:
         kind, text = known.get(field.name, ("", ""))
         allowed = ranges[field.name].in_words() if field.name in ranges else ""
         if field.init:
-            kind = kind or str(field.type)
+            kind = kind or getattr(field.type, "__name__", str(field.type))
             result.append(Setting(field.name, default_of(field), kind, allowed, text))
     return result
 

@@ -14,7 +14,7 @@ from embedbench.errors import UserError, unknown
 from embedbench.fields import make
 from embedbench.runs import presets, registry
 from embedbench.streams.protocol import Protocol
-from embedbench.terminal import line, rendered
+from embedbench.terminal import fitted, line, terminal_width
 
 from .listing import KINDS
 from .tables import show_tables
@@ -48,13 +48,28 @@ def show_settings(kind: str | None, name: str, as_json: bool) -> None:
     def tables() -> list[Text | Table]:
         from embedbench.table_forms import table_of
 
-        said = [data["name"] + ": " + data["summary"]]
-        said += [data["about"]] if data["about"] else []
-        said += [data["set"]] if data["settings"] else ["It has no settings."]
         table = [table_of(data["settings"])] if data["settings"] else []
-        return [*map(line, said), *table]
+        return [*map(line, _head(data)), *table]
 
-    show_tables(data, lambda _: rendered(tables()), as_json, lambda: data["settings"], tables)
+    show_tables(data, _text, as_json, lambda: data["settings"], tables)
+
+
+def _head(data: dict[str, Any]) -> list[str]:
+    said = [data["name"] + ": " + data["summary"], data["about"]]
+    return [*filter(None, said), data["set"] if data["settings"] else "It has no settings."]
+
+
+def _text(data: dict[str, Any]) -> str:
+    """Each setting with its default as `--set` takes it, what it may be, and below it its meaning.
+
+    A table would leave the meanings a narrow column.
+    """
+    lines = _head(data)
+    for row in data["settings"]:
+        setting, value, *rest = row.values()
+        lines.append("  ".join([f"{setting}={value}", *(f"({kind})" for kind in rest[:1])]))
+        lines += [f"    {meaning}" for meaning in rest[1:] if meaning]
+    return fitted("\n".join(lines), terminal_width())
 
 
 def listed_settings(kind: str, name: str) -> dict[str, Any]:
