@@ -6,13 +6,16 @@ BIN    := $(VENV)/bin
 
 .PHONY: demo test test-long fuzz lint types wheel-check readme-check docs release clean
 
+# setuptools warns at length of folders that an editable installation is meant to find.
+INSTALL := PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet
+
 # The stamp is newer than pyproject.toml exactly when the environment holds what it asks for.
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "embedbench needs Python 3.11 or newer, this is %d.%d; name another one: make PYTHON=python3.12" % sys.version_info[:2])'
 	@echo "installing into $(VENV) (a few minutes, the first time only)" >&2
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e ".[dev]"
+	$(INSTALL) --upgrade pip
+	$(INSTALL) -e ".[dev]"
 	@touch $@
 
 demo: $(VENV)/.installed
@@ -51,7 +54,7 @@ readme-check: $(VENV)/.installed
 	$(BIN)/python .ci/readme_check.py
 
 $(VENV)/.docs: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet -e ".[docs]"
+	$(INSTALL) -e ".[docs]"
 	@touch $@
 
 # Builds the site into docs/_build/html, without network.
