@@ -220,7 +220,10 @@ def _check_options(
         if path is not None:
             check_free(path, overwrite)
     if len(runs) > 1 and not bridge:
-        raise UserError(f"expected one directory of runs, got {len(runs)}; more go with --bridge")
+        raise UserError(
+            f"expected one directory of runs, got {len(runs)}; embedbench runs merge makes one of "
+            "several, --bridge compares files"
+        )
     if by not in (None, *BY):
         raise unknown("--by", str(by), BY)
     if bridge and (compare or by):

@@ -87,7 +87,8 @@ def curves(rows: Sequence[Row], width: float) -> Figure:
     axes.set_xlim(-0.015 * (group.sessions - 1), 1.015 * (group.sessions - 1))
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     axes.set_xlabel("after session")
-    axes.set_ylabel(score_name(group))
+    name = score_name(group)
+    axes.set_ylabel(name if width >= 4 else name.replace("per-class ", "per-class\n"))
     legend(figure, entries, height=height)
     return figure
 

@@ -119,8 +119,8 @@ class Group:
         omega = "omega_streaming" if self.so_far else "omega_all"
         if any(r.metrics.get(omega, math.nan) > 1 for r in self.records):
             notes[
-                f"Ω{omega[5:]} above 1: a learner beats the offline reference; see how that was "
-                "trained"
+                f"Ω{omega[5:]} above 1: sessions with few classes are easier than all classes, the "
+                "offline reference; or that was trained too little"
             ] = None
         by_order: dict[int, set[tuple[float, ...]]] = {}
         for r in self.records:

@@ -11,6 +11,8 @@ from embedbench.streams.stream import Stream
 
 from .cell import Cell
 
+FEW = 200  # validation samples: one answer is half a point or more
+
 
 class _Trial(NamedTuple):
     """The settings of a trial, and its score; -inf where that is undefined."""
@@ -55,9 +57,13 @@ def outcome(log: Mapping[str, Any], trial: Stream) -> str:
         f"tuned {log['learner']} on seed {log['seed']}: {best.text}, by average incremental "
         f"{score} on {samples} validation samples of {'1 session' if n == 1 else f'{n} sessions'}"
     )
+    doubts = _doubts(trials, best, 1 / samples)
+    if samples < FEW:
+        other = f"--seed {log['seed'] + 1} with another --out"
+        doubts.append(f"few samples decide little: see whether {other} chooses the same")
     names = ",".join(best.settings)
     scores = " · ".join(f"{t.value}→{t.percent}" for t in trials)
-    return "\n".join([head, f"  {names} → %: {scores}", *(f"  {d}" for d in _doubts(trials, best))])
+    return "\n".join([head, f"  {names} → %: {scores}", *(f"  {d}" for d in doubts)])
 
 
 def _trial(tried: Mapping[str, Any]) -> _Trial:
@@ -67,8 +73,8 @@ def _trial(tried: Mapping[str, Any]) -> _Trial:
     return _Trial(tried["settings"], score)
 
 
-def _doubts(trials: Sequence[_Trial], best: _Trial) -> list[str]:
-    """Sentences on what the scores leave open."""
+def _doubts(trials: Sequence[_Trial], best: _Trial, answer: float) -> list[str]:
+    """Sentences on what the scores leave open; one sample makes about `answer` of a score."""
     equal = [t for t in trials if t.is_equal(best)]
     if len(equal) == len(trials) > 1:
         what = "values" if len(best.settings) == 1 else "combinations"
@@ -81,6 +87,10 @@ def _doubts(trials: Sequence[_Trial], best: _Trial) -> list[str]:
     if len(equal) > 1:
         *first, last = (t.value for t in equal)
         doubts.append(f"{', '.join(first)} and {last} scored the same, and {best.value} is used")
+    near = [t.value for t in trials if t not in equal and best.score - t.score <= answer]
+    if near:
+        who = f"{', '.join(near)} {'is' if len(near) == 1 else 'are'}"
+        doubts.append(f"{who} within one answer of the best ({100 * answer:.1f} points)")
     edge = [f"{k}={v}" for k, v in best.settings.items() if _rises(trials, best, k)]
     if edge:
         where = "is at the edge of its grid" if len(edge) == 1 else "are at the edge of their grids"

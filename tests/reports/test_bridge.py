@@ -154,7 +154,10 @@ def test_json_and_html(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["a", "b"], "expected one directory of runs, got 2; more go with --bridge"),
+        (
+            ["a", "b"],
+            "got 2; embedbench runs merge makes one of several",
+        ),
         (["a", "--bridge", "--compare"], "leave --compare and --by out"),
         (["a", "--bridge", "--by", "order"], "leave --compare and --by out"),
     ],

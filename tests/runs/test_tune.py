@@ -199,7 +199,15 @@ def said(scores: dict[str, float | None], chosen: str, name: str = "lam") -> lis
         ],
         "chosen": {name: chosen},
     }
-    return outcome(log, trial_stream(class_stream([[0, 1], [2], [3]], n_val=4), 2)).split("\n")
+    stream = class_stream([[0, 1], [2], [3]], n_val=4)
+    *lines, few = outcome(log, trial_stream(stream, 2)).split("\n")
+    assert few == OTHER_SEED.format(4)
+    return lines
+
+
+OTHER_SEED = (
+    "  few samples decide little: see whether --seed {} with another --out chooses the same"
+)
 
 
 def test_what_was_chosen_by_which_score_and_every_score_is_said() -> None:
@@ -269,5 +277,21 @@ def test_the_edge_of_a_grid_of_two_settings() -> None:
     assert lines[1].startswith("  lam,lr → %: 1,4→10.0 · 1,5→20.0 · ")
     assert lines[2:] == [
         "  1,6 and 2,6 scored the same, and 1,6 is used",
+        "  1,5, 2,5, 3,5 are within one answer of the best (12.5 points)",
         "  lr=6 is at the edge of its grid, a value beyond may be better",
+        OTHER_SEED.format(1),
     ]
+
+
+def test_what_one_answer_decides_is_said() -> None:
+    assert said({"1": 0.50, "2": 0.58, "3": 0.49}, "2")[2:] == [
+        "  1 is within one answer of the best (8.3 points)"  # of 12 samples
+    ]
+    log = {
+        "learner": "ewc",
+        "seed": 0,
+        "tried": [{"settings": {"lam": "1"}, "average_incremental_accuracy": 0.5}],
+        "chosen": {"lam": "1"},
+    }
+    many = trial_stream(class_stream([[0, 1]], n_val=100), 1)
+    assert len(outcome(log, many).split("\n")) == 2  # 200 samples
