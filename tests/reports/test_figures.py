@@ -115,6 +115,19 @@ def test_axes_fit_the_values_and_the_legend_covers_none(rows: list[Row], width: 
 FINAL = "final_accuracy"
 
 
+@pytest.mark.parametrize("width", WIDTHS.values())
+def test_the_names_of_the_axes_are_whole(tmp_path: Path, width: float) -> None:
+    """The longest score, where the legend of many learners takes most room."""
+    for name in ("mlp", "ewc", "icarl", "slda", "er", "ncm", "lwf"):
+        keep(tmp_path, make(name))
+    figure = drawn(lines.curves, collect(tmp_path), width)
+    assert figure.axes[0].get_ylabel().replace("\n", " ") == "mean per-class accuracy (%)"
+    for label in (figure.axes[0].yaxis.label, figure.axes[0].xaxis.label):
+        box = label.get_window_extent()
+        assert box.y0 >= 0
+        assert box.y1 <= figure.bbox.y1
+
+
 def test_the_trade_off_has_the_numbers_of_the_records(rows: list[Row]) -> None:
     figure = drawn(lines.trade_off, rows, COLUMN, FINAL)
     marks = [
