@@ -158,6 +158,11 @@ def _work(study: Study, out: Path, jobs: int | None, checkpoint: float, quiet: b
     threads = study.threads or 1
     engine = chosen_engine(study.engine, study.resources, pairs, jobs=jobs, threads=threads)
     device = chosen_device(study.device or "auto", engine)
+    if checkpoint > engine.seconds:
+        raise UserError(
+            f"--checkpoint {checkpoint:g} saves nothing in jobs of {engine.seconds:g} seconds; "
+            "make it less, or give the jobs more (--engine-set time)"
+        )
     return _Work(out, engine, threads, device, checkpoint, quiet, Workshop())
 
 

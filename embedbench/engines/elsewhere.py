@@ -6,7 +6,6 @@ import os
 import pickle
 import sys
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Any
 
 Packed = tuple[list[str], str, bytes]  # sys.path, working directory, the pickled call
@@ -48,10 +47,9 @@ def runner() -> Callable[[Packed], bytes]:
     return run
 
 
-def settle(future: Future[Any], made: bytes) -> None:
-    """Give a future what came of its call."""
+def unpack(made: bytes) -> Any:
+    """What came of a packed call: its result, or its error is raised."""
     good, value = pickle.loads(made)
-    if good:
-        future.set_result(value)
-    else:
-        future.set_exception(value)
+    if not good:
+        raise value
+    return value

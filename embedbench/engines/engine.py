@@ -7,6 +7,7 @@ imported before it is asked for.
 from __future__ import annotations
 
 import importlib.util
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
@@ -97,6 +98,15 @@ class Engine:
         if self.name not in plugins.offered("engines") and not (head and ":" in self.name):
             raise unknown("engine", self.name, [*NAMES, *plugins.offered("engines")])
         return self.name
+
+    @property
+    def seconds(self) -> float:
+        """The time that a task has until its process is ended."""
+        if self.kind != "slurm":
+            return math.inf
+        from .slurm import options
+
+        return 60.0 * options(self.resources, self.settings)["timeout_min"]
 
     @property
     def is_local(self) -> bool:

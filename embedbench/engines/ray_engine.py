@@ -18,7 +18,7 @@ from typing import Any
 
 from embedbench.errors import UserError
 
-from .elsewhere import pack, runner, settle
+from .elsewhere import pack, runner, unpack
 from .task import LostTaskError, Resources
 
 RETRIES = 3  # of a task whose process or node ended
@@ -85,7 +85,7 @@ class RayExecutor(Executor):
 
         self._pending.pop(future, None)
         try:
-            settle(future, made.result())
+            future.set_result(unpack(made.result()))
         except RayError as error:
             future.set_exception(_meaning(error))
         except BaseException as error:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
-from embedbench import cache
+from embedbench import cache, leases, machine
 from embedbench.callbacks import Notify
 from embedbench.disk import temporary_name
 from embedbench.errors import UserError, short, unknown
 from embedbench.machine import cores
 
-from .elsewhere import Packed, pack, runner, settle
-from .task import LostTaskError, Resources
+from .elsewhere import Packed, pack, runner, unpack
+from .task import LostTaskError, Resources, TimeUpError, ends_soon
 
 # Of --engine-set; all but the first three go to sbatch as they are.
 SETTINGS = (
@@ -29,7 +33,9 @@ SETTINGS = (
 TIME = 4 * 60  # minutes of a job where `time` is not given
 MINUTES = {"m": 1, "h": 60, "d": 24 * 60}
 POLL = 0.2  # seconds from one look at the jobs to the next, and in which an array gathers
-TRIES = 2  # of a task whose job ended without an answer
+LOOK = 15.0  # seconds from one look at SLURM's queue to the next
+WARNING = 90  # seconds before a job's end in which it saves what it has done, and ends
+TRIES = 2  # of a task whose jobs ended without an answer and without progress
 
 
 def options(resources: Resources, settings: Mapping[str, str]) -> dict[str, Any]:
@@ -67,6 +73,7 @@ def options(resources: Resources, settings: Mapping[str, str]) -> dict[str, Any]
             made["slurm_array_parallelism"] = int(value)
         elif name != "cluster":
             made[f"slurm_{name}"] = value
+    made["slurm_signal_delay_s"] = min(WARNING, 15 * made["timeout_min"])
     if _cluster(settings) == "slurm" and shutil.which("sbatch") is None:
         raise UserError(
             "--engine slurm needs SLURM, and there is no sbatch here: run it where you submit jobs "
@@ -78,7 +85,9 @@ def options(resources: Resources, settings: Mapping[str, str]) -> dict[str, Any]
 class SlurmExecutor(Executor):
     """Jobs of SLURM, one a task.
 
-    A thread submits what was asked for as arrays of jobs, and looks for what has finished.
+    A thread submits what was asked for as arrays of jobs, and looks for what has finished. A
+    function may have a method `progress`, a number that grows with what it has saved: a job that
+    ends without an answer after it grew is no failed try.
 
     Parameters
     ----------
@@ -91,8 +100,12 @@ class SlurmExecutor(Executor):
     def __init__(self, resources: Resources, settings: Mapping[str, str]) -> None:
         import submitit
 
-        self.folder = temporary_name(cache.directory() / "slurm" / "jobs").with_suffix("")
-        self.folder.mkdir(parents=True, mode=0o700)
+        root = cache.directory() / "slurm"
+        root.mkdir(parents=True, exist_ok=True)
+        clean(root)
+        self.folder = temporary_name(root / "jobs").with_suffix("")
+        self.lease = leases.take(_lease_of(self.folder))
+        self.folder.mkdir(mode=0o700)
         cluster = _cluster(settings)
         self._jobs = submitit.AutoExecutor(folder=self.folder, cluster=cluster)
         self._jobs.update_parameters(**options(resources, settings))
@@ -100,15 +113,17 @@ class SlurmExecutor(Executor):
         self._most = max(1, cores() // resources.cpus) if cluster == "local" else None
         self._waiting: SimpleQueue[_Task] = SimpleQueue()
         self._running: list[tuple[_Task, Any]] = []
+        self._queue = _Queue()
         self._ends = self._leaves = False
-        self.lost = False  # whether a job has ended without an answer
+        self.lost = False  # whether an error names a file of a job
         self._run = runner()
         self._thread = Thread(target=self._serve, name="slurm", daemon=True)
         self._thread.start()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Run `fn(*args, **kwargs)` in a job."""
-        task = _Task(pack(fn, args, kwargs))
+        progress = getattr(fn, "progress", int)
+        task = _Task(pack(in_job, (fn, *args), kwargs), progress, progress())
         self._waiting.put(task)
         return task.future
 
@@ -144,15 +159,18 @@ class SlurmExecutor(Executor):
             refused = UserError(f"SLURM did not take the jobs ({reason}); check --engine-set")
             for task in taken:
                 task.future.set_exception(refused)
-        else:
-            self._running += zip(taken, jobs, strict=True)
+            return
+        for job in jobs:
+            job.watcher, job._results_timeout_s = self._queue, 0
+        self._queue.forget()
+        self._running += zip(taken, jobs, strict=True)
 
     def _taken(self, most: int | None) -> Iterator[_Task]:
         taken = 0
         with suppress(Empty):
             while most is None or taken < most:
                 task = self._waiting.get_nowait()
-                if task.tries or task.future.set_running_or_notify_cancel():
+                if task.future.running() or task.future.set_running_or_notify_cancel():
                     taken += 1
                     yield task
 
@@ -163,26 +181,100 @@ class SlurmExecutor(Executor):
         try:
             if not job.done():
                 return False
-            settle(task.future, job.result())
-        except UncompletedJobError:
-            self.lost = True
-            task.tries += 1
-            if task.tries < TRIES:
-                self._waiting.put(task)
-            else:
-                task.future.set_exception(LostTaskError(TRIES, f" See {job.paths.stderr}"))
-        except Exception as error:  # an answer that cannot be read
+            task.future.set_result(unpack(job.result()))
+        except (UncompletedJobError, TimeUpError):
+            self._go_on(task, job)
+        except Exception as error:  # of the task, or an answer that cannot be read
             task.future.set_exception(error)
         return True
+
+    def _go_on(self, task: _Task, job: Any) -> None:
+        """Submit a task again, unless its jobs end where they began."""
+        before, task.saved = task.saved, task.progress()
+        task.tries = 0 if task.saved > before else task.tries + 1
+        if task.tries < TRIES:
+            self._waiting.put(task)
+            return
+        self.lost = True
+        more = " Or was its time over before it saved anything (--engine-set time)?"
+        task.future.set_exception(LostTaskError(TRIES, f"{more} See {job.paths.stderr}"))
 
 
 @dataclass
 class _Task:
-    """A call, and how many of its jobs ended without an answer."""
+    """A call, how much of it is saved, and how many jobs in a row ended without adding to that."""
 
     packed: Packed
+    progress: Callable[[], int]
+    saved: int
     tries: int = 0
     future: Future[Any] = field(default_factory=Future)
+
+
+def in_job(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """In a job: call a function. When the job's time is nearly over, `ends_soon` is set."""
+    signal.signal(signal.SIGUSR2, lambda *_: ends_soon.set())  # submitit's handler raises an error
+    return fn(*args, **kwargs)
+
+
+class _Queue:
+    """Which jobs SLURM still has; submitit's own watcher asks `sacct`, which needs accounting."""
+
+    def __init__(self) -> None:
+        self._looks: list[set[str]] = []  # the last two since jobs were submitted
+        self._next = 0.0
+
+    def forget(self) -> None:
+        """New jobs were submitted, which the looks so far could not see."""
+        self._looks.clear()
+
+    def is_done(self, job_id: str, mode: str = "standard") -> bool:
+        """Whether a job was not there twice: the file of its answer would be seen by then."""
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + LOOK
+            if (there := queued()) is not None:
+                self._looks = [*self._looks[-1:], there]
+        return len(self._looks) == 2 and not any(job_id in look for look in self._looks)
+
+    def get_state(self, job_id: str, mode: str = "standard") -> str:
+        """For submitit's message."""
+        return "gone"
+
+
+def queued() -> set[str] | None:
+    """The jobs of this user that wait or run, as "12" or "12_3"; None: SLURM does not say."""
+    line = ["squeue", "--noheader", "--array", "--format=%i", f"--user={os.getuid()}"]
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}
+    try:
+        made = subprocess.run(
+            line, env=plain, capture_output=True, text=True, check=True, timeout=60
+        )
+    except FileNotFoundError:  # no SLURM here
+        return set()
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return set(made.stdout.split())
+
+
+def clean(root: Path) -> None:
+    """Remove the directories of commands that have ended, once none of their jobs is left."""
+    if (there := queued()) is None:
+        return
+    left = {job.partition("_")[0] for job in there}
+    for folder in root.glob(".jobs.*"):
+        jobs = {path.name.partition("_")[0] for path in folder.glob("*_submitted.pkl")}
+        if (
+            folder.is_dir()
+            and leases.is_free(_lease_of(folder))
+            and not any(
+                job in left or machine.started(int(job)) not in ("", "ended") for job in jobs
+            )
+        ):  # with cluster=local a job is a process
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _lease_of(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.lease")
 
 
 @contextmanager
@@ -211,9 +303,13 @@ def slurm_executor(
                 f"with: scancel {' '.join(left)}"
             )
         raise
-    executor.shutdown()
-    if not executor.lost:  # its messages are still to be read
-        shutil.rmtree(executor.folder, ignore_errors=True)
+    else:
+        executor.shutdown()
+        if not executor.lost:  # its messages are still to be read
+            shutil.rmtree(executor.folder, ignore_errors=True)
+    finally:
+        if executor.lease is not None:
+            executor.lease.release()
 
 
 def _cluster(settings: Mapping[str, str]) -> str:

@@ -1,10 +1,11 @@
-"""What all engines know of a task: what it takes of a machine, and that it can be lost."""
+"""What all engines know of a task: what it takes of a machine, and how its process can end."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from threading import Event
 from typing import Any, Self
 
 from embedbench.errors import UserError, short, unknown
@@ -20,6 +21,13 @@ class LostTaskError(Exception):
         super().__init__(
             f"the process that ran it ended {times} times; was it killed, or out of memory?{more}"
         )
+
+
+class TimeUpError(Exception):
+    """The time of this process is nearly over; what its task has done is saved."""
+
+
+ends_soon = Event()  # a task of this process is to save what it has done, and raise TimeUpError
 
 
 @dataclass(frozen=True)

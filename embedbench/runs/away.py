@@ -7,10 +7,8 @@ import platform
 import secrets
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from embedbench import leases
@@ -19,7 +17,8 @@ from embedbench.disk import create, read_text, temporary_name, write_safely
 from embedbench.errors import UserError
 from embedbench.fetching.names import is_name
 
-from .publish import publish, remove, run_at, set_aside
+from .checkpoint import saves_at
+from .publish import partial_of, publish, remove, run_at, set_aside
 from .share import Result, Task, run_held, run_task
 from .work import Workshop
 from .workers import in_worker
@@ -47,6 +46,23 @@ class Reply:
     files: dict[str, bytes] | None = None
 
 
+@dataclass(frozen=True)
+class Call:
+    """What makes a cell in a worker; see `run_away`."""
+
+    task: Task
+    threads: int
+    mark: str
+
+    def __call__(self) -> Reply:
+        reply: Reply = in_worker(run_away, self.task, self.threads, self.mark)
+        return reply
+
+    def progress(self) -> int:
+        """How often the cell was saved, for engines that end what takes too long."""
+        return saves_at(partial_of(self.task.place))
+
+
 class Away:
     """The runs directory as workers on other machines see it.
 
@@ -68,10 +84,10 @@ class Away:
         create(self._root / MARK, secrets.token_hex(16).encode())
         self._mark = read_text(self._root / MARK)
 
-    def call(self, task: Task) -> Callable[[], Reply]:
+    def call(self, task: Task) -> Call:
         """What is to be called in a worker to make a task."""
         seen = replace(task, place=task.place.absolute(), root=self._root)
-        return partial(in_worker, partial(run_away, mark=self._mark), seen, self._threads)
+        return Call(seen, self._threads, self._mark)
 
     def take(self, task: Task, reply: Reply) -> Result:
         """Take what a worker answers; a run that was sent is published.

@@ -3,7 +3,7 @@
 ============  ======================  =================================  ========================
 File          Written after           Holds                              Without it
 ============  ======================  =================================  ========================
-`begun.json`  the first checkpoint    what decides the run; its threads  the run begins anew
+`begun.json`  every checkpoint        what decides the run; their number the run begins anew
 `sessions`    a session               the learner, its answers and logs  the run begins anew
 `fit-I-N`     an epoch of a training  net, optimiser, best epoch so far  the training begins anew
 `fit-I-N`     the end of a training   net, optimiser, log                the training begins anew
@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from embedbench.disk import write_safely
+from embedbench.engines.task import TimeUpError, ends_soon
 from embedbench.errors import UserError
 from embedbench.learning import states
 from embedbench.typed import Typed, plain
@@ -55,6 +56,7 @@ class _Begun(Typed):
     resumed: int  # how often the run went on
     decided: dict[str, Any]
     format: int = 1  # before it had a number, checkpoints were pickled
+    saves: int = 0  # checkpoints so far
 
 
 class UnusableError(Exception):
@@ -98,11 +100,10 @@ class CheckpointDirectory:
     ) -> None:
         self.directory, self.decided, self.threads = directory, decided, threads
         self.device, self.seconds, self.tell, self._is_mine = device, seconds, tell, is_mine
-        self.resumed = 0  # how often the run went on
+        self.resumed = self._saves = 0  # how often the run went on, and was saved
         self.carried = 0.0  # seconds of the session at work that were spent before it was cut off
         self._mark = json.dumps(decided, sort_keys=True).encode()
         self._stored: dict[str, Any] | None = None
-        self._named = False  # this process has written `begun.json`
         self._waiting: dict[str, bytes] = {}  # trainings that have ended since the last checkpoint
         self._session = self._fits = 0  # the session at work, and the trainings begun in it
         self._began = self._saved = self._ended = time.perf_counter()
@@ -117,7 +118,7 @@ class CheckpointDirectory:
         UnusableError
             There is one that is damaged, or was made under other conditions.
         """
-        if (begun := self._begun()) is None:
+        if (begun := _begun(self.directory)) is None:
             self.clear()
             return False
         other = [name for name, value in self.decided.items() if begun.decided.get(name) != value]
@@ -131,23 +132,9 @@ class CheckpointDirectory:
             raise UnusableError(f"{SESSIONS} is missing")
         if not isinstance(self._stored.get("logs"), list):
             raise UnusableError(f"{SESSIONS} is damaged")
-        self.threads, self.resumed = begun.threads, begun.resumed + 1
+        self.threads, self.resumed, self._saves = begun.threads, begun.resumed + 1, begun.saves
         self._save({})
         return True
-
-    def _begun(self) -> _Begun | None:
-        """What `begun.json` holds; None if there is none."""
-        if (data := self._bytes(BEGUN)) is None:
-            return None
-        try:
-            begun = _Begun.from_json(json.loads(data))
-        except (ValueError, RecursionError, UserError) as error:
-            raise UnusableError(f"{BEGUN} is damaged") from error
-        if begun.format != FORMAT:
-            raise UnusableError("it was written by another version")
-        if not 1 <= begun.threads <= MOST_THREADS:
-            raise UnusableError(f"{BEGUN} is damaged")
-        return begun
 
     @property
     def sessions(self) -> int:
@@ -158,7 +145,7 @@ class CheckpointDirectory:
         """Forget the checkpoint."""
         if self._is_mine():
             shutil.rmtree(self.directory, ignore_errors=True)
-        self._stored, self._named, self.resumed = None, False, 0
+        self._stored, self.resumed, self._saves = None, 0, 0
 
     def restore(self, learner: Stateful, evaluator: Stateful) -> list[SessionLog]:
         """Bring a learner that has started, and an evaluator, to the end of the last saved session.
@@ -187,7 +174,7 @@ class CheckpointDirectory:
 
     def end(self, learner: Stateful, evaluator: Stateful, logs: list[SessionLog]) -> None:
         """Save the learner, the answers and the logs after a session, if a checkpoint is due."""
-        if time.perf_counter() - self._ended < self.seconds:
+        if not self._due(self._ended):
             return
         state = {
             "learner": learner.state_dict(),
@@ -224,19 +211,19 @@ class CheckpointDirectory:
 
     def save_epoch(self, epochs: int, parts: dict[str, Any]) -> None:
         """Save a training after some epochs, if a checkpoint is due."""
-        if self._due():
+        if self._due(self._saved):
             self._save({**self._waiting, **self._training(epochs, None, parts)})
             self._waiting.clear()
 
     def save_end(self, log: dict[str, Any], parts: dict[str, Any]) -> None:
         """Save a training that has ended, now or with the next checkpoint of its session."""
         self._waiting |= self._training(log["epochs"], log, parts)
-        if self._due():
+        if self._due(self._saved):
             self._save(self._waiting)
             self._waiting.clear()
 
-    def _due(self) -> bool:
-        return time.perf_counter() - self._saved >= self.seconds
+    def _due(self, last: float) -> bool:
+        return ends_soon.is_set() or time.perf_counter() - last >= self.seconds
 
     def _training(
         self, epochs: int, log: dict[str, Any] | None, parts: dict[str, Any]
@@ -259,22 +246,29 @@ class CheckpointDirectory:
             return {}
 
     def _save(self, files: dict[str, bytes]) -> None:
-        """Write files; the first time `begun.json` after them, without which they do not count."""
+        """Write files, and after them `begun.json`, without which they do not count.
+
+        Raises
+        ------
+        TimeUpError
+            They are written, and this process has no time to go on.
+        """
         try:
             if not self._is_mine():
                 raise UserError("another process has taken the run over")
             self.directory.mkdir(parents=True, exist_ok=True)
-            if not self._named and not self.resumed:
+            if not self._saves and not self.resumed:
                 files = {SESSIONS: self._start, **files}
             for name, data in files.items():
                 write_safely(self.directory / name, data)
-            if not self._named:
-                begun = _Begun(self.threads, self.resumed, self.decided, FORMAT)
-                write_safely(self.directory / BEGUN, json.dumps(vars(begun), indent=1))
-                self._named = True
+            self._saves += bool(files)
+            begun = _Begun(self.threads, self.resumed, self.decided, FORMAT, self._saves)
+            write_safely(self.directory / BEGUN, json.dumps(vars(begun), indent=1))
         except (OSError, UserError) as error:
             self._give_up(error)
         self._saved = time.perf_counter()
+        if files and ends_soon.is_set() and self.seconds < math.inf:
+            raise TimeUpError
 
     def _give_up(self, error: Exception) -> None:
         if self.seconds < math.inf:  # once
@@ -283,17 +277,41 @@ class CheckpointDirectory:
 
     def _read(self, name: str) -> dict[str, Any] | None:
         """What a file holds; None if there is none."""
-        data = self._bytes(name)
+        data = _bytes(self.directory / name)
         try:
             return None if data is None else states.unpacked(data, self.device, self._mark)
         except states.DamagedStateError as error:
             raise UnusableError(f"{name} is damaged") from error
 
-    def _bytes(self, name: str) -> bytes | None:
-        path = self.directory / name
-        try:
-            if path.exists() and not path.is_file():  # a pipe, say, which would never end
-                raise UnusableError(f"{name} is no file")
-            return path.read_bytes() if path.exists() else None
-        except (OSError, MemoryError) as error:
-            raise UnusableError(f"{name} cannot be read ({error})") from error
+
+def saves_at(directory: Path) -> int:
+    """How often a run was saved in a directory; 0 if that cannot be read."""
+    try:
+        begun = _begun(directory)
+    except UnusableError:
+        begun = None
+    return begun.saves if begun else 0
+
+
+def _begun(directory: Path) -> _Begun | None:
+    """What `begun.json` holds; None if there is none."""
+    if (data := _bytes(directory / BEGUN)) is None:
+        return None
+    try:
+        begun = _Begun.from_json(json.loads(data))
+    except (ValueError, RecursionError, UserError) as error:
+        raise UnusableError(f"{BEGUN} is damaged") from error
+    if begun.format != FORMAT:
+        raise UnusableError("it was written by another version")
+    if not 1 <= begun.threads <= MOST_THREADS:
+        raise UnusableError(f"{BEGUN} is damaged")
+    return begun
+
+
+def _bytes(path: Path) -> bytes | None:
+    try:
+        if path.exists() and not path.is_file():  # a pipe, say, which would never end
+            raise UnusableError(f"{path.name} is no file")
+        return path.read_bytes() if path.exists() else None
+    except (OSError, MemoryError) as error:
+        raise UnusableError(f"{path.name} cannot be read ({error})") from error

@@ -78,6 +78,7 @@ def test_settings_belong_to_an_engine() -> None:
         "gpus_per_node": 1,
         "mem_gb": 2,
         "timeout_min": 240,
+        "slurm_signal_delay_s": 90,
         "slurm_partition": "gpu",
         "slurm_array_parallelism": 8,
     }

@@ -1,0 +1,213 @@
+"""Cells as jobs of a real SLURM: its time limit, requeue, preemption and scancel; a killed driver.
+
+It has one node, this machine, and no accounting. Several nodes, GPUs, a site's limits on arrays and
+`slurmdbd` are not tried here.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from image_files import embedding_file
+from one_node_slurm import missing, one_node_slurm, said
+from slow_learner import PAUSE
+from small_grid import answers, check_same, expected, small_grid
+from tiny_images import images
+
+from embedbench import cache
+from embedbench.engines import slurm
+from embedbench.engines.engine import Engine
+from embedbench.extract.pipeline import extract
+from embedbench.runs.cell import Cell
+from embedbench.runs.checkpoint import saves_at
+from embedbench.runs.grid import Outcome, run_grid
+from embedbench.runs.settings import parse_settings, plan
+from embedbench.runs.status import status
+from embedbench.scores import record
+
+pytest.importorskip("submitit")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(bool(missing()), reason=f"a SLURM of one node: {missing()}"),
+]
+SLOW = "slow_learner:Slow"
+ITEMS = (f"{SLOW}.stop.rule=epochs", f"{SLOW}.stop.epochs=20", f"{SLOW}.units=8", "references=0")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """SLURM, with a `sacct` that says when it is asked."""
+    tools = tmp_path_factory.mktemp("tools")
+    (tools / "sacct").write_text(f"#!/bin/sh\ntouch {tools}/asked\nexit 1\n")
+    (tools / "sacct").chmod(stat.S_IRWXU)
+    with pytest.MonkeyPatch.context() as patch, one_node_slurm():
+        patch.setenv("PATH", str(tools), prepend=os.pathsep)
+        patch.setattr(slurm, "LOOK", 1.0)
+        yield tools
+    assert not (tools / "asked").exists()
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory: pytest.TempPathFactory) -> list[Cell]:
+    """Two runs of six sessions of twenty epochs."""
+    file = str(embedding_file(tmp_path_factory.mktemp("file")).path)
+    settings = parse_settings(list(ITEMS), [SLOW], None)
+    return plan(
+        [file], "incremental-class", [SLOW], [0, 1], settings=settings, device="cpu", checkpoint=1.0
+    )
+
+
+@pytest.fixture(scope="module")
+def good(cells: list[Cell], tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What `local` gives."""
+    return expected(cells, tmp_path_factory.mktemp("good"))
+
+
+class Running:
+    """A grid that runs in a thread, as jobs."""
+
+    def __init__(self, cells: list[Cell], out: Path, *settings: str) -> None:
+        self.cells, self.out = cells, out
+        self._engine = Engine.parse("slurm", None, settings)
+        self._pool = ThreadPoolExecutor(1)
+        self._outcome: Future[Outcome] = self._pool.submit(
+            run_grid, cells, out, engine=self._engine
+        )
+
+    def wait(self, ready: Callable[[], bool]) -> None:
+        """Wait for a moment of the run, which must come before its end."""
+        wait(lambda: self._outcome.done() or ready())
+        assert not self._outcome.done(), self._outcome.result()
+
+    def saved(self) -> bool:
+        """Whether there is a checkpoint of each cell."""
+        return len([path for path in self.out.rglob(".*.partial") if saves_at(path)]) == len(
+            self.cells
+        )
+
+    def check(self, good: dict[str, bytes], resumed: int) -> None:
+        """The same bytes are there, by runs that went on so often, and nothing beside them."""
+        outcome = self._outcome.result(timeout=400)
+        check_same(outcome, self.cells, self.out, good)
+        assert min(record.load(place).resumed for place in outcome.places) >= resumed
+        assert not list((cache.directory() / "slurm").iterdir())
+        self._pool.shutdown()
+
+
+def wait(ready: Callable[[], bool], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not ready():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def jobs() -> list[str]:
+    return said("squeue", "--noheader", "--array", "--format=%i").split()
+
+
+def test_an_array_of_jobs_gives_the_same_bytes(tmp_path: Path) -> None:
+    grid = small_grid(tmp_path, [0])
+    good = expected(grid, tmp_path / "good")
+    running = Running(grid, tmp_path / "jobs", "array_parallelism=2,partition=main")
+    running.wait(lambda: any("_" in job for job in jobs()))
+    running.check(good, 0)
+
+
+def test_a_job_whose_time_is_over_goes_on_in_another(
+    cells: list[Cell], good: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run takes a minute and more, a job has one; each is cut off once or more often."""
+    monkeypatch.setenv(PAUSE, "0.5")
+    Running(cells, tmp_path, "time=1m").check(good, 1)
+
+
+def test_a_job_that_is_requeued_goes_on(
+    cells: list[Cell], good: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PAUSE, "0.1")
+    running = Running(cells, tmp_path)
+    running.wait(running.saved)
+    assert len(status(tmp_path).running) == 2  # `runs status`
+    for job in (first := jobs()):
+        said("scontrol", "requeue", job)
+    running.wait(lambda: not status(tmp_path).running)
+    assert jobs() == first
+    running.check(good, 1)
+
+
+def test_a_job_that_is_preempted_goes_on(
+    cells: list[Cell], good: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PAUSE, "0.1")
+    running = Running(cells, tmp_path)
+    running.wait(running.saved)
+    urgent = ("--partition=high", "--cpus-per-task=2", "--output=/dev/null", "--wrap=sleep 5")
+    assert "Submitted" in said("sbatch", *urgent)
+    running.wait(lambda: "RUNNING" in said("squeue", "-h", "--partition=high", "--format=%T"))
+    assert not status(tmp_path).running
+    running.check(good, 1)
+
+
+def test_a_job_that_is_cancelled_is_submitted_again(
+    cells: list[Cell],
+    good: dict[str, bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(PAUSE, "0.1")
+    running = Running(cells, tmp_path)
+    running.wait(running.saved)
+    said("scancel", *(first := jobs()))
+    running.wait(lambda: bool(jobs()) and not set(jobs()) & set(first))
+    running.check(good, 1)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_driver_that_was_killed_goes_on_when_it_is_started_again(
+    cells: list[Cell], good: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its jobs go on; the second driver takes what they make, and their directory goes at last."""
+    monkeypatch.setenv(PAUSE, "0.1")
+    out, printed = tmp_path / "runs", tmp_path / "printed"
+    line = ["run", *cells[0].files, "--protocol", "incremental-class", "--learner", SLOW]
+    line += [word for item in ITEMS for word in ("--set", item)]
+    line += ["--seeds", "0-1", "--out", str(out), "--device", "cpu", "--engine", "slurm"]
+    with printed.open("w") as file:
+        driver = subprocess.Popen(
+            [sys.executable, "-m", "embedbench", *line, "--checkpoint", "1"],
+            stdout=file,
+            stderr=file,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        wait(lambda: driver.poll() is not None or len(list(out.rglob("begun.json"))) == 2)
+        assert driver.poll() is None, printed.read_text()
+        driver.send_signal(signal.SIGKILL)
+        driver.wait()
+    folder = cache.directory() / "slurm"
+    first, kept = jobs(), {path.name for path in folder.glob(".jobs.*[!e]")}
+    assert len(first) == 2
+    outcome = run_grid(cells, out, engine=Engine.parse("slurm"))
+    check_same(outcome, cells, out, good)
+    assert {record.load(place).resumed for place in outcome.places} == {0}
+    assert kept <= {path.name for path in folder.iterdir()}  # while its jobs were at work
+    wait(lambda: not jobs())
+    slurm.clean(folder)
+    assert not list(folder.iterdir())
+    assert answers(out) == good
+
+
+def test_an_extraction_gives_the_same_file(tmp_path: Path) -> None:
+    source = str(images(tmp_path / "in", 1500))
+    how = {"backbone": "pixels", "size": 8, "threads": 1}
+    file = extract(source, tmp_path / "a.h5", engine=Engine.parse("slurm"), **how)
+    assert file.digests == extract(source, tmp_path / "whole.h5", **how).digests
