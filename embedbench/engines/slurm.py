@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
-from embedbench import cache, leases, machine
+from embedbench import cache, leases
 from embedbench.callbacks import Notify
 from embedbench.disk import temporary_name
 from embedbench.errors import UserError, short, unknown
@@ -262,14 +262,8 @@ def clean(root: Path) -> None:
         return
     left = {job.partition("_")[0] for job in there}
     for folder in root.glob(".jobs.*"):
-        jobs = {path.name.partition("_")[0] for path in folder.glob("*_submitted.pkl")}
-        if (
-            folder.is_dir()
-            and leases.is_free(_lease_of(folder))
-            and not any(
-                job in left or machine.started(int(job)) not in ("", "ended") for job in jobs
-            )
-        ):  # with cluster=local a job is a process
+        jobs = {path.name.partition("_")[0] for path in folder.glob("*_submission.sh")}
+        if folder.is_dir() and not jobs & left and leases.is_free(_lease_of(folder)):
             shutil.rmtree(folder, ignore_errors=True)
 
 

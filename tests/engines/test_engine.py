@@ -7,6 +7,7 @@ import pickle
 import signal
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,13 +15,14 @@ from unittest import mock
 
 import pytest
 
+from embedbench import leases
 from embedbench.cli.options import chosen_device, chosen_engine
 from embedbench.engines import cards, engine, slurm
 from embedbench.engines.cards import at_once, card_of, enough_memory
 from embedbench.engines.elsewhere import pack, runner
 from embedbench.engines.engine import Engine
 from embedbench.engines.local import local_executor
-from embedbench.engines.task import LostTaskError, Resources, pairs
+from embedbench.engines.task import LostTaskError, Resources, TimeUpError, ends_soon, pairs
 from embedbench.errors import UserError
 
 
@@ -132,6 +134,108 @@ def test_jobs_that_slurm_refuses_or_whose_answer_is_lost(monkeypatch: pytest.Mon
         with pytest.raises(LostTaskError, match=rf"See {executor.folder}/2.err"):
             executor.submit(int, "3").result(timeout=60)
     assert executor.folder.is_dir()  # the message names a file in it
+
+
+class Saves:
+    """A task that has saved so much when it is submitted, and after each of its jobs."""
+
+    def __init__(self, *saved: int) -> None:
+        self.saved = list(saved)
+
+    def __call__(self) -> None:
+        """Do nothing."""
+
+    def progress(self) -> int:
+        return self.saved.pop(0)
+
+
+def no_answer() -> bytes:
+    from submitit.core.utils import UncompletedJobError
+
+    raise UncompletedJobError("timed-out")
+
+
+def time_up() -> bytes:
+    return pickle.dumps((False, TimeUpError()))
+
+
+@pytest.mark.parametrize("answer", [no_answer, time_up])
+def test_a_job_that_saved_something_is_no_failed_try(answer: Callable[[], bytes]) -> None:
+    """The time of its jobs is over again and again; it fails when two in a row save nothing."""
+    pytest.importorskip("submitit")
+    with Engine.parse("slurm", None, ["cluster=local"]).executor(2) as executor:
+        assert isinstance(executor, slurm.SlurmExecutor)
+        paths = SimpleNamespace(stderr="2.err")
+
+        def job(answer: Callable[[], bytes]) -> SimpleNamespace:
+            return SimpleNamespace(done=lambda: True, result=answer, job_id="2", paths=paths)
+
+        answers = [answer] * 5 + [lambda: pickle.dumps((True, "all"))]
+        executor._jobs.submit = lambda *_: job(answers.pop(0))  # type: ignore[method-assign]
+        assert executor.submit(Saves(0, 1, 5, 6, 6, 8)).result(timeout=60) == "all"
+        answers = [answer] * 4
+        failed = executor.submit(Saves(3, 4, 4, 4))
+        with pytest.raises(LostTaskError, match=r"2 times; .* time over before it saved anything"):
+            failed.result(timeout=60)
+        assert len(answers) == 1
+
+
+def test_a_job_is_warned_before_its_time_is_over() -> None:
+    before = signal.getsignal(signal.SIGUSR2)
+    try:
+        slurm.in_job(os.kill, os.getpid(), signal.SIGUSR2)
+        assert ends_soon.is_set()
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+        ends_soon.clear()
+    warned = {"1m": 15, "2m": 30, "6m": 90, "2d": 90}
+    for given, seconds in warned.items():
+        made = slurm.options(Resources(), {"cluster": "local", "time": given})
+        assert made["slurm_signal_delay_s"] == seconds
+        engine = Engine.parse("slurm", None, ["cluster=local", f"time={given}"])
+        assert engine.seconds == 60 * made["timeout_min"]
+    assert Engine("local").seconds == float("inf")
+
+
+def squeue(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Put a `squeue` on the path that runs a line of the shell."""
+    (folder / "squeue").write_text(f"#!/bin/sh\n{text}\n")
+    (folder / "squeue").chmod(0o700)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+
+
+def test_a_job_is_gone_when_two_looks_at_the_queue_miss_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm, "LOOK", 0.0)
+    monkeypatch.setenv("SQUEUE_STATES", "RUNNING")  # a user's settings would hide what waits
+    queue = slurm._Queue()
+    squeue(tmp_path, monkeypatch, 'test -z "$SQUEUE_STATES" && echo 7_0 && echo 7_1')
+    assert [queue.is_done(job) for job in ("7_0", "7_0", "7_1")] == [False] * 3
+    assert queue.is_done("7_2")
+    squeue(tmp_path, monkeypatch, "echo 7_1")
+    assert [queue.is_done("7_0") for _ in range(2)] == [False, True]
+    queue.forget()
+    assert [queue.is_done("8") for _ in range(2)] == [False, True]
+    queue.forget()
+    squeue(tmp_path, monkeypatch, "exit 1")  # no answer says nothing
+    assert [queue.is_done("8") for _ in range(3)] == [False] * 3
+
+
+def test_what_ended_commands_left_is_removed_when_their_jobs_have_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, job in {"queued": "7", "gone": "6", "mine": "5"}.items():
+        (folder := tmp_path / f".jobs.{name}").mkdir()
+        (folder / f"{job}_submission.sh").touch()
+    squeue(tmp_path, monkeypatch, "exit 1")
+    slurm.clean(tmp_path)
+    assert len(list(tmp_path.glob(".jobs.*"))) == 3
+    squeue(tmp_path, monkeypatch, "echo 7_0; echo 7_1")
+    with leases.take(tmp_path / ".jobs.mine.lease") as lease:
+        assert lease is not None
+        slurm.clean(tmp_path)
+    assert {path.name for path in tmp_path.glob(".jobs.*")} == {".jobs.queued", ".jobs.mine"}
 
 
 def test_an_executor_of_other_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from toy import class_stream
 
 from embedbench.checks.learner_resume import CutOffError, Saboteur
 from embedbench.checks.tools import SEEDS, same
+from embedbench.engines.task import TimeUpError, ends_soon
 from embedbench.learning.fit import Loop, fit
 from embedbench.learning.learner import NO_CHECKPOINT, Context, Learner, NoCheckpoint
 from embedbench.learning.net import generator
@@ -37,7 +39,7 @@ from embedbench.models.mlp import MLP
 from embedbench.models.prototype import Prototype
 from embedbench.runs import execute
 from embedbench.runs.cell import Cell
-from embedbench.runs.checkpoint import CheckpointDirectory, UnusableError
+from embedbench.runs.checkpoint import CheckpointDirectory, UnusableError, saves_at
 from embedbench.runs.execute import run_cell
 from embedbench.runs.grid import run_grid
 from embedbench.runs.runner import run_stream
@@ -225,6 +227,35 @@ def test_checkpoints_are_as_far_apart_as_asked(
     answers, kept = run_stream(STREAM, slow(), SEEDS, checkpoint=again)
     assert same(vars(answers), vars(whole))
     assert [log.learn_seconds for log in kept] == [log.learn_seconds for log in logs] == [50] * 3
+
+
+def test_a_process_whose_time_is_over_saves_what_it_has_done_and_ends(tmp_path: Path) -> None:
+    """However far apart checkpoints are; each process gets further, to the same answers."""
+    whole, _ = run_stream(STREAM, mlp(), SEEDS)
+    saves, answers = [saves_at(tmp_path)], None
+    ends_soon.set()
+    try:
+        while answers is None and len(saves) < 50:
+            checkpoint = CheckpointDirectory(tmp_path, {}, seconds=3600)
+            checkpoint.open()
+            with suppress(TimeUpError):
+                answers, _ = run_stream(STREAM, mlp(), SEEDS, checkpoint=checkpoint)
+            saves.append(saves_at(tmp_path))
+    finally:
+        ends_soon.clear()
+    assert saves[:-1] == list(range(len(saves) - 1))  # the last one had nothing left to learn
+    assert len(saves) > 1 + 3 * len(STREAM.sessions)  # after every epoch
+    assert same(vars(answers), vars(whole))
+
+
+def test_a_process_that_cannot_save_goes_on_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    checkpoint = CheckpointDirectory(tmp_path / "file" / "partial", {}, seconds=3600)
+    ends_soon.set()
+    try:
+        run_stream(STREAM, mlp(), SEEDS, checkpoint=checkpoint)
+    finally:
+        ends_soon.clear()
 
 
 def test_trainings_that_have_ended_are_kept_with_the_next_checkpoint(tmp_path: Path) -> None:
