@@ -6,14 +6,18 @@ the process that began them.
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import shutil
+import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 from embedbench.errors import UserError
@@ -22,6 +26,8 @@ from .elsewhere import pack, runner, unpack
 from .task import LostTaskError, Resources
 
 RETRIES = 3  # of a task whose process or node ended
+LOOK = 2.0  # seconds from one look at the head to the next
+PATIENCE = 30.0  # seconds without an answer of the head after which it is lost
 
 
 def options(resources: Resources, settings: Mapping[str, str]) -> dict[str, Any]:
@@ -53,12 +59,17 @@ class RayExecutor(Executor):
     ----------
     resources : Resources
         What one task takes.
+    head : str
+        HOST:PORT of the head. When nothing answers there, Ray would end this process by itself.
     """
 
-    def __init__(self, resources: Resources) -> None:
+    def __init__(self, resources: Resources, head: str) -> None:
         import ray
 
         self._pending: dict[Future[Any], Any] = {}
+        self._head, self._ends = head, Event()
+        self.lost = False  # whether the head is
+        Thread(target=self._watch, name="head of Ray", daemon=True).start()
         self._run = ray.remote(runner()).options(**options(resources, {}))
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -74,16 +85,39 @@ class RayExecutor(Executor):
         """Wait for the tasks, or end them at once."""
         import ray
 
+        if self.lost:
+            return
         if cancel_futures:
+            self._ends.set()
             for ref in list(self._pending.values()):
                 ray.cancel(ref, force=True)
         elif wait:
             ray.wait(list(self._pending.values()), num_returns=len(self._pending))
 
+    def _watch(self) -> None:
+        """Give up all tasks when the head is lost."""
+        host, _, port = self._head.rpartition(":")
+        seen = time.monotonic()
+        while not self._ends.wait(LOOK):
+            with suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), LOOK):
+                seen = time.monotonic()
+            if time.monotonic() - seen > PATIENCE:
+                self.lost = True
+                break
+        while self.lost and self._pending:
+            future, _ = self._pending.popitem()
+            future.set_exception(
+                UserError(
+                    f"the head of the Ray cluster, {self._head}, does not answer any more; start "
+                    "the cluster and run the command again: it goes on from what is finished"
+                )
+            )
+
     def _settle(self, future: Future[Any], made: Future[Any]) -> None:
         from ray.exceptions import RayError
 
-        self._pending.pop(future, None)
+        if self._pending.pop(future, None) is None:
+            return  # it was given up
         try:
             future.set_result(unpack(made.result()))
         except RayError as error:
@@ -106,8 +140,11 @@ def ray_executor(name: str, resources: Resources) -> Iterator[Executor]:
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "3600")  # then it calls exit()
     import ray
+    from ray._private import worker
 
+    worker.print_to_stdstream = lambda *_, **__: None  # a page of state for each lost node
     address = name if "://" in name else os.environ.get("RAY_ADDRESS", "local")
     alone: dict[str, Any] = {}
     private = None
@@ -120,15 +157,40 @@ def ray_executor(name: str, resources: Resources) -> Iterator[Executor]:
         except (ConnectionError, ValueError, RuntimeError, ImportError) as error:
             reason = f"Ray cannot be reached at {address} ({error})"
             raise UserError(f"--engine {name}: {reason}") from error
-        executor = RayExecutor(resources)
+        executor = None
         try:
+            _check_fits(resources)
+            head = address.partition("://")[2] or ray.get_runtime_context().gcs_address
+            executor = RayExecutor(resources, head)
             yield executor
         finally:
-            executor.shutdown(cancel_futures=True)
-            ray.shutdown()
+            if executor is not None:
+                executor.shutdown(cancel_futures=True)
+            if executor is not None and executor.lost:
+                atexit.unregister(ray.shutdown)  # it would wait for the head
+            else:
+                ray.shutdown()
     finally:
         if private is not None:
             shutil.rmtree(private, ignore_errors=True)
+
+
+def _check_fits(resources: Resources) -> None:
+    """Refuse tasks that no node of the cluster can run: Ray would wait for one, and say nothing."""
+    import ray
+
+    asked = {"CPU": resources.cpus, "GPU": resources.gpus, "memory": resources.memory}
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if any(all(node.get(name, 0) >= least for name, least in asked.items()) for node in nodes):
+        return
+    asks, most = (
+        ", ".join(f"{name} {has(name):.12g}" for name in asked if asked[name])
+        for has in (asked.__getitem__, lambda name: max(node.get(name, 0) for node in nodes))
+    )
+    raise UserError(
+        f"no node of the Ray cluster has what a run takes, {asks} (the most on one: {most}); "
+        "ask for less (--resources)"
+    )
 
 
 def _meaning(error: Exception) -> Exception:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,7 +19,8 @@ from engine_tasks import die
 from small_grid import answers, check_same, expected, small_grid, words
 
 from embedbench.engines.engine import Engine
-from embedbench.engines.task import LostTaskError
+from embedbench.engines.task import LostTaskError, Resources
+from embedbench.errors import UserError
 from embedbench.runs.cell import Cell
 from embedbench.runs.grid import run_grid
 
@@ -27,15 +29,21 @@ pytestmark = pytest.mark.long
 SEEDS = range(20)
 
 
+def start_cluster(folder: str) -> Any:
+    """A node of one core."""
+    from ray.cluster_utils import Cluster
+
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    Path(tempfile.gettempdir(), "ray").mkdir(exist_ok=True)  # Ray notes an address there
+    node = {"num_cpus": 1, "object_store_memory": 80_000_000, "include_dashboard": False}
+    return Cluster(initialize_head=True, head_node_args={**node, "temp_dir": folder})
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """Two nodes of one core each."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    from ray.cluster_utils import Cluster
-
     folder = tempfile.mkdtemp(prefix="eb-")  # sockets lie there, whose paths are short
-    node = {"num_cpus": 1, "object_store_memory": 80_000_000, "include_dashboard": False}
-    made = Cluster(initialize_head=True, head_node_args={**node, "temp_dir": folder})
+    made = start_cluster(folder)
     try:
         made.add_node(num_cpus=1, object_store_memory=80_000_000)
         made.wait_for_nodes()
@@ -58,7 +66,11 @@ def good(cells: list[Cell], tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
 
 def test_two_nodes_give_the_same_bytes_though_a_third_is_killed(
-    cluster: Any, cells: list[Cell], good: dict[str, bytes], tmp_path: Path
+    cluster: Any,
+    cells: list[Cell],
+    good: dict[str, bytes],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     third = cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
     cluster.wait_for_nodes()
@@ -74,6 +86,7 @@ def test_two_nodes_give_the_same_bytes_though_a_third_is_killed(
     assert killed
     assert killed[0] < len(good)
     check_same(outcome, cells, tmp_path, good)
+    assert capfd.readouterr() == ("", "")  # Ray has pages on a lost node
 
 
 def test_a_driver_that_was_killed_goes_on_when_it_is_started_again(
@@ -107,3 +120,49 @@ def test_errors_are_those_of_this_machine_and_a_lost_task_is_named(cluster: Any)
             wrong.result()
         with pytest.raises(LostTaskError, match="ended 4 times"):
             lost.result()
+
+
+def test_what_no_node_has_is_refused(cluster: Any) -> None:
+    """Two nodes of one core have two, and no room for a run that takes two."""
+    for asked in (Resources(cpus=64), Resources(cpus=2), Resources(gpus=0.5)):
+        with (
+            pytest.raises(UserError, match=r"^no node of the Ray cluster has .* ask for less"),
+            Engine.parse("ray", asked).executor(1),
+        ):
+            pass
+
+
+LOSES_ITS_HEAD = """
+import time
+from embedbench.engines import ray_engine
+from embedbench.engines.engine import Engine
+ray_engine.PATIENCE = 3.0
+with Engine.parse("ray").executor(2) as executor:
+    slow = executor.submit(time.sleep, 600)
+    executor.submit(abs, 1).result()
+    print("begun", flush=True)
+    print(slow.exception(), flush=True)
+"""
+
+
+def test_a_lost_head_is_one_sentence() -> None:
+    with tempfile.TemporaryDirectory(prefix="eb-") as folder:
+        made = start_cluster(folder)
+        made.add_node(num_cpus=1, object_store_memory=80_000_000)
+        made.wait_for_nodes()
+        driver = subprocess.Popen(
+            [sys.executable, "-c", LOSES_ITS_HEAD],
+            env={**os.environ, "RAY_ADDRESS": made.address},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == "begun\n"
+        made.remove_node(made.head_node, allow_graceful=False)
+        printed, _ = driver.communicate(timeout=60)
+        made.shutdown()
+    assert re.fullmatch(
+        r"the head of the Ray cluster, \S+, does not answer any more; .*\n", printed
+    )
+    assert driver.returncode == 0
