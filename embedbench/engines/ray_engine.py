@@ -6,7 +6,6 @@ the process that began them.
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import shutil
@@ -27,7 +26,7 @@ from .task import LostTaskError, Resources
 
 RETRIES = 3  # of a task whose process or node ended
 LOOK = 2.0  # seconds from one look at the head to the next
-PATIENCE = 30.0  # seconds without an answer of the head after which it is lost
+PATIENCE = 30.0  # seconds without an answer of the head after which it is lost; under Ray's 60
 
 
 def options(resources: Resources, settings: Mapping[str, str]) -> dict[str, Any]:
@@ -60,7 +59,7 @@ class RayExecutor(Executor):
     resources : Resources
         What one task takes.
     head : str
-        HOST:PORT of the head. When nothing answers there, Ray would end this process by itself.
+        HOST:PORT of the head. After a minute without it Ray ends this process by itself.
     """
 
     def __init__(self, resources: Resources, head: str) -> None:
@@ -68,12 +67,14 @@ class RayExecutor(Executor):
 
         self._pending: dict[Future[Any], Any] = {}
         self._head, self._ends = head, Event()
-        self.lost = False  # whether the head is
+        self._lost: UserError | None = None  # says that the head is
         Thread(target=self._watch, name="head of Ray", daemon=True).start()
         self._run = ray.remote(runner()).options(**options(resources, {}))
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Run `fn(*args, **kwargs)` on a node that has what it takes."""
+        if self._lost:
+            raise self._lost
         future: Future[Any] = Future()
         ref = self._run.remote(pack(fn, args, kwargs))
         self._pending[future] = ref
@@ -85,7 +86,7 @@ class RayExecutor(Executor):
         """Wait for the tasks, or end them at once."""
         import ray
 
-        if self.lost:
+        if self._lost:
             return
         if cancel_futures:
             self._ends.set()
@@ -102,16 +103,14 @@ class RayExecutor(Executor):
             with suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), LOOK):
                 seen = time.monotonic()
             if time.monotonic() - seen > PATIENCE:
-                self.lost = True
-                break
-        while self.lost and self._pending:
-            future, _ = self._pending.popitem()
-            future.set_exception(
-                UserError(
+                self._lost = UserError(
                     f"the head of the Ray cluster, {self._head}, does not answer any more; start "
                     "the cluster and run the command again: it goes on from what is finished"
                 )
-            )
+                break
+        for future in list(self._pending) if self._lost else ():
+            if self._pending.pop(future, None) is not None:
+                future.set_exception(self._lost)
 
     def _settle(self, future: Future[Any], made: Future[Any]) -> None:
         from ray.exceptions import RayError
@@ -140,7 +139,6 @@ def ray_executor(name: str, resources: Resources) -> Iterator[Executor]:
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "3600")  # then it calls exit()
     import ray
     from ray._private import worker
 
@@ -166,10 +164,7 @@ def ray_executor(name: str, resources: Resources) -> Iterator[Executor]:
         finally:
             if executor is not None:
                 executor.shutdown(cancel_futures=True)
-            if executor is not None and executor.lost:
-                atexit.unregister(ray.shutdown)  # it would wait for the head
-            else:
-                ray.shutdown()
+            ray.shutdown()
     finally:
         if private is not None:
             shutil.rmtree(private, ignore_errors=True)

@@ -14,6 +14,8 @@ from types import SimpleNamespace
 from unittest import mock
 
 import pytest
+from commands import caller
+from image_files import embedding_file
 
 from embedbench import leases
 from embedbench.cli.options import chosen_device, chosen_engine
@@ -195,6 +197,19 @@ def test_a_job_is_warned_before_its_time_is_over() -> None:
         engine = Engine.parse("slurm", None, ["cluster=local", f"time={given}"])
         assert engine.seconds == 60 * made["timeout_min"]
     assert Engine("local").seconds == float("inf")
+
+
+def test_a_checkpoint_interval_above_the_time_of_a_job_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["run", str(embedding_file(tmp_path).path), "--protocol", "incremental-class"]
+    words += ["--learner", "ncm", "--out", str(tmp_path / "runs"), "--engine", "slurm"]
+    words += ["--engine-set", "cluster=local,time=1m", "--checkpoint", "61"]
+    code, out, err = caller(monkeypatch, capfd)(*words)
+    assert (code, out) == (2, "")
+    plain = " ".join(err.split())
+    assert "--checkpoint 61 saves nothing in jobs of 60 seconds; make it less, or give" in plain
+    assert not (tmp_path / "runs").exists()
 
 
 def squeue(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:

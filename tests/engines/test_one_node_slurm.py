@@ -103,7 +103,7 @@ class Running:
         self._pool.shutdown()
 
 
-def wait(ready: Callable[[], bool], seconds: float = 120) -> None:
+def wait(ready: Callable[[], bool], seconds: float = 300) -> None:
     end = time.monotonic() + seconds
     while not ready():
         assert time.monotonic() < end
