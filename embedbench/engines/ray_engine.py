@@ -175,7 +175,8 @@ def _check_fits(resources: Resources) -> None:
     import ray
 
     asked = {"CPU": resources.cpus, "GPU": resources.gpus, "memory": resources.memory}
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    cluster: Any = ray  # `nodes` has no types
+    nodes = [node["Resources"] for node in cluster.nodes() if node["Alive"]]
     if any(all(node.get(name, 0) >= least for name, least in asked.items()) for node in nodes):
         return
     asks, most = (
