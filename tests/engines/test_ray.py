@@ -160,7 +160,7 @@ def test_a_lost_head_is_one_sentence() -> None:
         assert driver.stdout is not None
         assert driver.stdout.readline() == "begun\n"
         made.remove_node(made.head_node, allow_graceful=False)
-        printed, _ = driver.communicate(timeout=60)
+        printed, _ = driver.communicate(timeout=120)
         made.shutdown()
     sentence = r"^the head of the Ray cluster, \S+, does not answer any more; "
     assert re.search(sentence, printed, re.MULTILINE), printed
