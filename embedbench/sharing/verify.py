@@ -11,7 +11,7 @@ from typing import Any
 from embedbench import cache
 from embedbench.arrays import digest
 from embedbench.disk import open_regular
-from embedbench.errors import UserError
+from embedbench.errors import UserError, short
 from embedbench.runs.cell import Cell, Spec
 from embedbench.scores import record
 from embedbench.scores.checked import recomputed
@@ -117,7 +117,7 @@ class _Checks:
 
     def submission(self, who: Submission) -> tuple[Submission, list[CheckedRun]]:
         unranked: list[Unranked] = []
-        runs: list[CheckedRun] = []
+        runs: dict[Path, CheckedRun] = {}
         for place, made in sorted(self._records(unranked), key=_by_stream):
             final = math.nan
             try:
@@ -126,12 +126,14 @@ class _Checks:
                 final = made.metrics[FINAL]
                 cell = self._with_references(self.rebuilder.with_learner(cell, made), made)
                 self._check_place(cell, place, made)
-                runs.append(CheckedRun(cell.learner, made, answers))
+                runs[place] = CheckedRun(cell.learner, made, answers)
             except Exception as e:  # likewise, what is wrong with a run
                 reason = self._short(_words(e), place)
                 unranked.append(Unranked(self._name(place), made.learner, final, reason))
         unranked.sort(key=lambda one: one.run)
-        return replace(who, ranked=len(runs), unranked=tuple(unranked)), runs
+        return replace(who, ranked=len(runs), unranked=tuple(unranked)), [
+            runs[place] for place in sorted(runs)
+        ]
 
     def _records(self, unranked: list[Unranked]) -> Iterator[tuple[Path, RunRecord]]:
         """Yield the runs whose records can be read."""
@@ -172,10 +174,10 @@ class _Checks:
 
     def _learner(self, name: str, run: str | None) -> Spec[Any]:
         """The learner of a reference run, which has this name."""
-        spec = self.rebuilder.learner(self._reference(run))
-        if spec.name != name:
-            raise UserError(f"its reference {run} is of {spec.name}, not of {name}")
-        return spec
+        made = self._reference(run)
+        if made.learner != name:
+            raise UserError(f"its reference {run} is of {short(made.learner)}, not of {name}")
+        return self.rebuilder.learner(made)
 
     def _reference(self, run: str | None) -> RunRecord:
         place = self.pack.runs / (run or ".")
