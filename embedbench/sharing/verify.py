@@ -113,6 +113,7 @@ class _Checks:
 
     pack: Unpacked
     rebuilder: Rebuilder
+    _loaded: dict[Path, RunRecord] = field(default_factory=dict)
     _references: dict[Path, str] = field(default_factory=dict)  # place → what is wrong, or ""
 
     def submission(self, who: Submission) -> tuple[Submission, list[CheckedRun]]:
@@ -183,7 +184,9 @@ class _Checks:
         place = self.pack.runs / (run or ".")
         if run is None or not record.is_finished(place):
             raise UserError(f"its reference {run or 'chance'} is not in the pack")
-        return record.load(place)
+        if place not in self._loaded:
+            self._loaded[place] = record.load(place)
+        return self._loaded[place]
 
     def _check_place(self, cell: Cell, place: Path, made: RunRecord) -> None:
         """Refuse a run in another place than its own, or with references of another stream."""
