@@ -125,12 +125,12 @@ def test_pairs_without_three_seeds_in_common_have_no_rank(team: Path, tmp_path: 
 def test_equal_answers_from_other_initial_weights_are_flagged(tmp_path: Path) -> None:
     """The answers of one seed stand for all; of a learner without initial weights that is usual."""
     honest = tmp_path / "a.zip"
-    pack(runs_of(tmp_path, "mlp,ncm", order="natural"), honest)
+    pack(runs_of(tmp_path, "er,ncm", order="natural"), honest)
     with unpacked(honest) as one:
-        (zero,) = (p for p in record.find(one.runs) if "mlp-" in str(p) and p.name == "seed-0")
+        (zero,) = (p for p in record.find(one.runs) if "/er-" in str(p) and p.name == "seed-0")
         same = record.predictions_of(zero)
-    copied = forged(honest, tmp_path / "b.zip", {"mlp-": Forgery(lambda _: same)})
-    for path, flagged in ((honest, []), (copied, ["mlp"])):
+    copied = forged(honest, tmp_path / "b.zip", {"/er-": Forgery(lambda _: same)})
+    for path, flagged in ((honest, []), (copied, ["er"])):
         said: list[str] = []
         made = board([path], [tmp_path / "e.h5"], said.append)
         (stream,) = made.streams
