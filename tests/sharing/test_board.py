@@ -10,9 +10,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from packs import Forgery, edited, edited_record, forged, runs_of
+from packs import (
+    Forgery,
+    edited,
+    edited_record,
+    forged,
+    members,
+    runs_of,
+    write_members,
+)
 
+from embedbench.arrays import digest
 from embedbench.errors import UserError
+from embedbench.protocols.permutation import Permutation
 from embedbench.scores import record
 from embedbench.sharing.board import board
 from embedbench.sharing.board_pages import write_board
@@ -37,6 +47,13 @@ def three(team: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pat
         lambda data: data[:-1] + bytes([data[-1] ^ 1]),
     )
     return {"honest": team / "a.zip", "damaged": bad, "other": folder / "other.zip"}
+
+
+@pytest.fixture(scope="module")
+def slda(team: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pack without ncm."""
+    rest = {name: data for name, data in members(team / "a.zip").items() if NCM not in name}
+    return write_members(tmp_path_factory.mktemp("slda") / "a.zip", rest)
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +157,7 @@ def test_equal_answers_from_other_initial_weights_are_flagged(tmp_path: Path) ->
 
 
 def test_nothing_that_a_record_names_is_opened_or_imported(
-    team: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    team: Path, slda: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "o.json").write_text("[0, 1, 2, 3, 4, 5]")
@@ -159,25 +176,35 @@ def test_nothing_that_a_record_names_is_opened_or_imported(
     }
     for why, (change, data) in changes.items():
         path = edited_record(
-            team / "a.zip", tmp_path / "b.zip", SLDA, lambda values, c=change: values.update(c)
+            slda, tmp_path / "b.zip", SLDA, lambda values, c=change: values.update(c)
         )
         reasons = [one.reason for one in board([path], data).submissions[0].unranked]
         assert any(why in reason for reason in reasons), (why, reasons)
 
 
+def test_records_without_later_settings_are_ranked(team: Path, tmp_path: Path) -> None:
+    """Runs that were made before a setting was added have its earlier value."""
+
+    def earlier(values: Any) -> None:
+        del values["protocol_params"]["loss"], values["protocol_params"]["embedding"]
+        values["learner_params"].pop("average", None)
+        values["learner_params"].get("mlp", {}).get("stop", {}).pop("perfect", None)
+
+    path = forged(team / "a.zip", tmp_path / "b.zip", {"/": Forgery(said=earlier)})
+    (one,) = board([path], [team / "e.h5"]).submissions
+    assert (one.ranked, one.unranked) == (9, ())
+
+
 def test_a_small_pack_builds_no_large_stream(
-    team: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    team: Path, slda: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The digest of the recipe and the number of sessions are compared before a stream is built."""
-    from embedbench.protocols.permutation import Permutation
 
     def built(*args: object, **more: object) -> None:
         raise AssertionError("a stream was built")
 
     monkeypatch.setattr(Permutation, "build", built)
     many = Permutation(sessions=9_000)
-    from embedbench.arrays import digest
-
     for recipe, why in ((digest(many.recipe()), "has 9000 sessions, its record"), ("0", "recipe")):
         said = {"protocol": "permutation", "protocol_params": asdict(many)}
 
@@ -185,7 +212,7 @@ def test_a_small_pack_builds_no_large_stream(
             values.update(said)
             values["digests"]["recipe"] = recipe
 
-        path = edited_record(team / "a.zip", tmp_path / "b.zip", SLDA, large)
+        path = edited_record(slda, tmp_path / "b.zip", SLDA, large)
         (one,) = board([path], [team / "e.h5"]).submissions[0].unranked
         assert why in one.reason
 
