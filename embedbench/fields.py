@@ -76,6 +76,24 @@ def later_fields(cls: type) -> dict[str, Any]:
     return {f.name: f.metadata[_LATER] for f in declared if _LATER in f.metadata}
 
 
+def completed(cls: type, settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings of any version as this one has them: a later field that is missing had `earlier`.
+
+    Parameters
+    ----------
+    cls : type
+        The dataclass that they are the settings of.
+    settings : dict
+        Nested as by `dataclasses.asdict`.
+    """
+    hints = typing.get_type_hints(cls)
+    result = {**later_fields(cls), **settings}
+    for name, value in settings.items():
+        if isinstance(value, dict) and dataclasses.is_dataclass(hints.get(name)):
+            result[name] = completed(cast(type, hints[name]), value)
+    return result
+
+
 @dataclasses.dataclass(frozen=True)
 class Range:
     """The numbers between two bounds.

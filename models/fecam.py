@@ -13,7 +13,7 @@ from torch.nn.functional import normalize
 
 from embedbench.errors import unknown
 from embedbench.fields import above, require, within
-from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
+from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
@@ -63,6 +63,7 @@ class FeCAM(Learner):
     gamma2: float | None = None
     covariance: str = "class"
 
+    tags: ClassVar[Tags] = Tags(seedless=True)
     state: ClassVar[tuple[str, ...]] = ("counts", "means", "factors", "power", "lent")
 
     def __post_init__(self) -> None:

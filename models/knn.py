@@ -47,7 +47,7 @@ class KNN(Learner):
     metric: str = "cosine"
     memory: Memory = field(default_factory=lambda: Memory(select="all"))
 
-    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True)
+    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, seedless=True)
     state: ClassVar[tuple[str, ...]] = ("exemplars",)
 
     def __post_init__(self) -> None:

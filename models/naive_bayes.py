@@ -42,7 +42,7 @@ class NaiveBayes(Learner):
     shrinkage: float = 1e-4
     likelihood: str = "gaussian"
 
-    tags: ClassVar[Tags] = Tags(online=True)
+    tags: ClassVar[Tags] = Tags(online=True, seedless=True)
     state: ClassVar[tuple[str, ...]] = ("sums", "squares", "counts")
 
     def __post_init__(self) -> None:

@@ -37,7 +37,7 @@ class NCM(Learner):
     metric: str = "euclidean"
     average: str = later("unit", earlier="unit")
 
-    tags: ClassVar[Tags] = Tags(online=True)
+    tags: ClassVar[Tags] = Tags(online=True, seedless=True)
     state: ClassVar[tuple[str, ...]] = ("sums", "counts")
 
     def __post_init__(self) -> None:

@@ -35,7 +35,7 @@ class OneVsRest(Learner):
 
     score: str = "difference"
 
-    tags: ClassVar[Tags] = Tags(online=True)
+    tags: ClassVar[Tags] = Tags(online=True, seedless=True)
     state: ClassVar[tuple[str, ...]] = ("sums", "counts")
 
     def __post_init__(self) -> None:

@@ -34,7 +34,7 @@ class Perceptron(Learner):
     one that stores samples.
     """
 
-    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True)
+    tags: ClassVar[Tags] = Tags(online=True, stores_samples=True, seedless=True)
     state: ClassVar[tuple[str, ...]] = ("rows", "counts")
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:

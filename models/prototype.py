@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from embedbench.learning.learner import Context, Footprint, Learner
+from embedbench.learning.learner import Context, Footprint, Learner, Tags
 from embedbench.learning.prototypes import UNSEEN, Classifier, Prototypes, cosines
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
@@ -38,6 +38,7 @@ class Prototype(Learner):
 
     classifier: Classifier = field(default_factory=Classifier)
 
+    tags: ClassVar[Tags] = Tags(seedless=True)
     state: ClassVar[tuple[str, ...]] = ("prototypes",)
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:

@@ -53,7 +53,7 @@ class SLDA(Learner):
     base_samples: int = 0
     freeze: bool = False
 
-    tags: ClassVar[Tags] = Tags(online=True)
+    tags: ClassVar[Tags] = Tags(online=True, seedless=True)
     state: ClassVar[tuple[str, ...]] = (
         "sums", "counts", "scatter", "seen", "weights", "bias",
     )  # fmt: skip

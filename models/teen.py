@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from embedbench.fields import above, require, within
-from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
+from embedbench.learning.learner import Context, Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.prototypes import UNSEEN, Prototypes, cosines
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
@@ -41,6 +41,7 @@ class TEEN(Learner):
     alpha: float = 0.5
     scale: float = 16.0
 
+    tags: ClassVar[Tags] = Tags(seedless=True)
     state: ClassVar[tuple[str, ...]] = ("prototypes", "base")
 
     def __post_init__(self) -> None:

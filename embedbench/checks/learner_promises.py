@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from embedbench.learning.learner import Learner
@@ -9,6 +11,7 @@ from embedbench.learning.learner import Learner
 from .demand import demand
 from .small_streams import SESSIONS, blobs
 from .tools import (
+    SEEDS,
     ask,
     held_bytes,
     learner_check,
@@ -87,6 +90,13 @@ def tags_are_true(cls: type[Learner]) -> None:
         demand(
             same(scores, ask(learner, stream)),
             "tags.learns is False, but what it was taught matters",
+        )
+    if cls.tags.seedless:
+        other = small(cls)
+        teach(other, stream, replace(SEEDS, init=SEEDS.init + 1))
+        demand(
+            same(scores, ask(other, stream)),
+            "tags.seedless is True, but another seed of initialisation gives other answers",
         )
     if cls.tags.needs_session_id:
         demand(

@@ -17,9 +17,9 @@ def write_site(
 ) -> None:
     """Verify packs, write the pages of the board, and print what came of each pack.
 
-    Exit 1 if a pack or a run is left out.
+    Exit 1 if a pack is refused, a run is not ranked, or an entry has the flag `EQUAL`.
     """
-    from embedbench.sharing.board import board
+    from embedbench.sharing.board import EQUAL, board
     from embedbench.sharing.board_pages import check_site, write_board
 
     for path in packs:
@@ -29,12 +29,12 @@ def write_site(
     made = board(packs, data, note)
     pages = write_board(made, site, overwrite=overwrite)
     lines = [
-        f"{s.pack}: runs recomputed: {s.runs}, compared with their stream: {s.compared}, left out: "
-        f"{len(s.left_out)}"
-        if s.refused is None
-        else f"{s.pack}: refused"
+        f"{s.pack}: refused"
+        if s.refused
+        else f"{s.pack}: runs ranked: {s.ranked}, not ranked: {len(s.unranked)}"
         for s in made.submissions
     ]
     show(made.to_json(), lambda _: "\n".join([*lines, f"wrote {pages[0]}"]), as_json)
-    if any(s.refused or s.left_out for s in made.submissions):
+    flags = {flag for stream in made.streams for entry in stream.entries for flag in entry.flags}
+    if EQUAL in flags or any(s.refused or s.unranked for s in made.submissions):
         raise typer.Exit(1)

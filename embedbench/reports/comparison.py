@@ -32,8 +32,9 @@ class RankedLearner(Typed):
         Number of runs.
     mean : float
         Mean over orders of the mean over seeds.
-    rank : int
-        1, plus 1 for every learner that is significantly better.
+    rank : int or None
+        1, plus 1 for every learner that is significantly better; None where no other learner has
+        `study.LEAST` units in common with it.
     average_rank : float
         Mean rank over the blocks; a block is one order with one set of seeds.
     groups : tuple of int
@@ -43,7 +44,7 @@ class RankedLearner(Typed):
     learner: str
     n: int
     mean: float
-    rank: int
+    rank: int | None
     average_rank: float
     groups: tuple[int, ...]
 

@@ -120,12 +120,18 @@ class Study:
         return apart
 
     @property
-    def ranks(self) -> list[int]:
-        """1, plus 1 for every learner that is significantly better."""
+    def ranks(self) -> list[int | None]:
+        """1, plus 1 for every learner that is significantly better; None where nothing is tested.
+
+        Nothing is tested where no other learner has `LEAST` units in common with one.
+        """
         means = [self.sign * self.mean(label) for label in self.learners]
+        tested = {label for pair, (d, _) in self.pairs.items() if d.n >= LEAST for label in pair}
         return [
             1 + sum(apart and other > mean for apart, other in zip(row, means, strict=True))
-            for row, mean in zip(self.separated, means, strict=True)
+            if label in tested
+            else None
+            for label, row, mean in zip(self.learners, self.separated, means, strict=True)
         ]
 
     @property

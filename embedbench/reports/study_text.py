@@ -82,7 +82,7 @@ def comparison_parts(result: Ranking) -> list[Text | Table]:
     for entry in result.learners:
         pair = to_best.get(entry.learner)
         cells = [entry.learner, str(entry.n), score_text(entry.mean, metric)]
-        cells += [str(entry.rank), "".join(map(letter, entry.groups))]
+        cells += [str(entry.rank or "–"), "".join(map(letter, entry.groups))]
         cells += ["", ""] if pair is None else [_difference(pair, metric, -1), _p(pair.holm)]
         table.add_row(*map(line, (*cells, f"{entry.average_rank:.2f}")))
     units = {pair.n for pair in result.pairs}

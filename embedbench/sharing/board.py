@@ -1,24 +1,22 @@
 """The board: the runs of several packs, recomputed, grouped by stream and ranked.
 
-*Recomputed, not re-run*: every number follows from the predictions in the packs, and their labels
-are those of the stream where it could be rebuilt. That a learner gave these answers, what memory it
-held and how long it took is what its submitter says.
+*Recomputed, not re-run*: every number follows from the predictions in the packs, and all that the
+records say of stream, seeds, learner and references agrees with the stream rebuilt from a given
+file. That a learner gave these answers, what memory it held and how long it took is what its
+submitter says.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from embedbench.arrays import digest
-from embedbench.errors import UserError
 from embedbench.reports.alike import stream_title
 from embedbench.reports.bridge import value_of
-from embedbench.reports.collect import variations
 from embedbench.reports.comparison import Ranking, compare
 from embedbench.reports.labels import labels
 from embedbench.reports.rows import LEFT_OUT, Group
@@ -29,15 +27,16 @@ from embedbench.version import __version__
 
 from .board_parts import SCHEMA, STATEMENT, Board, BoardStream, Entry
 from .rebuilt import Rebuilder
-from .verify import CheckedRun, LeftOut, Submission, verify
+from .verify import CheckedRun, Submission, verify
 
 METRICS = ("final_accuracy", "omega_all", "raa", "gacc", "memory", "seconds")
 LOWER = ("memory", "seconds")  # less is better
+EQUAL = "equal-answers"  # the flag of runs with the same answers from other initial weights
 
 
 @dataclass(frozen=True)
 class _Sent:
-    """A checked run and the number of its pack."""
+    """A run that agrees in everything, and the number of its pack."""
 
     pack: int
     run: CheckedRun
@@ -59,93 +58,65 @@ def board(
     data : sequence of Path
         Embedding files, and order files, to rebuild the streams from.
     tell : callable
-        `tell(sentence)` gets one for each pack and each run that is left out.
+        `tell(sentence)` gets one for each pack that is refused, each run that is not ranked, and
+        each entry with the flag `EQUAL`.
 
     Raises
     ------
     UserError
-        Nothing is left, or a file cannot be read.
+        A file of `packs` or `data` cannot be read.
     """
     rebuilder = Rebuilder(data)
     submissions: list[Submission] = []
-    sent: list[_Sent] = []
+    streams: dict[str, list[_Sent]] = {}
     for i, path in enumerate(packs):
         submission, runs = verify(path, rebuilder)
         submissions.append(submission)
-        sent += [_Sent(i, run) for run in runs]
-    streams: dict[str, list[_Sent]] = {}
-    for one in sent:
-        streams.setdefault(_stream_key(one.record), []).append(one)
-    agreed = {key: _agreed(runs, submissions) for key, runs in streams.items()}
-    made = [_stream(runs, submissions) for runs in agreed.values() if runs]
-    for submission in submissions:
         if submission.refused:
-            tell(f"left out: {submission.refused}")
-        for left in submission.left_out:
-            tell(f"left out: {submission.pack}: {left.run}: {left.reason}")
-    if not made:
-        raise UserError("no run of these packs is left for a board; the lines above say why")
+            tell(f"refused: {submission.refused}")
+        for one in submission.unranked:
+            tell(f"not ranked: {submission.pack}: {one.run}: {one.reason}")
+        for run in runs:
+            streams.setdefault(_stream_key(run.record), []).append(_Sent(i, run))
+    made = [_stream(runs, submissions) for runs in streams.values()]
     made.sort(key=lambda stream: (stream.title, stream.page))
+    for stream in made:
+        for entry in stream.entries:
+            if EQUAL in entry.flags:
+                tell(
+                    f"{entry.label} on {stream.title} has the same answers from other initial "
+                    "weights, on which its answers depend; have its command run again"
+                )
     return Board(SCHEMA, STATEMENT, __version__, tuple(submissions), tuple(made))
 
 
 def _stream_key(made: RunRecord) -> str:
     """What all runs on one page share; their seeds may differ, and with them the test data."""
-    shape = [len(made.R), len(made.R[0]) if made.R else 0]
-    parts = [made.protocol, made.digests.recipe, made.digests.features, made.score, shape]
-    return json.dumps([*parts, made.reference.preset])
-
-
-def _agreed(runs: list[_Sent], submissions: list[Submission]) -> list[_Sent]:
-    """The runs whose data are those of the others with their order seed, each once in its pack.
-
-    Those that were compared with the rebuilt stream decide, else the most.
-    """
-    kept: list[_Sent] = []
-    votes: dict[int, Counter[tuple[str, str]]] = {}
-    for one in runs:
-        weight = len(runs) if one.run.compared else 1
-        votes.setdefault(one.record.seeds.order, Counter())[_data(one.record)] += weight
-    seen: set[tuple[int, str, str]] = set()
-    for one in runs:
-        made = one.record
-        usual = votes[made.seeds.order].most_common(1)[0][0]
-        key = (one.pack, _learner_key(made), str(made.seeds))
-        if _data(made) != usual:
-            reason = "its training or test data are not those of the other runs on this stream"
-        elif key in seen:
-            reason = "another run of this pack has the same learner, settings and seeds"
-        else:
-            seen.add(key)
-            kept.append(one)
-            continue
-        old = submissions[one.pack]
-        left = (*old.left_out, LeftOut(one.run.place, reason))
-        submissions[one.pack] = replace(old, left_out=left, runs=old.runs - 1)
-    return kept
-
-
-def _data(made: RunRecord) -> tuple[str, str]:
-    return made.digests.train, made.digests.eval
-
-
-def _learner_key(made: RunRecord) -> str:
-    return json.dumps([made.learner, made.learner_params], sort_keys=True)
+    digests = made.digests
+    return json.dumps([made.protocol, digests.recipe, digests.features, made.reference.preset])
 
 
 def _stream(runs: list[_Sent], submissions: Sequence[Submission]) -> BoardStream:
     """The entries of one stream, ranked by every metric that they have."""
     first = runs[0].record
     by_entry: dict[tuple[int, str], list[_Sent]] = {}
+    inits: dict[str, set[int]] = {}
     for one in runs:
-        by_entry.setdefault((one.pack, _learner_key(one.record)), []).append(one)
+        learner = f"{one.run.learner} {one.run.learner.identity}"
+        by_entry.setdefault((one.pack, learner), []).append(one)
+        if not one.run.learner.settings.tags.seedless:
+            inits.setdefault(f"{learner} {one.run.answers}", set()).add(one.record.seeds.init)
+    equal = {key.rpartition(" ")[2] for key, seeds in inits.items() if len(seeds) > 1}
     names = labels([[one.record for one in each] for each in by_entry.values()])
     who = [submissions[pack] for pack, _ in by_entry]
     entries, used = {}, {}
     for label, each, pack in zip(_unique(names, who), by_entry.values(), who, strict=True):
-        entries[label], used[label] = _entry(label, each, pack)
+        entries[label], used[label] = _entry(label, each, pack, equal)
     rankings = {name: _ranking(name, first, used) for name in METRICS}
-    answers = {label: {made.predictions_sha256 for made in runs} for label, runs in used.items()}
+    answers = {
+        label: {one.run.answers for one in each}
+        for label, each in zip(entries, by_entry.values(), strict=True)
+    }
     ranked = [_ranked(entry, rankings, answers) for entry in entries.values()]
     ranked.sort(key=_place)
     return BoardStream(
@@ -175,12 +146,16 @@ def _unique(names: Sequence[str], who: Sequence[Submission]) -> list[str]:
     return result
 
 
-def _entry(label: str, runs: Sequence[_Sent], pack: Submission) -> tuple[Entry, list[RunRecord]]:
+def _entry(
+    label: str, runs: Sequence[_Sent], pack: Submission, equal: set[str]
+) -> tuple[Entry, list[RunRecord]]:
     """An entry without ranks, and the runs in its means."""
-    records, _ = variations([one.record for one in runs])
+    records = [one.record for one in runs]
     used = [made for made in records if not {*LEFT_OUT} & {*made.flags}]
     first = records[0]
-    metrics = {name: Stat.of(_value(made, name) for made in used) for name in METRICS}
+    flags = dict.fromkeys(flag for made in records for flag in made.flags)
+    if any(one.run.answers in equal for one in runs):
+        flags[EQUAL] = None
     entry = Entry(
         label=label,
         learner=first.learner,
@@ -193,12 +168,10 @@ def _entry(label: str, runs: Sequence[_Sent], pack: Submission) -> tuple[Entry, 
         left_out=len(records) - len(used),
         versions=tuple(sorted({str(made.environment.get("embedbench")) for made in records})),
         devices=tuple(sorted({_device(made) for made in records})),
-        code=_code(first),
         command=first.command,
-        flags=tuple(dict.fromkeys(flag for made in records for flag in made.flags)),
-        compared=all(one.run.compared for one in runs),
+        flags=tuple(flags),
         same_answers=(),
-        metrics=metrics,
+        metrics={name: Stat.of(_value(made, name) for made in used) for name in METRICS},
         ranks={},
         groups={},
     )
@@ -214,13 +187,6 @@ def _value(made: RunRecord, name: str) -> float:
 
 def _device(made: RunRecord) -> str:
     return ", ".join(str(made.environment.get(key, "?")) for key in ("device", "machine"))
-
-
-def _code(made: RunRecord) -> str | None:
-    package = made.imported.tool if made.imported else (made.packages or {}).get("learner")
-    if package is not None:
-        return f"{made.learner} ({package.name} {package.version})"
-    return made.learner if ":" in made.learner else None
 
 
 def _ranking(name: str, first: RunRecord, used: dict[str, list[RunRecord]]) -> Ranking | None:
@@ -246,14 +212,14 @@ def _place(entry: Entry) -> tuple[bool, bool, float, str]:
 def _ranked(
     entry: Entry,
     rankings: dict[str, Ranking | None],
-    answers: dict[str, set[str | None]],
+    answers: dict[str, set[str]],
 ) -> Entry:
     """An entry with its ranks and groups, and the others with the same answers."""
     ranks, groups = {}, {}
     for name, ranking in rankings.items():
         for one in ranking.learners if ranking else ():
-            if one.learner == entry.label:
+            if one.learner == entry.label and one.rank is not None:
                 ranks[name], groups[name] = one.rank, one.groups
     mine = answers[entry.label]
     same = (other for other, theirs in answers.items() if other != entry.label and theirs == mine)
-    return replace(entry, ranks=ranks, groups=groups, same_answers=tuple(same) if mine else ())
+    return replace(entry, ranks=ranks, groups=groups, same_answers=tuple(same))

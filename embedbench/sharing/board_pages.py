@@ -1,4 +1,4 @@
-"""The pages of a board: an index, one page a stream, and all numbers as JSON beside them.
+"""The pages of a board: an index, one a stream, one of unranked runs, and all numbers as JSON.
 
 They load nothing and need no server. Whatever comes from a pack is escaped.
 """
@@ -18,9 +18,8 @@ from embedbench.scores.stats import amount, signed
 
 from .board import METRICS
 from .board_parts import Board, BoardStream, Entry
-from .verify import Submission
 
-INDEX, DATA = "index.html", "board.json"
+INDEX, UNRANKED, DATA = "index.html", "unranked.html", "board.json"
 # metric → heading, what it is, decimals, factor
 HEADINGS = {
     "final_accuracy": ("final %", "final accuracy", 1, 100.0),
@@ -56,7 +55,11 @@ def write_board(board: Board, site: Path, *, overwrite: bool = False) -> list[Pa
         site.mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise UserError(f"cannot make the directory {site} ({e.strerror})") from e
-    texts = {INDEX: _index(board), DATA: json.dumps(board.to_json(), indent=1) + "\n"}
+    texts = {
+        INDEX: _index(board),
+        UNRANKED: _unranked(board),
+        DATA: json.dumps(board.to_json(), indent=1) + "\n",
+    }
     texts |= {stream.page: _page(stream, board) for stream in board.streams}
     for old in site.glob("stream-*.html"):
         if old.name not in texts:
@@ -87,22 +90,21 @@ def _index(board: Board) -> str:
     return page(
         "board.html.j2",
         board=board,
-        submissions=[_submission(one) for one in board.submissions],
         streams=[_summary(stream) for stream in board.streams],
-        runs=sum(one.runs for one in board.submissions),
-        failed=sum(len(one.left_out) for one in board.submissions),
+        ranked=sum(one.ranked for one in board.submissions),
+        unranked=sum(len(one.unranked) for one in board.submissions),
     )
 
 
-def _submission(one: Submission) -> dict[str, Any]:
-    """The values of one pack for the template."""
-    if one.refused:
-        compared = ""
-    elif one.compared == one.runs:
-        compared = "all runs"
-    else:
-        compared = f"{one.compared} of {one.runs} runs"
-    return {"data": one, "compared": compared, "own": one.runs - one.references}
+def _unranked(board: Board) -> str:
+    """The page of the runs that are not ranked."""
+    runs = [(pack, run) for pack in board.submissions for run in pack.unranked]
+    rows = [
+        {"pack": pack, "run": run, "final": "–" if math.isnan(v) else signed(100 * v, 1)}
+        for pack, run in runs
+        for v in (run.final_accuracy,)
+    ]
+    return page("board_unranked.html.j2", board=board, rows=rows)
 
 
 def _summary(stream: BoardStream) -> dict[str, Any]:

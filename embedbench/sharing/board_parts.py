@@ -15,7 +15,7 @@ from embedbench.typed import Typed
 
 from .verify import Submission
 
-SCHEMA = "embedbench-board/1.0"
+SCHEMA = "embedbench-board/2.0"
 STATEMENT = "recomputed, not re-run"
 
 
@@ -43,21 +43,18 @@ class Entry(Typed):
         Versions of embedbench that made the runs.
     devices : tuple of str
         Devices and processors of the runs.
-    code : str or None
-        The code that the learner is, if it is not of embedbench: `package.module:Class`, or its
-        package and version.
     command : str
         The command of its first run; empty if it was made from Python.
     flags : tuple of str
-        Flags of its runs.
-    compared : bool
-        Whether ids and labels of all its runs were compared with the rebuilt stream.
+        Flags of its runs; `equal-answers` where runs with other initial weights, on which the
+        answers of the learner depend, gave the same answers.
     same_answers : tuple of str
-        Labels of other entries with the same runs: their predictions agree byte for byte.
+        Labels of other entries whose runs gave the same answers.
     metrics : dict
         Name → mean, interval and values over the runs; fractions, bytes, seconds.
     ranks : dict
-        Name → 1, plus 1 for every entry that is significantly better.
+        Name → 1, plus 1 for every entry that is significantly better. Without three seeds in
+        common with another entry there is none.
     groups : dict
         Name → its groups of entries that cannot be told apart.
     """
@@ -73,10 +70,8 @@ class Entry(Typed):
     left_out: int
     versions: tuple[str, ...]
     devices: tuple[str, ...]
-    code: str | None
     command: str
     flags: tuple[str, ...]
-    compared: bool
     same_answers: tuple[str, ...]
     metrics: dict[str, Stat]
     ranks: dict[str, int]
@@ -128,7 +123,7 @@ class BoardStream(Typed):
 
 @dataclass(frozen=True)
 class Board(Typed):
-    """All streams, and all packs with what was left out of them."""
+    """All streams, and all packs with what of them is not ranked."""
 
     schema: str
     statement: str

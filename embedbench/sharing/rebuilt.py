@@ -1,11 +1,11 @@
-"""Streams rebuilt from the files that records name, and predictions beside them.
+"""What a record should say: streams rebuilt from the files that are given, and cells on them.
 
-Nothing that a record names is imported or opened: files are those that the user gives, or that lie
-in the working directory under the name in the record, and have its digests.
+Nothing that a record names is opened or imported.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Sequence
@@ -15,19 +15,31 @@ from typing import Any
 import numpy as np
 
 from embedbench import cache
+from embedbench.arrays import digest
 from embedbench.disk import open_regular, unreadable
 from embedbench.errors import UserError, short
-from embedbench.fields import make
+from embedbench.fields import completed, make
 from embedbench.files.file import EmbeddingFile
-from embedbench.machine import threads_of
-from embedbench.plugins import offered
-from embedbench.runs.evaluators import truth_of
-from embedbench.runs.registry import protocol_class, protocol_names
+from embedbench.reports.labels import flat
+from embedbench.runs.cell import Cell, Spec
+from embedbench.runs.described import described_stream
+from embedbench.runs.evaluators import candidates_of, truth_of
+from embedbench.runs.registry import (
+    learner_class,
+    our_learners,
+    our_protocols,
+    protocol_class,
+)
+from embedbench.runs.work import Workshop
 from embedbench.scores.label_sets import AnyPredictions
-from embedbench.scores.run_record import Digests, FileInfo, RunRecord
+from embedbench.scores.predictions import Predictions
+from embedbench.scores.run_record import RunRecord
+from embedbench.seeds import Seeds
 from embedbench.streams.stream import Stream
+from embedbench.typed import plain
 
-MOST = 10_000  # of an integer among the parameters: sessions, classes of a session, …
+MOST = 10_000  # of a setting of a protocol that decides how much is built: sessions, width, …
+UNBUILT = ("observe_batch", "evaluate_every")  # settings that decide nothing of the kind
 WORDS = {
     "ids": "sample ids",
     "y": "true labels",
@@ -36,16 +48,21 @@ WORDS = {
     "split": "splits",
     "introduces": "classes of the sessions",
     "parents": "hierarchy",
+    "n_train": "numbers of training samples",
+    "n_classes": "numbers of classes",
+    "n_train_by_class": "numbers of training samples by class",
+    "n_candidates": "numbers of candidates",
+    "classes": "names of classes",
+    "validation": "validation data",
 }
+DESCRIBED = ("validation", "n_train", "n_classes", "n_train_by_class", "n_candidates", "classes")
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
-class NotHereError(UserError):
-    """Why a stream cannot be rebuilt here; nothing speaks against the run."""
-
-
 class Rebuilder:
-    """Rebuilds the streams of runs, from files that are here.
+    """Rebuilds the streams of runs from files that are given, and what their records should say.
+
+    Every method raises a `UserError`, in words, where a run does not agree.
 
     Parameters
     ----------
@@ -59,10 +76,10 @@ class Rebuilder:
     """
 
     def __init__(self, data: Sequence[Path] = ()) -> None:
-        self._protocols = {*protocol_names()} - {*offered("protocols")}  # those of embedbench
-        self._files: dict[str, EmbeddingFile | None] = {}
-        self._orders: dict[str, Path] = {}
-        self._last: tuple[str, Stream] | None = None
+        self.workshop = Workshop()
+        self._files: dict[str, str] = {}
+        self._orders: dict[str, str] = {}
+        self._chance = Spec("chance", learner_class("chance")())
         for path in data:
             try:
                 with open_regular(path) as file:
@@ -70,99 +87,122 @@ class Rebuilder:
             except OSError as e:
                 raise unreadable(path, e) from e
             if is_hdf5:
-                opened = EmbeddingFile.open(path)
-                self._files[_key(opened.digests)] = opened
+                self._files[_key(EmbeddingFile.open(path).digests)] = str(path)
             else:
-                self._orders[cache.sha256(path)] = path
+                self._orders[cache.sha256(path)] = str(path)
 
-    def fault(self, made: RunRecord, predictions: AnyPredictions) -> str:
-        """What in the predictions of a run is not that of its stream; empty if all is.
+    def on_stream(self, made: RunRecord, predictions: AnyPredictions) -> tuple[Cell, RunRecord]:
+        """The cell of a run on the rebuilt stream, and its record with what the files say.
 
-        Raises
-        ------
-        NotHereError
-            The stream cannot be rebuilt here.
+        `chance` is in the place of its learner.
         """
-        stream = self._taught(made)
-        names = ", ".join(f.name for f in made.files)
-        if isinstance(stream, str):
-            return f"its {stream} is not that of the stream rebuilt from {names}"
-        if what := _difference(stream, predictions, made):
-            return f"its {what} are not those of the stream rebuilt from {names}"
-        return ""
+        files = []
+        for info in made.files:
+            if (key := _key(info.digests)) not in self._files:
+                raise UserError(f"{info.name} with its digests is not here (--data FILE gives it)")
+            files.append(self._files[key])
+        cell = Cell(
+            files=tuple(files),
+            protocol=Spec(made.protocol, self._protocol(made)),
+            learner=self._chance,
+            offline=self._chance,
+            chance=self._chance,
+            seed=made.seed,
+            fixed=(("order", made.seeds.order),),
+            references=0,
+            preset=made.reference.preset,
+        )
+        described = self.compare(cell, made, predictions)
+        if (order := described["order"]) is not None and order.digest is not None:
+            described["protocol_params"]["order"] = order.name
+        ours = {k: described[k] for k in ("protocol_params", "files", "order", "notes")}
+        return cell, dataclasses.replace(made, **ours)
 
-    def _taught(self, made: RunRecord) -> Stream | str:
-        """The stream, or the one of its references, that has the record's digests.
+    def compare(self, cell: Cell, made: RunRecord, predictions: AnyPredictions) -> dict[str, Any]:
+        """Compare a run with the stream of its cell; returns what a record says of that stream."""
+        try:
+            work = self.workshop.prepare(cell, Path())
+            described = described_stream(work)
+        except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as e:
+            raise UserError(f"its stream cannot be rebuilt ({e})") from e
+        names = ", ".join(file.name for file in described["files"])
+        rebuilt = f"of the stream rebuilt from {names}"
+        for name, value in vars(described["digests"]).items():
+            if getattr(made.digests, name) != value:
+                raise UserError(f"its digest {name!r} is not that {rebuilt}")
+        what = next((n for n in DESCRIBED if plain(described[n]) != plain(getattr(made, n))), "")
+        if what := WORDS.get(what) or _difference(work.stream, predictions):
+            raise UserError(f"its {what} are not those {rebuilt}")
+        if isinstance(predictions, Predictions):
+            _check_answers(work.stream, predictions)
+        return described
 
-        A digest of the record that no such stream has is named instead.
-        """
-        stream = self._stream(made)
-        for one in (stream, *(stream.references if len(made.n_train) == 1 else ())):
-            if Digests(**one.digests) == made.digests:
-                return one
-        wrong = [key for key, value in vars(made.digests).items() if stream.digests[key] != value]
-        return f"digest {short(wrong[0])}"
+    def with_learner(self, cell: Cell, made: RunRecord) -> Cell:
+        """The cell with the learner and the seeds that a record states."""
+        if made.seeds != Seeds.of(made.seed):
+            raise UserError(f"its four seeds are not those that seed {made.seed} draws")
+        cell = dataclasses.replace(cell, learner=self.learner(made), fixed=())
+        reveals = self.workshop.stream(cell).spec.reveals_session_id
+        needed = cell.learner.settings.tags.needs_session_id
+        if made.session_id_at_test != (reveals or needed):
+            raise UserError("its session_id_at_test is not that of its protocol and learner")
+        return cell
 
-    def _stream(self, made: RunRecord) -> Stream:
-        if made.protocol not in self._protocols:
-            raise NotHereError(f"the protocol {made.protocol} is code of others, which is not run")
-        files = [self._file(info) for info in made.files]
-        params = self._params(made)
-        key = json.dumps([made.protocol, params, [f.digests for f in files], made.seeds.order])
-        if self._last is None or self._last[0] != key:
-            self._last = None
-            try:
-                protocol = make(protocol_class(made.protocol), params, name="protocol")
-                with threads_of(1):
-                    self._last = key, protocol.build(files, seed=made.seeds.order)
-            except (UserError, ArithmeticError, LookupError, TypeError, ValueError) as e:
-                raise NotHereError(f"its stream could not be rebuilt: {e}") from e
-        return self._last[1]
+    def learner(self, made: RunRecord) -> Spec[Any]:
+        """The learner of a run, with the settings that its record states."""
+        name = made.learner
+        if name.replace("_", "-") not in our_learners() or made.packages or made.imported:
+            raise UserError(f"its learner {short(name)} is code of others, which is not run")
+        spec = Spec(name, _made(learner_class(name), made.learner_params, "learner"))
+        if made.learns != spec.settings.tags.learns:
+            raise UserError(f"its learns is {made.learns}, and that of {name} is not")
+        return spec
 
-    def _file(self, info: FileInfo) -> EmbeddingFile:
-        key = _key(info.digests)
-        if key not in self._files:
-            self._files[key] = None
-            here = Path(os.path.basename(info.name) or ".")
-            if here.is_file():
-                try:
-                    opened = EmbeddingFile.open(here)
-                    self._files.setdefault(_key(opened.digests), opened)
-                    if _key(opened.digests) == key:
-                        self._files[key] = opened
-                except UserError:  # another file, which nobody gave
-                    pass
-        file = self._files[key]
-        if file is None:
-            raise NotHereError(f"{info.name} with its digests is not here; --data FILE gives it")
-        return file
-
-    def _params(self, made: RunRecord) -> dict[str, Any]:
-        """The parameters of a run's protocol; none of them names a file but the one given."""
-        params = dict(made.protocol_params)
-        order = made.order
+    def _protocol(self, made: RunRecord) -> Any:
+        """The protocol of a run, if it can be that of its stream; nothing is built."""
+        if made.protocol not in our_protocols():
+            raise UserError(f"its protocol {short(made.protocol)} is code of others")
+        params, order = dict(made.protocol_params), made.order
         if order is not None and order.digest is not None:
             if order.digest not in self._orders:
-                raise NotHereError(f"its class order is in {order.name}; --data FILE gives it")
-            params["order"] = str(self._orders[order.digest])
+                raise UserError(f"its class order {order.name} is not here (--data FILE gives it)")
+            params["order"] = self._orders[order.digest]
         for name, value in params.items():
-            given = name == "order" and order is not None and order.digest is not None
-            if isinstance(value, str) and not given and _may_be_file(value):
-                raise NotHereError(f"its protocol reads a file, {name}={short(value)}")
-            if isinstance(value, int) and value > MOST:
-                raise NotHereError(f"its protocol has {name}={value}, and {MOST:,} is the most")
-        return params
+            if isinstance(value, int) and value > MOST and name not in UNBUILT:
+                raise UserError(f"its protocol has {name}={value}, and {MOST:,} is the most")
+        given = self._orders.get((order and order.digest) or "", "")
+        protocol = _made(protocol_class(made.protocol), params, "protocol", given)
+        if digest(protocol.recipe()) != made.digests.recipe:
+            raise UserError("its digest 'recipe' is not that of its protocol and parameters")
+        sessions = getattr(protocol, "sessions", 0)
+        if sessions not in (0, len(made.n_train)):
+            raise UserError(f"its protocol has {sessions} sessions, its record {len(made.n_train)}")
+        return protocol
+
+
+def _made(cls: type, settings: dict[str, Any], name: str, given: str = "") -> Any:
+    """A learner or protocol with the settings of a record, which name no file but the one given."""
+    wanted = completed(cls, settings)
+    for key, value in flat(wanted).items():
+        if isinstance(value, str) and value != given and _may_be_file(key, value):
+            raise UserError(f"its {name} reads a file, {key}={short(value)}")
+    made = make(cls, wanted, name=name)
+    if plain(dataclasses.asdict(made)) != plain(wanted):
+        raise UserError(f"its settings of the {name} are not as this version writes them")
+    return made
+
+
+def _may_be_file(key: str, value: str) -> bool:
+    if key.endswith("weights"):
+        return value not in ("", "shipped")
+    return bool({"/", "\\", "\0"} & {*value}) or os.path.lexists(value)
 
 
 def _key(digests: dict[str, str]) -> str:
     return json.dumps(digests, sort_keys=True)
 
 
-def _may_be_file(value: str) -> bool:
-    return bool({"/", "\\", "\0"} & {*value}) or os.path.lexists(value)
-
-
-def _difference(stream: Stream, predictions: AnyPredictions, made: RunRecord) -> str:
+def _difference(stream: Stream, predictions: AnyPredictions) -> str:
     """The first part of some predictions that is not that of the stream, in words; or empty."""
     truth = truth_of(stream)
     if {*truth} - {*vars(predictions)} or ("split" in vars(predictions)) != ("split" in truth):
@@ -171,8 +211,6 @@ def _difference(stream: Stream, predictions: AnyPredictions, made: RunRecord) ->
         if not np.array_equal(getattr(predictions, name), values):
             return WORDS[name]
     sizes = [len(s.x) for s in stream.sessions]
-    if list(made.n_train) != sizes:
-        return "numbers of training samples"
     session = predictions.session
     ends = np.flatnonzero(np.append(np.diff(session) > 0, True))
     if predictions.samples_seen[ends].tolist() != np.cumsum(sizes).tolist():
@@ -181,3 +219,23 @@ def _difference(stream: Stream, predictions: AnyPredictions, made: RunRecord) ->
     for i, one in enumerate(stream.sessions):
         seen[i:, one.classes] = True
     return "" if np.array_equal(predictions.seen, seen[session]) else "classes seen"
+
+
+def _check_answers(stream: Stream, predictions: Predictions) -> None:
+    """Refuse answers that follow from no scores of a learner.
+
+    Both answers to a sample are the best class by the same scores, once among the candidates and
+    once within the session.
+    """
+    sets = predictions.eval_set
+    limits = [e.candidates for e in stream.eval_sets]
+    for seen, answer, within in zip(
+        predictions.seen, predictions.answer, predictions.within, strict=True
+    ):
+        allowed = np.pad(candidates_of(seen, limits), ((0, 0), (0, 1)), constant_values=True)
+        if not allowed[sets, answer].all():
+            raise UserError("it has answers outside of the candidates of its stream")
+        inside = np.pad(predictions.set_classes, ((0, 0), (0, 1)), constant_values=True)
+        both = inside[sets, answer] & allowed[sets, within]
+        if not np.array_equal(answer[both], within[both]):
+            raise UserError("its answers over all classes contradict those within the session")

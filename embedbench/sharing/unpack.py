@@ -24,11 +24,12 @@ from embedbench.runs.merge import Merged, merge
 from embedbench.scores.record import LARGEST, PREDICTIONS, RECORD
 from embedbench.typed import parse_json
 
-from .pack import FILES, INFO, RUNS, STUDY, PackInfo, is_place
+from .pack import FILES, INFO, RUNS, SCHEMA, STUDY, PackInfo, is_place
 
 MOST = 200_000  # members
 SMALL = 2**24  # bytes of a member that is neither record nor predictions
 
+_PACKS = SCHEMA.partition("/")[0] + "/"
 _CARD = re.compile(rf"{FILES}/[0-9a-f]{{16}}\.json")
 
 
@@ -70,6 +71,7 @@ def unpacked(path: Path) -> Iterator[Unpacked]:
         It is no zip archive, or has a member that no pack has; nothing of it was used.
     """
     with open_archive(path) as archive:
+        info = _info(path, archive)
         members = _members(path, archive)
         with tempfile.TemporaryDirectory(prefix="embedbench-") as made:
             folder = Path(made).resolve()
@@ -78,9 +80,6 @@ def unpacked(path: Path) -> Iterator[Unpacked]:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 write_safely(target, _bytes(path, archive, member), sync=False)
             (folder / RUNS).mkdir(exist_ok=True)
-            where = f"{path}: {INFO}"
-            info = PackInfo.from_json(parse_json((folder / INFO).read_bytes(), where), where)
-            info.check(where)
             yield Unpacked(path, folder, info)
 
 
@@ -99,6 +98,26 @@ def merge_packs(roots: Sequence[Path], out: Path) -> Merged:
         except UserError as e:
             raise UserError(named(str(e))) from None
         return replace(merged, left_out=tuple(map(named, merged.left_out)))
+
+
+def _info(path: Path, archive: zipfile.ZipFile) -> PackInfo:
+    """What a pack says of itself; first of all that it is a pack, and of this version."""
+    where = f"{path}: {INFO}"
+    member = next((one for one in archive.infolist() if one.filename == INFO), None)
+    if member is None:
+        raise UserError(f"{path} holds no {INFO}, so it is no pack; embedbench runs pack makes one")
+    if problem := _problem(INFO, member):
+        raise UserError(f"{where} is not that of a pack ({problem}); get it again")
+    values = parse_json(_bytes(path, archive, member), where)
+    schema = values.get("schema") if isinstance(values, dict) else None
+    if isinstance(schema, str) and schema != SCHEMA and schema.startswith(_PACKS):
+        raise UserError(
+            f"{path} is a pack of another version, {short(schema)}, and this embedbench reads "
+            f"{SCHEMA}; update embedbench, or ask for a pack of that version"
+        )
+    info = PackInfo.from_json(values, where)
+    info.check(where)
+    return info
 
 
 def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
@@ -127,13 +146,13 @@ def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]
             )
         same.add(alike)
         members[name] = member
-    if INFO not in members:
-        raise UserError(f"{path} holds no {INFO}, so it is no pack; embedbench runs pack makes one")
     return members
 
 
 def _problem(name: str, member: zipfile.ZipInfo) -> str:
     """Why a member cannot be that of a pack; empty if it can."""
+    if not name or name != member.orig_filename:  # zipfile cuts a name at a NUL
+        return "its name is not that of a run"
     kind = stat.S_IFMT(member.external_attr >> 16)
     problem = member_problem(name, member, (zipfile.ZIP_STORED,))
     if problem:

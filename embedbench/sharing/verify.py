@@ -1,29 +1,45 @@
-"""The runs of a pack: each is recomputed, and compared with its stream where that is here."""
+"""The runs of a pack: each is recomputed, and ranked if all that it says agrees with its stream."""
 
 from __future__ import annotations
 
-import shutil
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from embedbench import cache
+from embedbench.arrays import digest
 from embedbench.disk import open_regular
-from embedbench.errors import UserError
+from embedbench.errors import UserError, short
+from embedbench.runs.cell import Cell, Spec
 from embedbench.scores import record
 from embedbench.scores.checked import recomputed
-from embedbench.scores.run_record import RunRecord
+from embedbench.scores.run_record import FINAL, RunRecord
+from embedbench.seeds import Seeds
 from embedbench.typed import ABSENT, Typed, plain
 
-from .rebuilt import NotHereError, Rebuilder
+from .rebuilt import Rebuilder
 from .unpack import Unpacked, unpacked
 
 
 @dataclass(frozen=True)
-class LeftOut(Typed):
-    """A run that is not on the board, and why."""
+class Unranked(Typed):
+    """A run that is not ranked, and why.
+
+    Parameters
+    ----------
+    run, learner : str
+        Its directory in the pack, and the name in its record; empty if that cannot be read.
+    final_accuracy : float
+        Recomputed; NaN where the labels are not those of the rebuilt stream.
+    reason : str
+        What does not agree.
+    """
 
     run: str
+    learner: str
+    final_accuracy: float
     reason: str
 
 
@@ -37,14 +53,10 @@ class Submission(Typed):
         Name and SHA-256 of the archive.
     by, date : str or None
         Who submitted it and when; None: not stated.
-    runs, references : int
-        Runs that were recomputed, and those among them that only serve as references.
-    compared : int
-        Runs whose ids and labels were compared with the rebuilt stream.
-    not_compared : tuple of str
-        Why others were not; each reason once.
-    left_out : tuple of LeftOut
-        Runs that failed.
+    ranked : int
+        Runs that are ranked.
+    unranked : tuple of Unranked
+        The others.
     refused : str or None
         Why nothing of the pack could be read.
     """
@@ -53,31 +65,28 @@ class Submission(Typed):
     sha256: str
     by: str | None = None
     date: str | None = None
-    runs: int = 0
-    references: int = 0
-    compared: int = 0
-    not_compared: tuple[str, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    ranked: int = 0
+    unranked: tuple[Unranked, ...] = ()
     refused: str | None = field(default=None, metadata=ABSENT)
 
 
 @dataclass(frozen=True)
 class CheckedRun:
-    """A run of a pack whose every number was recomputed.
+    """A run of a pack that agrees in everything.
 
     Parameters
     ----------
-    place : str
-        Its directory in the pack.
+    learner : Spec
+        Its learner, with the settings in its record.
     record : RunRecord
-        The recomputed record. Ω is undefined in it if a reference run is missing or failed.
-    compared : bool
-        Whether ids and labels were compared with the rebuilt stream.
+        The recomputed record; what the files say of the stream is in it.
+    answers : str
+        Digest of its answers.
     """
 
-    place: str
+    learner: Spec[Any]
     record: RunRecord
-    compared: bool
+    answers: str
 
 
 def verify(path: Path, rebuilder: Rebuilder) -> tuple[Submission, list[CheckedRun]]:
@@ -93,57 +102,132 @@ def verify(path: Path, rebuilder: Rebuilder) -> tuple[Submission, list[CheckedRu
     try:
         with unpacked(path) as pack:
             who = replace(seen, by=pack.info.by, date=pack.info.date)
-            return _verified(pack, who, rebuilder)
-    except UserError as e:
-        return replace(seen, refused=str(e).replace(str(path), path.name)), []
+            return _Checks(pack, rebuilder).submission(who)
+    except Exception as e:  # what is wrong with a pack costs that pack, never the board
+        return replace(seen, refused=_words(e).replace(str(path), path.name)), []
 
 
-def _verified(
-    pack: Unpacked, seen: Submission, rebuilder: Rebuilder
-) -> tuple[Submission, list[CheckedRun]]:
-    left_out: dict[Path, str] = {}
-    not_compared: dict[Path, str] = {}
-    places = [place for place, _ in sorted(_records(pack, left_out), key=_by_stream)]
-    for place in places:  # before any reference is used
-        try:
-            if reason := _fault(place, rebuilder):
-                left_out[place] = reason
-        except NotHereError as e:
-            not_compared[place] = str(e)
-        except UserError as e:
-            left_out[place] = str(e)
-        if place in left_out:
-            shutil.rmtree(place)
-    runs = []
-    for place in sorted(place for place in places if place not in left_out):
-        try:
-            run = _recomputed(place, pack.runs)
-        except UserError as e:
-            left_out[place] = str(e)
-            continue
-        runs.append(CheckedRun(_name(place, pack), run, place not in not_compared))
-    reasons = dict.fromkeys(not_compared[place] for place in sorted(not_compared))
-    submission = replace(
-        seen,
-        runs=len(runs),
-        references=sum(_is_reference(run.place) for run in runs),
-        compared=sum(run.compared for run in runs),
-        not_compared=tuple(reasons),
-        left_out=tuple(
-            LeftOut(_name(place, pack), _short(left_out[place], place, pack))
-            for place in sorted(left_out)
-        ),
-    )
-    return submission, [run for run in runs if not _is_reference(run.place)]
+@dataclass
+class _Checks:
+    """The checks of one pack; a reference run is checked once."""
 
+    pack: Unpacked
+    rebuilder: Rebuilder
+    _loaded: dict[Path, RunRecord] = field(default_factory=dict)
+    _references: dict[Path, str] = field(default_factory=dict)  # place → what is wrong, or ""
 
-def _records(pack: Unpacked, left_out: dict[Path, str]) -> Iterator[tuple[Path, RunRecord]]:
-    """Yield the runs whose records can be read."""
-    for place in record.find(pack.runs, references=True):
-        try:
-            yield place, record.load(place)
-        except UserError as e:
-            left_out[place] = str(e)
+    def submission(self, who: Submission) -> tuple[Submission, list[CheckedRun]]:
+        unranked: list[Unranked] = []
+        runs: dict[Path, CheckedRun] = {}
+        for place, made in sorted(self._records(unranked), key=_by_stream):
+            final = math.nan
+            try:
+                cell, made, answers = self._on_stream(place, made)
+                made = self._recomputed(place, made)
+                final = made.metrics[FINAL]
+                cell = self._with_references(self.rebuilder.with_learner(cell, made), made)
+                self._check_place(cell, place, made)
+                runs[place] = CheckedRun(cell.learner, made, answers)
+            except Exception as e:  # likewise, what is wrong with a run
+                reason = self._short(_words(e), place)
+                unranked.append(Unranked(self._name(place), made.learner, final, reason))
+        unranked.sort(key=lambda one: one.run)
+        return replace(who, ranked=len(runs), unranked=tuple(unranked)), [
+            runs[place] for place in sorted(runs)
+        ]
+
+    def _records(self, unranked: list[Unranked]) -> Iterator[tuple[Path, RunRecord]]:
+        """Yield the runs whose records can be read."""
+        for place in record.find(self.pack.runs):
+            try:
+                yield place, record.load(place)
+            except UserError as e:
+                reason = self._short(str(e), place)
+                unranked.append(Unranked(self._name(place), "", math.nan, reason))
+
+    def _on_stream(self, place: Path, made: RunRecord) -> tuple[Cell, RunRecord, str]:
+        if made.predictions_sha256 is None:
+            raise UserError("its record does not name the SHA-256 of its predictions")
+        predictions = record.predictions_of(place, made)
+        cell, made = self.rebuilder.on_stream(made, predictions)
+        return cell, made, digest(predictions.answer.shape, predictions.answer)
+
+    def _recomputed(self, place: Path, kept: RunRecord) -> RunRecord:
+        """The record of a run with every number computed from the predictions in the pack."""
+        again, seen = recomputed(kept, place, self.pack.runs)
+        if seen.differs:
+            first, *others = seen.differs
+            more = f", and {len(others)} more numbers" if others else ""
+            raise UserError(
+                f"{first.metric} is {plain(first.kept)} in its record and "
+                f"{plain(first.recomputed)} from its predictions{more}"
+            )
+        return replace(again, run=kept.run)
+
+    def _with_references(self, cell: Cell, made: RunRecord) -> Cell:
+        """The cell with the references that its record names, which are those of its stream."""
+        runs = made.reference.offline_runs
+        first = tuple(map(str, runs[0] if runs and isinstance(runs[0], tuple) else runs))
+        cell = replace(
+            cell, references=len(first), chance=self._learner("chance", made.reference.chance_run)
+        )
+        return replace(cell, offline=self._learner("offline", first[0])) if first else cell
+
+    def _learner(self, name: str, run: str | None) -> Spec[Any]:
+        """The learner of a reference run, which has this name."""
+        made = self._reference(run)
+        if made.learner != name:
+            raise UserError(f"its reference {run} is of {short(made.learner)}, not of {name}")
+        return self.rebuilder.learner(made)
+
+    def _reference(self, run: str | None) -> RunRecord:
+        place = self.pack.runs / (run or ".")
+        if run is None or not record.is_finished(place):
+            raise UserError(f"its reference {run or 'chance'} is not in the pack")
+        if place not in self._loaded:
+            self._loaded[place] = record.load(place)
+        return self._loaded[place]
+
+    def _check_place(self, cell: Cell, place: Path, made: RunRecord) -> None:
+        """Refuse a run in another place than its own, or with references of another stream."""
+        workshop, root = self.rebuilder.workshop, self.pack.runs
+        if (right := workshop.place(cell, root)) != place:
+            raise UserError(f"its place is {self._name(right)}, by its settings and seed")
+        wanted = workshop.reference(cell, root)
+        if wanted != replace(made.reference, source=wanted.source, ideal=None, chance=None):
+            raise UserError("its references are not offline and chance runs of its stream")
+        offline = [run for part in workshop.offline_runs(cell) for run in part]
+        for other in (cell.chance_run(), *offline):
+            there = workshop.place(other, root)
+            if there != place and (wrong := self._wrong(other, there)):
+                raise UserError(f"of its reference {self._name(there)}, {wrong}")
+
+    def _wrong(self, cell: Cell, place: Path) -> str:
+        """What is wrong with a reference run; empty if nothing is."""
+        if place not in self._references:
+            try:
+                made = self._reference(self._name(place))
+                if self.rebuilder.learner(made) != cell.learner:
+                    raise UserError("its settings are not those of its place")
+                order = made.seeds.order if cell.is_offline else cell.seeds.order
+                if made.seeds != Seeds.of(cell.seed, order=order) or made.seed != cell.seed:
+                    raise UserError(f"its seeds are not those that seed {cell.seed} draws")
+                self.rebuilder.compare(cell, made, record.predictions_of(place, made))
+                self._recomputed(place, made)
+                self._references[place] = ""
+            except UserError as e:
+                self._references[place] = self._short(str(e), place)
+        return self._references[place]
+
+    def _name(self, place: Path) -> str:
+        return place.relative_to(self.pack.runs).as_posix()
+
+    def _short(self, sentence: str, place: Path) -> str:
+        """A sentence about a run, without where it was unpacked and what its owner should do."""
+        inside = sentence.partition("; ")[0]
+        inside = inside.replace(f"{place}: ", "").replace(f"{place}/", "")
+        runs = self.pack.runs
+        return inside.replace(f"{runs}/", "").replace(str(runs), self.pack.pack.name)
 
 
 def _by_stream(run: tuple[Path, RunRecord]) -> tuple[str, str, int, Path]:
@@ -153,47 +237,6 @@ def _by_stream(run: tuple[Path, RunRecord]) -> tuple[str, str, int, Path]:
     return f"{made.protocol} {made.protocol_params}", files, made.seeds.order, place
 
 
-def _fault(place: Path, rebuilder: Rebuilder) -> str:
-    """What in the predictions of a run is not that of its stream; empty if all is."""
-    made = record.load(place)
-    if made.predictions_sha256 is None:
-        return "its record does not name the SHA-256 of its predictions"
-    return rebuilder.fault(made, record.predictions_of(place, made))
-
-
-def _recomputed(place: Path, root: Path) -> RunRecord:
-    """The record of a run with every number computed from the predictions in the pack.
-
-    Raises
-    ------
-    UserError
-        A number in the record is another one.
-    """
-    kept = record.load(place)
-    again, seen = recomputed(kept, place, root)
-    if seen.differs:
-        first, *others = seen.differs
-        more = f", and {len(others)} more numbers" if others else ""
-        raise UserError(
-            f"{first.metric} is {plain(first.kept)} in its record and {plain(first.recomputed)} "
-            f"from its predictions{more}"
-        )
-    if again.reference.source == "record":  # values that nothing here stands for
-        reference = replace(kept.reference, ideal=None, chance=None)
-        again, _ = recomputed(replace(kept, reference=reference), place, root)
-    return replace(again, run=kept.run)
-
-
-def _name(place: Path, pack: Unpacked) -> str:
-    return place.relative_to(pack.runs).as_posix()
-
-
-def _short(sentence: str, place: Path, pack: Unpacked) -> str:
-    """A sentence about a run, without where it was unpacked and what its owner should do."""
-    inside = sentence.partition("; ")[0]
-    inside = inside.replace(f"{place}: ", "").replace(f"{place}/", "")
-    return inside.replace(f"{pack.runs}/", "").replace(str(pack.runs), pack.pack.name)
-
-
-def _is_reference(place: str) -> bool:
-    return "references" in place.split("/")
+def _words(error: Exception) -> str:
+    """An error as a sentence."""
+    return str(error) if isinstance(error, UserError) else f"{type(error).__name__} ({error})"

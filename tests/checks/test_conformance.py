@@ -27,9 +27,10 @@ from embedbench.checks.metrics import METRIC_CHECKS, MetricCheck
 from embedbench.checks.protocol_contract import ProtocolCheck
 from embedbench.checks.small_streams import blobs, multilabel_blobs, on_table
 from embedbench.checks.suite import check_learner
-from embedbench.checks.tools import LearnerCheck, held_bytes, same
+from embedbench.checks.tools import SEEDS, LearnerCheck, ask, held_bytes, run, same, small
 from embedbench.errors import UserError
 from embedbench.learning.learner import Learner, Tags
+from embedbench.machine import threads_of
 from embedbench.runs import registry, runner
 from embedbench.runs.registry import ALIASES
 from embedbench.scores.metrics import all_metrics
@@ -207,3 +208,16 @@ def test_same_is_to_the_last_bit() -> None:
     assert not same(a, {"x": a["x"]})
     assert not same(torch.zeros(2), torch.zeros(2, 1))
     assert not same([1, 2], [1])
+
+
+@pytest.mark.parametrize("name", [n for n in registry.our_learners() if n not in ALIASES])
+def test_the_answers_of_all_but_the_seedless_depend_on_the_initial_weights(name: str) -> None:
+    """What the flag `equal-answers` of boards rests on."""
+    cls = registry.learner_class(name)
+    stream, scores = blobs(cls.tags), []
+    with threads_of(1):
+        for init in (0, 1):
+            learner = small(cls)
+            run(stream, learner, replace(SEEDS, init=init))
+            scores.append(ask(learner, stream))
+    assert same(*scores) == cls.tags.seedless

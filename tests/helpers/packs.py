@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import zipfile
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +25,17 @@ SMALL = [
 ]
 
 
-def runs_of(folder: Path, learners: str = "ncm,slda", width: int = 10) -> Path:
-    """Runs on a file in `folder`, with two seeds each; their commands name it in full."""
+def runs_of(
+    folder: Path, learners: str = "ncm,slda", width: int = 10, order: str = "random"
+) -> Path:
+    """Runs on a file in `folder`, with three seeds each; their commands name it in full."""
     file, out = str(embedding_file(folder, width).path), folder / "runs"
     names = learners.split(",")
-    settings = parse_settings([*SMALL, "protocol.order=random", "protocol.scale=none"], names, None)
+    stream = [f"protocol.order={order}", "protocol.scale=none"]
+    settings = parse_settings([*SMALL, *stream], names, None)
     start = start_of_command([file], "incremental-class", out)
     cells = plan(
-        *([file], "incremental-class", names, [0, 1]),
+        *([file], "incremental-class", names, [0, 1, 2]),
         settings=settings,
         device="cpu",
         command=start,
@@ -72,19 +75,39 @@ def edited_record(path: Path, out: Path, part: str, edit: Callable[[Any], None])
     return edited(path, out, values[0], change)
 
 
-def forged(path: Path, out: Path, part: str, change: Callable[[Predictions], Predictions]) -> Path:
-    """A pack in which a run's predictions are others, and record and SHA-256 fit to them."""
+@dataclass(frozen=True)
+class Forgery:
+    """What is changed in a run: its answers and labels, its record, its place."""
+
+    answers: Callable[[Predictions], Predictions] = lambda predictions: predictions
+    said: Callable[[Any], object] = lambda values: None
+    moved: Callable[[str], str] = lambda place: place
+
+
+def forged(path: Path, out: Path, forgeries: Mapping[str, Forgery]) -> Path:
+    """A pack with other runs where a key is in their place.
+
+    All numbers and the SHA-256 follow from the answers, also those of runs that refer to them.
+    """
     folder = out.with_suffix(".runs")
     with unpacked(path) as made:
         shutil.copytree(made.runs, folder)
-    for place in record.find(folder, references=True):
-        if part in str(place):
-            kept, predictions = record.load(place), record.predictions_of(place)
-            assert isinstance(predictions, Predictions)
-            change(predictions).save(place / "predictions.h5")
-            again = replace(kept, predictions_sha256=None)
-            sha256 = record.pinned(place, again)
-            made_again = replace(again, predictions_sha256=sha256)
-            record.save(record.evaluate(made_again, place, folder), place)
+    changed: set[str] = set()
+    for place in record.find(folder, references=True)[::-1]:  # references first
+        name = place.relative_to(folder).as_posix()
+        kept = record.load(place)
+        forgery = next((f for part, f in forgeries.items() if part in name), None)
+        if forgery is None and not changed & {*kept.reference.runs}:
+            continue
+        forgery = forgery or Forgery()
+        values, predictions = kept.to_json(), record.predictions_of(place)
+        forgery.said(values)
+        changed.add(name := forgery.moved(name))
+        assert isinstance(predictions, Predictions)
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        forgery.answers(predictions).save(folder / name / "predictions.h5")
+        again = replace(record.RunRecord.from_json(values), predictions_sha256=None)
+        again = replace(again, predictions_sha256=record.pinned(folder / name, again))
+        record.save(record.evaluate(again, folder / name, folder), folder / name)
     pack(folder, out, by="Forger")
     return out

@@ -92,7 +92,7 @@ def test_letters_never_run_out() -> None:
 def test_two_units_are_not_tested_anywhere() -> None:
     """Two equal differences would have p = 0; the verdict says that two seeds test nothing."""
     found = compare(study(a=[0.9, 0.8], b=[0.5, 0.4]))
-    assert [e.rank for e in found.learners] == [1, 1]
+    assert [e.rank for e in found.learners] == [None, None]
     assert found.groups == (("a", "b"),)
     assert math.isnan(found.pairs[0].holm)
     assert "p –: fewer than 3 seeds in common" in rendered(comparison_parts(found))
@@ -243,7 +243,7 @@ def test_runs_on_one_order_are_no_evidence_about_others() -> None:
     assert (pair.n, found.units) == (2, "orders")
     assert pair.difference == pytest.approx(0.06)
     assert pair.half == pytest.approx(12.706205 * 0.04)  # t(.975, 1) · half the distance
-    assert [e.rank for e in found.learners] == [1, 1]
+    assert [e.rank for e in found.learners] == [None, None]
 
 
 def test_only_shared_blocks_are_paired() -> None:
@@ -251,6 +251,13 @@ def test_only_shared_blocks_are_paired() -> None:
     pair = compare(made).pairs[0]
     assert pair.n == 2
     assert pair.difference == pytest.approx(0.1)
+
+
+def test_without_three_units_in_common_there_is_no_rank() -> None:
+    """Of c, two seeds are those of the others; what it lacks takes no rank from them."""
+    made = compare(study(a=[0.9, 0.91, 0.9], b=[0.5, 0.51, 0.52], c=[0.95, 0.96]))
+    assert {e.learner: e.rank for e in made.learners} == {"a": 1, "b": 2, "c": None}
+    assert "–" in rendered(comparison_parts(made))
 
 
 def test_less_forgetting_is_better() -> None:

@@ -1,21 +1,29 @@
-"""The board: honest packs and others, and pages that hold nothing but text of packs."""
+"""The board: honest packs beside others, and pages that hold nothing but text of packs."""
 
 from __future__ import annotations
 
 import json
-import re
-from dataclasses import replace
+from dataclasses import asdict
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from packs import edited, edited_record, forged, runs_of
+from packs import (
+    Forgery,
+    edited,
+    edited_record,
+    forged,
+    members,
+    runs_of,
+    write_members,
+)
 
+from embedbench.arrays import digest
 from embedbench.errors import UserError
+from embedbench.protocols.permutation import Permutation
 from embedbench.scores import record
-from embedbench.scores.predictions import Predictions
 from embedbench.sharing.board import board
 from embedbench.sharing.board_pages import write_board
 from embedbench.sharing.board_parts import Board
@@ -25,78 +33,63 @@ from embedbench.sharing.unpack import unpacked
 NCM, SLDA = "ncm-", "slda-"
 
 
-def perfect(predictions: Predictions) -> Predictions:
-    """The labels are what was answered at last."""
-    return replace(predictions, y=predictions.answer[-1].astype(np.int64))
-
-
-def better(values: Any) -> None:
-    values["metrics"]["final_accuracy"] = 0.99
-
-
 @pytest.fixture(scope="module")
-def five(team: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A pack, and four others: one is honest and on another file."""
+def three(team: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A pack, one with damaged predictions, and an honest one on another file."""
     folder = tmp_path_factory.mktemp("packs")
-    a = team / "a.zip"
     other = folder / "other"
     other.mkdir()
-    pack(runs_of(other, "ncm", width=12), folder / "other.zip")
-    return {
-        "honest": a,
-        "metric": edited_record(a, folder / "metric.zip", NCM, better),
-        "predictions": edited(
-            a, folder / "predictions.zip", SLDA, lambda data: data[:-1] + bytes([data[-1] ^ 1])
-        ),
-        "forged": forged(a, folder / "forged.zip", NCM, perfect),
-        "other": folder / "other.zip",
-    }
+    pack(runs_of(other, "ncm", width=12), folder / "other.zip", by="Team B")
+    bad = edited(
+        team / "a.zip",
+        folder / "damaged.zip",
+        f"{SLDA}",
+        lambda data: data[:-1] + bytes([data[-1] ^ 1]),
+    )
+    return {"honest": team / "a.zip", "damaged": bad, "other": folder / "other.zip"}
 
 
 @pytest.fixture(scope="module")
-def made(five: dict[str, Path], team: Path) -> Board:
-    return board([*five.values()], [team / "e.h5"])
+def slda(team: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pack without ncm."""
+    rest = {name: data for name, data in members(team / "a.zip").items() if NCM not in name}
+    return write_members(tmp_path_factory.mktemp("slda") / "a.zip", rest)
 
 
-def test_what_fails_is_named_and_left_out(made: Board, five: dict[str, Path]) -> None:
-    left = {s.pack: [(x.run, x.reason) for x in s.left_out] for s in made.submissions}
-    assert left["a.zip"] == left["other.zip"] == []
-    ((run, reason),) = left["metric.zip"]
-    assert NCM in run
-    assert re.fullmatch(
-        r"metrics.final_accuracy is 0.99 in its record and 0\.\d+ from its predictions", reason
-    )
-    ((run, reason),) = left["predictions.zip"]
-    assert SLDA in run
-    assert "predictions.h5 is not the file that its record was made from" in reason
-    assert len(left["forged.zip"]) == 2
-    for run, reason in left["forged.zip"]:
-        assert NCM in run
-        assert reason == "its true labels are not those of the stream rebuilt from e.h5"
-    assert not any("/tmp" in reason for each in left.values() for _, reason in each)
-    counts = {s.pack: (s.runs, s.compared) for s in made.submissions}
-    assert counts["a.zip"][0] == counts["a.zip"][1] == counts["metric.zip"][0] + 1
-    assert counts["other.zip"][1] == 0
-    (why,) = made.submissions[-1].not_compared
-    assert why == "e.h5 with its digests is not here; --data FILE gives it"
+@pytest.fixture(scope="module")
+def made(three: dict[str, Path], team: Path) -> Board:
+    return board([*three.values()], [team / "e.h5"])
 
 
-def test_runs_on_other_features_have_a_page_of_their_own(made: Board) -> None:
-    assert len(made.streams) == 2
-    first, other = sorted(made.streams, key=lambda s: -len(s.entries))
-    assert {e.by for e in first.entries} == {"Team A", "Forger"}
-    assert {e.pack for e in other.entries} == {made.submissions[-1].sha256}
-    assert not any(e.compared for e in other.entries)
-    assert all(e.compared for e in first.entries)
-    labels = [e.label for e in first.entries]
-    assert len(set(labels)) == len(labels)
-    # one ncm of the metric pack is left, and none of the forger's
-    assert sorted(e.n for e in first.entries if e.learner == "ncm") == [1, 2, 2]
+def test_what_does_not_agree_is_named(made: Board) -> None:
+    honest, damaged, other = made.submissions
+    assert (honest.unranked, honest.ranked) == ((), 9)
+    (one,) = damaged.unranked
+    assert SLDA in one.run
+    assert "predictions.h5 is not the file that its record was made from" in one.reason
+    assert (damaged.ranked, np.isnan(one.final_accuracy)) == (8, True)
+    assert (other.ranked, len(other.unranked)) == (0, 6)  # without its file nothing is ranked
+    assert {one.reason for one in other.unranked} == {
+        "e.h5 with its digests is not here (--data FILE gives it)"
+    }
+    assert not any("/tmp" in one.reason for s in made.submissions for one in s.unranked)
+
+
+def test_runs_on_other_features_have_a_page_of_their_own(
+    three: dict[str, Path], team: Path
+) -> None:
+    data = [team / "e.h5", three["other"].parent / "other" / "e.h5"]
+    both = board([three["honest"], three["other"]], data)
+    assert not any(one.unranked for one in both.submissions)
+    first, other = sorted(both.streams, key=lambda s: -len(s.entries))
+    assert {e.by for e in first.entries} == {"Team A"}
+    assert {e.by for e in other.entries} == {"Team B"}
+    assert [e.ranks for e in other.entries] == [{}, {}]  # ncm alone, and chance
 
 
 def test_the_numbers_are_recomputed(made: Board, team: Path) -> None:
     """Those of the original runs, from the predictions alone."""
-    first = max(made.streams, key=lambda s: len(s.entries))
+    (first,) = made.streams
     for name in ("ncm", "slda"):
         places = [p for p in record.find(team / "runs") if p.parent.name.startswith(f"{name}-")]
         records = [record.evaluate(record.load(p), p, team / "runs") for p in places]
@@ -117,70 +110,122 @@ def test_the_numbers_are_recomputed(made: Board, team: Path) -> None:
     assert [e.metrics["final_accuracy"].mean for e in ranked] == sorted(
         (e.metrics["final_accuracy"].mean for e in ranked), reverse=True
     )
-    same = [e for e in ranked if e.learner == "slda" and e.n == 2]
-    assert len({e.ranks["final_accuracy"] for e in same}) == 1
+    assert {e.ranks["final_accuracy"] for e in ranked if e.n == 3} <= {1, 2, 3}
+    assert [e.ranks for e in ranked if e.n < 3] == [{}]  # one run of it is damaged
 
 
 def test_less_memory_is_better(made: Board) -> None:
-    ranking = max(made.streams, key=lambda s: len(s.entries)).rankings["memory"]
+    ranking = made.streams[0].rankings["memory"]
     means = [learner.mean for learner in ranking.learners]
     assert means == sorted(means)
     assert means[0] < means[-1]
 
 
-def test_a_forged_reference_gives_no_omega(team: Path, tmp_path: Path) -> None:
-    """α_ideal would be 1; without the offline runs Ω is undefined, whatever the records say."""
-    path = forged(team / "a.zip", tmp_path / "b.zip", "offline", perfect)
-    made = board([path], [team / "e.h5"])
-    (stream,) = made.streams
-    left = made.submissions[0].left_out
-    assert left
-    assert all("references/" in one.run for one in left)
-    for entry in stream.entries:
-        assert np.isnan(entry.metrics["omega_all"].mean)
-        assert not np.isnan(entry.metrics["final_accuracy"].mean)
+def test_pairs_without_three_seeds_in_common_have_no_rank(team: Path, tmp_path: Path) -> None:
+    """Two packs, each with one learner: of the other one's seeds one or none."""
+    parts = {}
+    for learner in ("ncm", "slda"):
+        with unpacked(team / "a.zip") as one:
+            for place in record.find(one.runs):
+                other = learner not in str(place) or (learner == "slda") == (place.name == "seed-0")
+                if other and "chance" not in str(place):
+                    (place / "record.json").unlink()
+            parts[learner] = tmp_path / f"{learner}.zip"
+            pack(one.runs, parts[learner])
+    (stream,) = board([*parts.values()], [team / "e.h5"]).streams
+    assert {e.learner: e.n for e in stream.entries if e.learns} == {"ncm": 1, "slda": 2}
+    assert [e.ranks for e in stream.entries] == [{}] * len(stream.entries)
+    page = write_board(board([*parts.values()], [team / "e.h5"]), tmp_path / "site")[3].read_text()
+    assert page.count('<td data-sort="">–</td>') == len(stream.entries)
 
 
-def test_digests_of_another_stream(team: Path, tmp_path: Path) -> None:
-    def other(values: Any) -> None:
-        values["digests"]["eval"] = "0" * 64
-
-    path = edited_record(team / "a.zip", tmp_path / "b.zip", NCM, other)
-    for data, why in (
-        ([team / "e.h5"], "its digest 'eval' is not that of the stream rebuilt from e.h5"),
-        ([], "its training or test data are not those of the other runs on this stream"),
-    ):
-        (left,) = board([path], data).submissions[0].left_out
-        assert left.reason == why
+def test_equal_answers_from_other_initial_weights_are_flagged(tmp_path: Path) -> None:
+    """The answers of one seed stand for all; of a learner without initial weights that is usual."""
+    honest = tmp_path / "a.zip"
+    pack(runs_of(tmp_path, "er,ncm", order="natural"), honest)
+    with unpacked(honest) as one:
+        (zero,) = (p for p in record.find(one.runs) if "/er-" in str(p) and p.name == "seed-0")
+        same = record.predictions_of(zero)
+    copied = forged(honest, tmp_path / "b.zip", {"/er-": Forgery(lambda _: same)})
+    for path, flagged in ((honest, []), (copied, ["er"])):
+        said: list[str] = []
+        made = board([path], [tmp_path / "e.h5"], said.append)
+        (stream,) = made.streams
+        assert not made.submissions[0].unranked
+        assert [e.learner for e in stream.entries if "equal-answers" in e.flags] == flagged
+        assert len(said) == len(flagged)
 
 
 def test_nothing_that_a_record_names_is_opened_or_imported(
-    team: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    team: Path, slda: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "o.json").write_text("[0, 1, 2, 3, 4, 5]")
+    (tmp_path / "e.h5").write_bytes((team / "e.h5").read_bytes())
     (tmp_path / "evil.py").write_text("raise SystemExit(7)")
-    changes = {
-        "its protocol reads a file": {"protocol_params": {"order": "o.json"}},
-        "its protocol has sessions=": {"protocol_params": {"sessions": 10**9}},
-        "is code of others, which is not run": {"protocol": "evil:Mine"},
+    changes: dict[str, tuple[dict[str, Any], list[Path]]] = {
+        "its protocol reads a file": ({"protocol_params": {"order": "o.json"}}, [team / "e.h5"]),
+        "its protocol has sessions=": ({"protocol_params": {"sessions": 10**9}}, [team / "e.h5"]),
+        "is code of others": ({"protocol": "evil:Mine"}, [team / "e.h5"]),
+        "its learner 'evil:Mine' is code of others": ({"learner": "evil:Mine"}, [team / "e.h5"]),
+        "its learner reads a file, images.weights=": (
+            {"learner": "mlp", "learner_params": {"images": {"weights": "hub"}}},
+            [team / "e.h5"],
+        ),
+        "is not here (--data FILE gives it)": ({}, []),  # though a file of its name is
     }
-    for why, change in changes.items():
+    for why, (change, data) in changes.items():
         path = edited_record(
-            team / "a.zip", tmp_path / "b.zip", SLDA, lambda values, c=change: values.update(c)
+            slda, tmp_path / "b.zip", SLDA, lambda values, c=change: values.update(c)
         )
-        submission = board([path], [team / "e.h5"]).submissions[0]
-        assert any(why in reason for reason in submission.not_compared), submission
+        reasons = [one.reason for one in board([path], data).submissions[0].unranked]
+        assert any(why in reason for reason in reasons), (why, reasons)
 
 
-def test_a_pack_that_cannot_be_read_is_listed(team: Path, tmp_path: Path) -> None:
+def test_records_without_later_settings_are_ranked(team: Path, tmp_path: Path) -> None:
+    """Runs that were made before a setting was added have its earlier value."""
+
+    def earlier(values: Any) -> None:
+        del values["protocol_params"]["loss"], values["protocol_params"]["embedding"]
+        values["learner_params"].pop("average", None)
+        values["learner_params"].get("mlp", {}).get("stop", {}).pop("perfect", None)
+
+    path = forged(team / "a.zip", tmp_path / "b.zip", {"/": Forgery(said=earlier)})
+    (one,) = board([path], [team / "e.h5"]).submissions
+    assert (one.ranked, one.unranked) == (9, ())
+
+
+def test_a_small_pack_builds_no_large_stream(
+    team: Path, slda: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The digest of the recipe and the number of sessions are compared before a stream is built."""
+
+    def built(*args: object, **more: object) -> None:
+        raise AssertionError("a stream was built")
+
+    monkeypatch.setattr(Permutation, "build", built)
+    many = Permutation(sessions=9_000)
+    for recipe, why in ((digest(many.recipe()), "has 9000 sessions, its record"), ("0", "recipe")):
+        said = {"protocol": "permutation", "protocol_params": asdict(many)}
+
+        def large(values: Any, said: Any = said, recipe: str = recipe) -> None:
+            values.update(said)
+            values["digests"]["recipe"] = recipe
+
+        path = edited_record(slda, tmp_path / "b.zip", SLDA, large)
+        (one,) = board([path], [team / "e.h5"]).submissions[0].unranked
+        assert why in one.reason
+
+
+def test_a_bad_pack_costs_that_pack_alone(team: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.zip").write_text("no archive")
     said: list[str] = []
     made = board([tmp_path / "bad.zip", team / "a.zip"], [team / "e.h5"], said.append)
     assert "cannot be read as a zip archive" in str(made.submissions[0].refused)
-    assert len(said) == 1
-    with pytest.raises(UserError, match="no run of these packs is left"):
-        board([tmp_path / "bad.zip"])
+    assert (len(said), len(made.streams)) == (1, 1)
+    write_board(board([tmp_path / "bad.zip"]), tmp_path / "site")  # nothing to rank is no error
+    with pytest.raises(UserError, match=r"none\.zip"):
+        board([tmp_path / "none.zip"])
 
 
 class Tags(HTMLParser):
@@ -211,14 +256,12 @@ def test_pages_hold_texts_of_packs_as_text(team: Path, tmp_path: Path) -> None:
         values["environment"] = {"embedbench": EVIL, "device": EVIL}
         values["flags"] = []
         values["packages"] = {"learner": {"name": EVIL, "version": EVIL}}
-        values["protocol_params"] = {EVIL: EVIL}
         values["files"][0]["name"] = EVIL
-        values["digests"]["recipe"] = "../../../x"
 
     path = edited_record(team / "a.zip", tmp_path / "<b>.zip", NCM, evil)
     info = {"schema": "embedbench-pack/1.0", "by": EVIL}
     path = edited(path, tmp_path / "<i>.zip", "pack.json", lambda _: json.dumps(info).encode())
-    made = board([path, team / "a.zip"])
+    made = board([path, team / "a.zip"], [team / "e.h5"])
     pages = write_board(made, tmp_path / "site")
     assert {p.parent for p in pages} == {tmp_path / "site"}
     for page in pages:
@@ -226,7 +269,7 @@ def test_pages_hold_texts_of_packs_as_text(team: Path, tmp_path: Path) -> None:
         assert "\x1b" not in text
         if page.suffix == ".html":
             tags = Tags(text)
-            assert (tags.scripts, tags.bold) == (int(page.name != "index.html"), 0)
+            assert (tags.scripts, tags.bold) == (int(page.name.startswith("stream-")), 0)
             assert tags.loaded == []
             assert "49" not in text.replace("{{ 7*7 }}", "") or "7*7" in text
             assert "http" not in text
@@ -260,9 +303,9 @@ def test_a_site_is_replaced_only_if_it_is_one(made: Board, tmp_path: Path) -> No
     assert (site / "CNAME").exists()
 
 
-def test_the_packs_are_untouched(five: dict[str, Path], team: Path) -> None:
-    before = five["honest"].read_bytes()
-    with unpacked(five["honest"]) as one:
+def test_the_packs_are_untouched(three: dict[str, Path]) -> None:
+    before = three["honest"].read_bytes()
+    with unpacked(three["honest"]) as one:
         folder = one.folder
     assert not folder.exists()
-    assert five["honest"].read_bytes() == before
+    assert three["honest"].read_bytes() == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 import struct
+import subprocess
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from packs import members
 
 from embedbench.errors import UserError
+from embedbench.sharing.board import board
 from embedbench.sharing.unpack import merge_packs, unpacked
 
 Edit = Callable[[zipfile.ZipFile], None]
@@ -20,7 +22,8 @@ RUN = "runs/s/l/seed-7/predictions.h5"
 
 def member(name: str, *, mode: int = 0o100644, data: bytes = b"x") -> Edit:
     def add(archive: zipfile.ZipFile) -> None:
-        info = zipfile.ZipInfo(name)
+        info = zipfile.ZipInfo("tmp")
+        info.filename = info.orig_filename = name  # ZipInfo would cut it at a NUL
         info.create_system, info.external_attr = 3, mode << 16
         archive.writestr(info, data)
 
@@ -44,6 +47,10 @@ CASES: dict[str, tuple[Edit, str]] = {
     "backslash inside": (member("runs/..\\x/record.json"), "its name is not that of a run"),
     "drive": (member("runs/C:/record.json"), "its name is not that of a run"),
     "hidden": (member("runs/.seed-0.lease/record.json"), "its name is not that of a run"),
+    "no name": (member(""), "its name is not that of a run"),
+    "NUL": (member("runs/s/l/seed-7\0/record.json"), "its name is not that of a run"),
+    "NUL behind": (member("pack.json\0"), "its name is not that of a run"),
+    "400 bytes": (member(f"runs/{'é' * 200}/l/record.json"), "its name is not that of a run"),
     "nameless": (member("runs//x/record.json"), "its name is not that of a run"),
     "long": (member(f"runs/{'x' * 300}/record.json"), "its name is not that of a run"),
     "deep": (member(f"runs/{'x/' * 50}record.json"), "its name is not that of a run"),
@@ -143,3 +150,38 @@ def test_what_a_pack_says_of_itself(team: Path, tmp_path: Path, text: str) -> No
         archive.writestr("pack.json", text)
     with pytest.raises(UserError, match=r"bad.zip: pack.json"):
         merge_packs([tmp_path / "bad.zip"], tmp_path / "out")
+
+
+def test_a_pack_of_a_newer_version_is_named(team: Path, tmp_path: Path) -> None:
+    """Even where it has members that this version does not know."""
+    path = tmp_path / "newer.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("pack.json", '{"schema": "embedbench-pack/2.0", "teams": []}')
+        archive.writestr("runs/s/l/seed-7/answers.parquet", "x")
+    why = "is a pack of another version, 'embedbench-pack/2.0', and this .* update embedbench"
+    with pytest.raises(UserError, match=why):
+        merge_packs([path], tmp_path / "out")
+
+
+def test_bad_packs_cost_themselves_alone(team: Path, tmp_path: Path) -> None:
+    bad = []
+    for case in ("no name", "NUL", "NUL behind", "400 bytes"):
+        bad.append(spoilt(team, tmp_path / f"{case}.zip", CASES[case][0]))
+    made = board([*bad, team / "a.zip"], [team / "e.h5"])
+    assert [one.ranked for one in made.submissions] == [0, 0, 0, 0, 9]
+    assert all("its name is not that of a run" in str(one.refused) for one in made.submissions[:4])
+
+
+def test_the_workflow_reads_a_last_line_without_its_end(tmp_path: Path) -> None:
+    """The loop of board.yml, as bash runs it."""
+    text = (Path(__file__).parents[2] / "docs" / "board.yml").read_text()
+    loop = text[text.index("data=()") : text.index("code=0")]
+    (tmp_path / "data.txt").write_text("a.h5\n\nhf://datasets/x/y/b.h5")
+    said = subprocess.run(
+        ["bash", "-c", f'{loop}\nprintf "%s " "${{data[@]}}"'],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout.split() == ["--data", "a.h5", "--data", "hf://datasets/x/y/b.h5"]
