@@ -77,7 +77,7 @@ def read(path: Path) -> dict[str, Known]:
     """
     try:
         tables = tomllib.loads(read_text(path, 2**22))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is not TOML ({error}); correct it") from None
     return {name: _checked(values, name, f"{path}: {name}") for name, values in tables.items()}
 

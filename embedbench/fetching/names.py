@@ -22,6 +22,7 @@ STORES = (
     *("abfs", "abfss", "adl", "az", "ftp", "gcs", "gs", "hdfs", "memory", "oci", "oss", "s3"),
     *("s3a", "sftp", "smb", "ssh", "webhdfs"),
 )
+LONGEST = 100  # bytes of a plain file name
 _NAME = re.compile(r"known:|[A-Za-z][A-Za-z0-9+.-]+://")
 _SECRET = re.compile(r"token|signature|sig|secret|passw|credential|api_?key|access_?key", re.I)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -95,7 +96,8 @@ class Name:
     def basename(self) -> str:
         """The last part of the path, as a plain file name."""
         last = unquote(self.path).rstrip("/").rpartition("/")[2]
-        return re.sub(r"[^\w.+-]", "_", last).lstrip(".-")[-100:] or "file.h5"
+        plain = re.sub(r"[^\w.+-]", "_", last).encode()[-LONGEST:].decode(errors="ignore")
+        return plain.lstrip(".-") or "file.h5"
 
     @property
     def hub(self) -> HubName:
