@@ -1,5 +1,7 @@
 """Names of files that lie elsewhere: `hf://…`, `https://…`, `s3://…`, `known:NAME`.
 
+`file:///…` names a file of this machine: what `push` to a folder prints.
+
 A name is fixed if it can only mean one content: a hub name with a whole commit as its revision, or
 any name that ends with `#sha256=` and the SHA-256 of the file's bytes.
 """
@@ -16,6 +18,7 @@ from embedbench.errors import UserError, short, unknown
 
 KNOWN = "known:"
 HUB = "hf"
+LOCAL = ("file", "local")  # paths of this machine
 WEB = ("http", "https")
 # Stores that fsspec reads; s3, gs and most others need a package more.
 STORES = (
@@ -58,17 +61,16 @@ class Name:
         """
         url, _, fragment = text.partition("#")
         scheme = url.partition("://")[0].lower()
-        if scheme in ("file", "local"):
-            raise UserError(f"{short(text)} is a file of this machine; give its path alone")
-        if scheme not in (HUB, *WEB, *STORES):
-            raise unknown("scheme", scheme, (HUB, *WEB, *STORES))
+        if scheme not in (HUB, *LOCAL, *WEB, *STORES):
+            raise unknown("scheme", scheme, (HUB, "file", *WEB, *STORES))
         key, _, sha256 = fragment.partition("=")
         if fragment and not (key == "sha256" and _SHA256.fullmatch(sha256)):
             raise UserError(
                 f"{short(text)}: after # comes sha256= and 64 hexadecimal digits, got "
                 f"{short(fragment)}"
             )
-        _check_no_secret(url)
+        if scheme not in LOCAL:
+            _check_no_secret(url)
         name = cls(scheme + url[len(scheme) :], sha256 or None)
         if scheme == HUB:
             name.hub  # noqa: B018  # refuses what is incomplete
@@ -89,6 +91,8 @@ class Name:
         """The path within its server, store or repository."""
         if self.scheme == HUB:
             return self.hub.path
+        if self.scheme in LOCAL:
+            return self.url.partition("://")[2]
         parts = urlsplit(self.url)
         return parts.path if self.scheme in WEB else f"{parts.netloc}{parts.path}"
 

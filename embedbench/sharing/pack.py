@@ -21,6 +21,7 @@ from embedbench import cache
 from embedbench.disk import writing
 from embedbench.errors import UserError, printable, short
 from embedbench.files.file import EmbeddingFile
+from embedbench.leases import alone
 from embedbench.runs.merge import verified
 from embedbench.runs.study import Study
 from embedbench.runs.study_file import read_study, study_text
@@ -138,7 +139,7 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
     members |= cards.members
     if (root / STUDY).is_file():
         members[STUDY] = _study(root / STUDY).encode()
-    with writing(out) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+    with alone(out), writing(out) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         for name, data in sorted(members.items()):
             _add(archive, name, data)
         for place, run in sorted(packed.items()):

@@ -82,11 +82,12 @@ def test_a_store_that_says_another_size(
     small: bytes, monkeypatch: pytest.MonkeyPatch, size: object, sentence: str
 ) -> None:
     kind = type(fsspec.filesystem("memory"))
-    monkeypatch.setattr(kind, "info", lambda *_, **__: {"size": size, "type": "file"})
-    monkeypatch.setattr(kind, "ukey", lambda *_: "1")
-    for read in (local, peek):
-        with pytest.raises(UserError, match=sentence):
-            read(URL)
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "info", lambda *_, **__: {"size": size, "type": "file"})
+        patch.setattr(kind, "ukey", lambda *_: "1")
+        for read in (local, peek):
+            with pytest.raises(UserError, match=sentence):
+                read(URL)
 
 
 def test_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:

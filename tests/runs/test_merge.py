@@ -19,7 +19,6 @@ from embedbench.runs import merge as merging
 from embedbench.runs.cell import Cell
 from embedbench.runs.grid import run_grid
 from embedbench.runs.merge import merge
-from embedbench.runs.publish import lease_of
 from embedbench.runs.settings import parse_settings, plan
 from embedbench.runs.study import share_of
 from embedbench.scores import record
@@ -185,7 +184,7 @@ def test_no_grid_clears_up_a_run_that_is_being_copied(
 
     def watched(source: Path, target: Path) -> None:
         place = target.parent.with_name(source.parent.name)
-        taken.append(leases.take(lease_of(place)))
+        taken.append(leases.take(leases.lease_of(place)))
         copy(source, target)
 
     monkeypatch.setattr(merging, "_copy_file", watched)
