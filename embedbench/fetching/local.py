@@ -74,9 +74,10 @@ def fixed(
     """
     result = as_written(name)
     if is_name(name) and not known.shipped(name):
-        here = find_here(name)
-        how = {"expect": expect, "progress": progress, "notify": notify}
-        result = str(here) if here else fetch(name, **how).fixed
+        if here := find_here(name):
+            result = str(here)
+        else:
+            result = fetch(name, expect=expect, progress=progress, notify=notify).fixed
     if expect is not None:
         _check(name, local(result), expect)
     return result

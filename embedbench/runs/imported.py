@@ -23,7 +23,7 @@ from embedbench.scores.run_record import Costs, Imported, Package, SessionCosts,
 from embedbench.version import __version__
 
 from .answers import predictions_of
-from .exported import load, read_stream
+from .exported import load
 from .publish import publish, set_aside, tidy
 from .registry import learner_names
 from .stream_file import ExportedStream
@@ -114,11 +114,9 @@ def import_answers(
     return place
 
 
-def lacks_references(place: Path, stream_directory: Path) -> str:
-    """The command that makes the reference runs of an imported run; empty if they are there."""
-    if record.load(place).reference.source != MISSING:
-        return ""
-    return read_stream(stream_directory).references
+def lacks_references(place: Path) -> bool:
+    """Whether the reference runs of an imported run are not there."""
+    return record.load(place).reference.source == MISSING
 
 
 def _save(

@@ -34,8 +34,10 @@ from .strip import command_without_paths, text_without_paths, without_paths
 SCHEMA = "embedbench-pack/1.0"
 INFO, RUNS, FILES, STUDY = "pack.json", "runs", "files", "study.toml"
 LONGEST = 200  # characters of a name
-LONG, DEEP = 200, 12  # characters of the name of a directory, directories in each other
-_PART = re.compile(r"[^\x00-\x1f\x7f/\\:.\ud800-\udfff][^\x00-\x1f\x7f/\\:\ud800-\udfff]*")
+LONG, DEEP = 200, 12  # bytes of the name of a directory, directories in each other
+# Windows takes no others: a last dot or space is left out, and `con.x` is a device.
+_DEVICES = r"(?i:con|prn|aux|nul|com[\d¹²³]|lpt[\d¹²³]|conin\$|conout\$)"
+_PART = re.compile(rf'(?!{_DEVICES} *(\.|$))[^/\\:*?"<>|.]([^/\\:*?"<>|]*[^/\\:*?"<>|. ])?')
 _STAMP = (1980, 1, 1, 0, 0, 0)  # the first that a zip archive can have
 _REGULAR = 0o100644 << 16
 
@@ -152,7 +154,9 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
 
 def is_place(parts: Sequence[str]) -> bool:
     """Whether a path of directories can be that of a run in a pack, on any file system."""
-    return len(parts) <= DEEP and all(_PART.fullmatch(p) and len(p) <= LONG for p in parts)
+    return len(parts) <= DEEP and all(
+        _PART.fullmatch(p) and p == printable(p) and len(p.encode()) <= LONG for p in parts
+    )
 
 
 def _run_members(run: Path) -> Iterator[tuple[str, bytes]]:

@@ -65,7 +65,7 @@ def _new(
     return [name for name, same in states.items() if not same]
 
 
-def _write_here(store: Any, files: Mapping[Path, Content], stack: ExitStack) -> None:
+def _write_here(store: Any, files: dict[Path, Content], stack: ExitStack) -> None:
     """Write files beside their places, and compare them; they get their names as `stack` ends."""
     # what is entered first is renamed last: the page
     made = {path: stack.enter_context(writing(path)) for path in reversed(files)}

@@ -21,6 +21,7 @@ RUN = "runs/s/l/seed-7/predictions.h5"
 def member(name: str, *, mode: int = 0o100644, data: bytes = b"x") -> Edit:
     def add(archive: zipfile.ZipFile) -> None:
         info = zipfile.ZipInfo(name)
+        info.filename = name  # as it is, also with a NUL
         info.create_system, info.external_attr = 3, mode << 16
         archive.writestr(info, data)
 
@@ -44,6 +45,15 @@ CASES: dict[str, tuple[Edit, str]] = {
     "backslash inside": (member("runs/..\\x/record.json"), "its name is not that of a run"),
     "drive": (member("runs/C:/record.json"), "its name is not that of a run"),
     "hidden": (member("runs/.seed-0.lease/record.json"), "its name is not that of a run"),
+    "NUL": (member(f"{RUN}\0.txt"), "its name holds a NUL"),
+    "NUL before": (member("runs/s\0/l/seed-7/predictions.h5"), "its name holds a NUL"),
+    **{
+        f"name {name!a}": (member(f"runs/s/{name}/record.json"), "its name is not that of a run")
+        for name in (
+            *("con", "CON", "Aux.txt", "nul .x", "com1", "lpt\u00b9.a", "a.", "a ", "a\u202eb"),
+            *("\u2066a", "a\tb", "a*", "a?", 'a"', "a<b", "a|b", "\u0436" * 101),
+        )
+    },
     "nameless": (member("runs//x/record.json"), "its name is not that of a run"),
     "long": (member(f"runs/{'x' * 300}/record.json"), "its name is not that of a run"),
     "deep": (member(f"runs/{'x/' * 50}record.json"), "its name is not that of a run"),

@@ -80,9 +80,9 @@ def test_a_folder_of_this_machine(
         assert local(name) == place / "a.h5"
         assert fixed(name, expect=file.digests["content"]) == str(place / "a.h5")
         assert peek(name).digests == file.digests
-    with pytest.raises(UserError, match="has the SHA-256 .*, expected 0000"):
+    with pytest.raises(UserError, match=r"has the SHA-256 .*, expected 0000"):
         local(f"{url}#sha256={'0' * 64}")
-    with pytest.raises(UserError, match="none.h5 cannot be read"):
+    with pytest.raises(UserError, match=r"none\.h5 cannot be read"):
         local(f"file://{place}/none.h5")
 
 
