@@ -52,6 +52,8 @@ def member_problem(name: str, member: zipfile.ZipInfo, methods: Collection[int])
     methods : collection of int
         Methods of compression that are read.
     """
+    if "\0" in member.orig_filename:
+        return "its name holds a NUL"
     if name.startswith("/") or ".." in name.split("/"):
         return "its name leads out of the archive"
     if member.flag_bits & (_ENCRYPTED | _STRONG):

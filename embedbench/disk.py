@@ -239,8 +239,18 @@ def create(path: Path, data: bytes) -> bool:
 
 def temporary_name(path: Path, within: Path | None = None) -> Path:
     """A hidden name for unfinished work, unique across processes and hosts."""
-    writer = f"{platform.node()[:32]}-{os.getpid()}-{secrets.token_hex(4)}"
+    host = platform.node()[:32].replace(".", "-")  # `leases.sweep` tells it from names by the dots
+    writer = f"{host}-{os.getpid()}-{secrets.token_hex(4)}"
     return (within or path.parent) / f".{path.name}.{writer}.tmp"
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a directory, as far as it can be."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
 
 
 def sync_path(path: Path) -> None:

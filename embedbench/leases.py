@@ -14,16 +14,18 @@ import hashlib
 import json
 import os
 import platform
+import re
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
 from . import machine
-from .disk import create, temporary_name
+from .disk import create, remove, temporary_name
 from .errors import UserError
 from .holder import LIMIT, OPEN, Holder, contents_of, has_ended, parsed
 
@@ -172,6 +174,37 @@ def wait(
         else:
             time.sleep(POLL)
     return None
+
+
+def lease_of(path: Path) -> Path:
+    """The lease on a file or a directory, beside it."""
+    return path.with_name(f".{path.name}.lease")
+
+
+@contextmanager
+def alone(path: Path, tell: Callable[[str], None] = lambda _: None) -> Iterator[None]:
+    """Be the only process that writes a file, after `sweep`; another one is waited for.
+
+    Raises
+    ------
+    UserError
+        Its directory is missing, or cannot be written.
+    """
+    if not path.parent.is_dir():
+        raise UserError(f"cannot write {path}; make {path.parent} first")
+    lease = wait(lease_of(path), lambda: False, str(path), tell)
+    with lease or contextlib.nullcontext():
+        sweep(path)
+        yield
+
+
+def sweep(path: Path) -> None:
+    """Remove what killed processes left beside a file or directory, whose lease is held."""
+    name = re.escape(path.name)
+    left = re.compile(rf"\.({name}|\.{name}\.lease)\.[^.]+\.tmp")
+    for beside in path.parent.iterdir():
+        if left.fullmatch(beside.name):
+            remove(beside)
 
 
 def waiting(what: str, path: Path) -> str:

@@ -41,9 +41,11 @@ def import_command(
         overwrite=overwrite,
     )
     note(f"imported {name}: {place}")
-    if command := lacks_references(place, stream):
-        made = command.replace("--out RUNS", shlex.join(["--out", str(out)]))
-        note(f"Ω is open until its reference runs are there: {made}")
+    if lacks_references(place):
+        note(
+            "Ω is open until its reference runs are there: embedbench run, with what show was "
+            f"given, --learner chance and {shlex.join(['--out', str(out)])} makes them"
+        )
 
 
 def _number(text: str) -> int | float | str:

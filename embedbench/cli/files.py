@@ -133,7 +133,7 @@ def inspect(
         _print_card(result, card_text, as_json)
         return
     opened = EmbeddingFile.open(here(file))
-    result = replace(card(opened), path=str(file))
+    result = replace(card(opened), path=str(opened.path if page else file))
     if analysed:
         if heatmap is not None:
             check_free(heatmap, overwrite)

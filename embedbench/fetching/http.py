@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +19,8 @@ from embedbench.version import __version__
 from .remote import PIECE, Remote, changed, denied, lost, missing
 
 SECONDS = 20.0  # without an answer
-_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+_SIZE = re.compile(r"[0-9]{1,18}")  # no file is larger
+_RANGE = re.compile(rf"bytes ({_SIZE.pattern})-({_SIZE.pattern})/({_SIZE.pattern})")
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def _read(
                 if at + len(piece) > start:
                     yield piece[max(0, start - at) :]
                 at += len(piece)
-        except (OSError, HTTPException) as error:
+        except (OSError, HTTPException, ValueError) as error:  # the last: a chunk of length -5
             raise lost(address.name, error) from None
 
 
@@ -93,7 +95,7 @@ def _size(answer: Any) -> int | None:
         match = _range(answer)
         return int(match[3]) if match else None
     text = answer.headers.get("Content-Length", "")
-    return int(text) if text.isdecimal() else None
+    return int(text) if _SIZE.fullmatch(text) else None
 
 
 def _answer(address: Address, headers: Mapping[str, str]) -> Any:
@@ -145,7 +147,8 @@ class _Redirects(HTTPRedirectHandler):
                 f"{self.name} leads to an address of the kind {printable(scheme)}://, which is not "
                 "followed; name the file itself"
             )
-        return super().http_error_302(req, fp, code, msg, headers)
+        fp.close()  # or else all of it is read, however long it says that it is
+        return super().http_error_302(req, io.BytesIO(), code, msg, headers)
 
     http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 

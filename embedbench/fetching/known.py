@@ -18,7 +18,7 @@ from embedbench.disk import read_text
 from embedbench.errors import UserError, unknown
 from embedbench.typed import Typed
 
-from .names import KNOWN, Name
+from .names import KNOWN, LOCAL, Name
 
 SHIPPED = "shipped:"  # of a URL: a file of the package
 _HEX = re.compile(r"[0-9a-f]{64}")
@@ -77,7 +77,7 @@ def read(path: Path) -> dict[str, Known]:
     """
     try:
         tables = tomllib.loads(read_text(path, 2**22))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is not TOML ({error}); correct it") from None
     return {name: _checked(values, name, f"{path}: {name}") for name, values in tables.items()}
 
@@ -134,7 +134,9 @@ def _checked(values: object, name: str, where: str) -> Known:
             raise UserError(f"{where}: the package ships no file {file!r}")
     else:
         try:
-            Name.parse(known.url)
+            scheme = Name.parse(known.url).scheme
         except UserError as error:
             raise UserError(f"{where}: {error}") from None
+        if scheme in LOCAL:
+            raise UserError(f"{where}: {known.url!r} is on one machine only; name it elsewhere")
     return known

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 
 from embedbench import cache
 from embedbench.callbacks import Notify, Progress
+from embedbench.disk import check_regular, unreadable
 from embedbench.errors import UserError
 
 from . import known
-from .names import HUB, KNOWN, WEB, Name, as_written, is_name
+from .names import HUB, KNOWN, LOCAL, WEB, Name, as_written, is_name
 
 if TYPE_CHECKING:
     from .remote import Remote
     from .shelf import Fetched
+
+ANOTHER = "it is another file than the one that was named"
 
 
 def local(
@@ -46,9 +49,7 @@ def local(
     text = str(name)
     if not is_name(text):
         return Path(name)
-    if shipped := known.shipped(text):
-        return shipped
-    return Path(fetch(text, progress=progress, notify=notify).path)
+    return find_here(text) or Path(fetch(text, progress=progress, notify=notify).path)
 
 
 def fixed(
@@ -73,10 +74,37 @@ def fixed(
     """
     result = as_written(name)
     if is_name(name) and not known.shipped(name):
-        result = fetch(name, expect=expect, progress=progress, notify=notify).fixed
+        if here := find_here(name):
+            result = str(here)
+        else:
+            result = fetch(name, expect=expect, progress=progress, notify=notify).fixed
     if expect is not None:
         _check(name, local(result), expect)
     return result
+
+
+def find_here(text: str) -> Path | None:
+    """The path of a name that is never fetched: of a file of the package, or `file:///…`.
+
+    Raises
+    ------
+    UserError
+        The file of this machine is missing, or its SHA-256 is not that of the name.
+    """
+    if text.startswith(KNOWN):
+        return known.shipped(text)
+    name = Name.parse(text)
+    if name.scheme not in LOCAL:
+        return None
+    path = Path(name.path).expanduser()
+    try:
+        check_regular(path.stat().st_mode)
+        sha256 = cache.sha256(path) if name.sha256 else None
+    except OSError as error:
+        raise unreadable(path, error, "check the name") from error
+    if sha256 != name.sha256:
+        raise UserError(f"{path} has the SHA-256 {sha256}, expected {name.sha256}; {ANOTHER}")
+    return path
 
 
 def fetch(
@@ -132,7 +160,7 @@ def ask(name: Name) -> Remote:
 
 def origin(name: str) -> Fetched | None:
     """What is known of a file that was fetched by a fixed name; None for paths."""
-    if not is_name(name) or known.shipped(name):
+    if not is_name(name) or find_here(name):
         return None
     return _without_asking(parsed(name), None)
 
@@ -155,10 +183,7 @@ def _check(name: str, path: Path, expect: str) -> None:
 
     content = EmbeddingFile.open(path).digests["content"]
     if content != expect:
-        raise UserError(
-            f"{name} has the content digest {content}, expected {expect}; it is another file than "
-            "the one that was expected"
-        )
+        raise UserError(f"{name} has the content digest {content}, expected {expect}; {ANOTHER}")
 
 
 def all_fixed(

@@ -1,5 +1,7 @@
 """Names of files that lie elsewhere: `hf://…`, `https://…`, `s3://…`, `known:NAME`.
 
+`file:///…` names a file of this machine: what `push` to a folder prints.
+
 A name is fixed if it can only mean one content: a hub name with a whole commit as its revision, or
 any name that ends with `#sha256=` and the SHA-256 of the file's bytes.
 """
@@ -16,12 +18,14 @@ from embedbench.errors import UserError, short, unknown
 
 KNOWN = "known:"
 HUB = "hf"
+LOCAL = ("file", "local")  # paths of this machine
 WEB = ("http", "https")
 # Stores that fsspec reads; s3, gs and most others need a package more.
 STORES = (
     *("abfs", "abfss", "adl", "az", "ftp", "gcs", "gs", "hdfs", "memory", "oci", "oss", "s3"),
     *("s3a", "sftp", "smb", "ssh", "webhdfs"),
 )
+LONGEST = 100  # bytes of a plain file name
 _NAME = re.compile(r"known:|[A-Za-z][A-Za-z0-9+.-]+://")
 _SECRET = re.compile(r"token|signature|sig|secret|passw|credential|api_?key|access_?key", re.I)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -57,17 +61,16 @@ class Name:
         """
         url, _, fragment = text.partition("#")
         scheme = url.partition("://")[0].lower()
-        if scheme in ("file", "local"):
-            raise UserError(f"{short(text)} is a file of this machine; give its path alone")
-        if scheme not in (HUB, *WEB, *STORES):
-            raise unknown("scheme", scheme, (HUB, *WEB, *STORES))
+        if scheme not in (HUB, *LOCAL, *WEB, *STORES):
+            raise unknown("scheme", scheme, (HUB, "file", *WEB, *STORES))
         key, _, sha256 = fragment.partition("=")
         if fragment and not (key == "sha256" and _SHA256.fullmatch(sha256)):
             raise UserError(
                 f"{short(text)}: after # comes sha256= and 64 hexadecimal digits, got "
                 f"{short(fragment)}"
             )
-        _check_no_secret(url)
+        if scheme not in LOCAL:
+            _check_no_secret(url)
         name = cls(scheme + url[len(scheme) :], sha256 or None)
         if scheme == HUB:
             name.hub  # noqa: B018  # refuses what is incomplete
@@ -88,6 +91,8 @@ class Name:
         """The path within its server, store or repository."""
         if self.scheme == HUB:
             return self.hub.path
+        if self.scheme in LOCAL:
+            return self.url.partition("://")[2]
         parts = urlsplit(self.url)
         return parts.path if self.scheme in WEB else f"{parts.netloc}{parts.path}"
 
@@ -95,7 +100,8 @@ class Name:
     def basename(self) -> str:
         """The last part of the path, as a plain file name."""
         last = unquote(self.path).rstrip("/").rpartition("/")[2]
-        return re.sub(r"[^\w.+-]", "_", last).lstrip(".-")[-100:] or "file.h5"
+        plain = re.sub(r"[^\w.+-]", "_", last).encode()[-LONGEST:].decode(errors="ignore")
+        return plain.lstrip(".-") or "file.h5"
 
     @property
     def hub(self) -> HubName:

@@ -20,9 +20,9 @@ from embedbench.files.file import EmbeddingFile
 from embedbench.files.inspect import Card, card
 from embedbench.typed import parse_json
 
-from . import known, peek_process
+from . import peek_process
 from .download import cached
-from .local import ask, local, origin, parsed
+from .local import ask, find_here, local, origin, parsed
 from .remote import LostError, Remote
 
 LONGEST = 2**26  # bytes of a range, and of an answer
@@ -38,7 +38,7 @@ def peek(text: str) -> Card:
     UserError
         The file cannot be had, or it is no embedding file.
     """
-    path = known.shipped(text)
+    path = find_here(text)
     found = origin(text) if path is None else None
     if path is None and found is None:
         name = parsed(text)

@@ -95,23 +95,28 @@ def place_of(sha256: str, name: Name) -> Path:
 def find(sha256: str, name: Name) -> Fetched | None:
     """The file with these bytes, under the last part of a name; None if it was not fetched."""
     about = _about(cache.directory() / "files" / sha256)
-    if about is None or not _is_whole(Path(about.path), sha256):
+    if about is None:
         return None
     path = place_of(sha256, name)
-    if not path.exists():
-        disk.second_name(Path(about.path), path)
+    if not _is_whole(path, sha256):
+        twins = (p for p in _files(path.parent) if _is_whole(p, sha256))
+        if (twin := next(twins, None)) is None:
+            return None
+        disk.second_name(twin, path)
     with contextlib.suppress(OSError):
         os.utime(path.parent / ABOUT)  # says when it was last used
-    found = Fetched.from_json(about.to_json() | {"url": name.url, "commit": name.commit})
-    return _at(found, path)
+    known = {"url": name.url, "commit": name.commit, "sha256": sha256}
+    return _at(Fetched.from_json(about.to_json() | known), path)
 
 
 def find_content(content: str, name: Name) -> Fetched | None:
     """The file of a name with this content digest; None if it was not fetched."""
     for entry in entries():
         same = cache.load("names", key(name.url, entry.sha256)) == entry.sha256
-        if entry.digests.get("content") == content and same:
-            return find(entry.sha256, name)
+        if entry.digests.get("content") != content or not same:
+            continue
+        if found := find(entry.sha256, name):
+            return found
     return None
 
 
@@ -163,12 +168,17 @@ def _places() -> Iterator[Path]:
         yield from (p for p in sorted(root.iterdir()) if _SHA256.fullmatch(p.name) and _is_mine(p))
 
 
+def _files(place: Path) -> list[Path]:
+    """The names of one content, in a directory."""
+    return sorted(p for p in place.iterdir() if not p.name.startswith("."))
+
+
 def _about(place: Path) -> Fetched | None:
     """What is known of the file in a directory; None where something is missing or not ours."""
     about = place / ABOUT
     try:
-        files = sorted(p for p in place.iterdir() if not p.name.startswith("."))
-        if not (files and _is_mine(place) and _is_mine(files[0]) and _is_mine(about)):
+        files = _files(place)
+        if not (files and _is_mine(place) and _is_mine(about)):
             return None
         used = datetime.fromtimestamp(about.stat().st_mtime, UTC)
         data = parse_json(disk.read_text(about), str(about))
@@ -184,7 +194,7 @@ def _at(about: Fetched, path: Path, used: str = "") -> Fetched:
 def _is_whole(path: Path, sha256: str) -> bool:
     """Whether a file is as it was fetched; it is read again only if it has changed."""
     try:
-        return cache.sha256(path) == sha256
+        return _is_mine(path) and cache.sha256(path) == sha256
     except OSError:
         return False
 

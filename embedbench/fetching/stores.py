@@ -12,6 +12,7 @@ from .names import Name
 from .remote import Remote, changed, denied, lost, missing
 
 PIECE = 2**22  # bytes of a request
+LARGEST = 10**18  # bytes; no file has as many
 PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
 PACKAGES |= dict.fromkeys(("abfs", "abfss", "adl", "az"), "adlfs")
 
@@ -31,16 +32,19 @@ def ask(name: Name) -> Remote:
         store.invalidate_cache()
         info = store.info(path)
         version = str(store.ukey(path))
+        size = None if info.get("size") is None else int(info["size"])
     except ImportError:
         package = PACKAGES.get(name.scheme)
         which = f"pip install {package}" if package else "see fsspec's list of file systems"
         raise UserError(f"{name.scheme}:// needs one more package: {which}") from None
     except Exception as error:  # each store has errors of its own
         raise _refused(name.url, error) from None
-    if info.get("type") == "directory" or info.get("size") is None:
+    if info.get("type") == "directory" or size is None:
         raise UserError(f"{name.url} is a directory; name a file in it")
+    if not 0 <= size < LARGEST:
+        raise UserError(f"the store of {name.url} says a size that no file has")
     read = partial(_read, name.url, store, path)
-    return Remote(name.url, version, int(info["size"]), read)
+    return Remote(name.url, version, size, read)
 
 
 def _read(url: str, store: Any, path: str, start: int, end: int) -> Iterator[bytes]:

@@ -116,8 +116,7 @@ def _is_whole(path: Path, name: str, size: int) -> bool:
 
 def _make(path: Path, name: str, size: int, blocks: Iterator[NDArray[Any]], what: str) -> None:
     """Write a copy; the lease on it is held."""
-    for left in path.parent.glob(f".{path.name}.*.tmp"):  # by a process that was killed
-        left.unlink(missing_ok=True)
+    leases.sweep(path)
     path.unlink(missing_ok=True)
     free = shutil.disk_usage(path.parent).free
     if size > free:

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from embedbench import leases
 from embedbench.callbacks import Notify
-from embedbench.disk import create, read_text, temporary_name, write_safely
+from embedbench.disk import create, read_text, remove, temporary_name, write_safely
 from embedbench.errors import UserError
 from embedbench.fetching.names import is_name
 
 from .checkpoint import saves_at
-from .publish import partial_of, publish, remove, run_at, set_aside
+from .publish import partial_of, publish, run_at, set_aside
 from .share import Result, Task, run_held, run_task
 from .work import Workshop
 from .workers import in_worker

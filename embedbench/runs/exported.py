@@ -75,7 +75,6 @@ def described(work: Work) -> ExportedStream:
         "input_shape": without_layers(stream).spec.input_shape,
         "sessions": tuple(map(_taught, stream.sessions)),
         "eval_sets": tuple(map(_asked, stream.eval_sets)),
-        "references": cell.command,
         "packages": packages_of(protocol=cell.protocol.settings),
     }
     exported = ExportedStream(**made, digest="")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from .execute import named
 from .makers import Makers, makers_of
 from .outcome import Outcome
 from .plans import PlanFile, planned
-from .publish import is_tidy, lease_of, run_at, tidy
+from .publish import run_at, tidy_if_free
 from .references import Waiting, settle_references, with_references
 from .share import Result, Task
 from .work import Workshop
@@ -101,7 +100,7 @@ def run_grid(
             crew.make_all(todo)
     except KeyboardInterrupt:  # workers have been stopped at once
         for task in todo:
-            _tidy(task.place, root)
+            tidy_if_free(task.place, root)
         raise
     for number, n in settle_references(places, asked, root, outcome, tell, workshop).items():
         if number not in (threads, None):
@@ -114,7 +113,7 @@ def _todo(places: dict[Path, Cell], root: Path, anew: Collection[Path]) -> list[
     """The tasks that are not finished, or are to be made `anew`."""
     todo = []
     for place, cell in places.items():
-        _tidy(place, root)
+        tidy_if_free(place, root)
         again = place in anew
         task = Task(cell, place, root, again, run_at(place) if again else None)
         if not task.is_done():
@@ -198,12 +197,3 @@ class _Crew:
 
 def silent(_: str) -> None:
     """Take a sentence and say nothing."""
-
-
-def _tidy(place: Path, root: Path) -> None:
-    """Clear up beside a place, unless a living process is at it."""
-    with suppress(OSError, UserError):  # where nothing can be written
-        lease = None if is_tidy(place) else leases.take(lease_of(place))
-        if lease is not None:
-            with lease:
-                tidy(place, root)

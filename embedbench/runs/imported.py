@@ -13,7 +13,7 @@ from typing import Any
 
 from embedbench import cache, leases
 from embedbench.arrays import digest
-from embedbench.disk import temporary_name
+from embedbench.disk import remove, temporary_name
 from embedbench.errors import UserError, short
 from embedbench.scores import record
 from embedbench.scores.checked import remember
@@ -23,8 +23,8 @@ from embedbench.scores.run_record import Costs, Imported, Package, SessionCosts,
 from embedbench.version import __version__
 
 from .answers import predictions_of
-from .exported import load, read_stream
-from .publish import lease_of, publish, remove, set_aside, tidy
+from .exported import load
+from .publish import publish, set_aside, tidy
 from .registry import learner_names
 from .stream_file import ExportedStream
 
@@ -105,7 +105,7 @@ def import_answers(
     imported = Imported(tool=tool, gave=gave, sha256=cache.sha256(answers))
     what = {"learner": name, "learner_params": settings, "imported": imported, "command": command}
     place.parent.mkdir(parents=True, exist_ok=True)
-    lease = leases.take(lease_of(place))
+    lease = leases.take(leases.lease_of(place))
     if lease is None:
         raise UserError(f"another process writes {place}; import it again when that has ended")
     with lease:
@@ -114,11 +114,9 @@ def import_answers(
     return place
 
 
-def lacks_references(place: Path, stream_directory: Path) -> str:
-    """The command that makes the reference runs of an imported run; empty if they are there."""
-    if record.load(place).reference.source != MISSING:
-        return ""
-    return read_stream(stream_directory).references
+def lacks_references(place: Path) -> bool:
+    """Whether the reference runs of an imported run are not there."""
+    return record.load(place).reference.source == MISSING
 
 
 def _save(

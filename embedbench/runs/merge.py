@@ -14,7 +14,7 @@ from embedbench.errors import UserError
 from embedbench.scores import record
 from embedbench.typed import Typed
 
-from .publish import lease_of, publish
+from .publish import publish, tidy_if_free
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,8 @@ def merge(roots: Sequence[Path], out: Path) -> Merged:
             if other != sha256:
                 raise _differ(first, run)
     todo = {place: run for place, (run, _) in chosen.items() if run != place}
+    for place in chosen:
+        tidy_if_free(place, out)
     copied = sum(_copy(run, place, out, chosen[place][1]) for place, run in sorted(todo.items()))
     filled = sum(_filled(place, out) for place in chosen)
     before = len(chosen) - len(todo)
@@ -118,7 +120,7 @@ def _copy(run: Path, place: Path, out: Path, sha256: str) -> bool:
     place.parent.mkdir(parents=True, exist_ok=True)
     made = temporary_name(place)
     # with the lease, so that no grid that begins now clears up `made`
-    with leases.take(lease_of(place)) or nullcontext():
+    with leases.take(leases.lease_of(place)) or nullcontext():
         made.mkdir()
         try:
             for name in (record.PREDICTIONS, record.RECORD):
@@ -147,7 +149,7 @@ def _copy_file(source: Path, target: Path) -> None:
 def _filled(place: Path, out: Path) -> bool:
     """Fill in the reference of a run, unless another process is at it."""
     with suppress(UserError):  # damaged, which whoever reads it is told
-        lease = leases.take(lease_of(place))
+        lease = leases.take(leases.lease_of(place))
         if lease is not None:
             with lease:
                 return record.fill_reference(place, out)

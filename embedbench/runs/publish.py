@@ -17,16 +17,12 @@ import glob
 import shutil
 from pathlib import Path
 
-from embedbench import cache
-from embedbench.disk import sync_path, temporary_name
+from embedbench import cache, leases
+from embedbench.disk import remove, sync_path, temporary_name
+from embedbench.errors import UserError
 from embedbench.scores import record
 
 TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # a directory that is not empty has the name
-
-
-def lease_of(place: Path) -> Path:
-    """The lease on a cell's place."""
-    return place.with_name(f".{place.name}.lease")
 
 
 def partial_of(place: Path) -> Path:
@@ -93,31 +89,22 @@ def tidy(place: Path, root: Path) -> None:
 
     A run that was put aside to be replaced comes back if nothing has replaced it.
     """
-    name = glob.escape(place.name)
-    for old in place.parent.glob(f".{name}.*.old"):
+    for old in place.parent.glob(f".{glob.escape(place.name)}.*.old"):
         with contextlib.suppress(FileNotFoundError):  # its process puts it back itself
             publish(old, place, root)
-    for left in (
-        *place.parent.glob(f".{name}.*.tmp"),
-        *place.parent.glob(f".*.{name}.lease.*.tmp"),
-    ):
-        remove(left)
+    leases.sweep(place)
     if record.is_finished(place):
         remove(partial_of(place))
 
 
-def is_tidy(place: Path) -> bool:
-    """Whether nothing lies beside a place."""
-    return next(place.parent.glob(f".*{glob.escape(place.name)}.*"), None) is None
-
-
-def remove(path: Path) -> None:
-    """Remove a file or a directory, as far as it can be."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with contextlib.suppress(OSError):
-            path.unlink()
+def tidy_if_free(place: Path, root: Path) -> None:
+    """`tidy`, unless a living process is at the place or nothing can be written there."""
+    with contextlib.suppress(OSError, UserError):
+        beside = place.parent.glob(f".*{glob.escape(place.name)}.*")
+        lease = leases.take(leases.lease_of(place)) if next(beside, None) else None
+        if lease is not None:
+            with lease:
+                tidy(place, root)
 
 
 def _discard(place: Path, root: Path) -> None:

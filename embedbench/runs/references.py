@@ -18,7 +18,7 @@ from embedbench.scores.run_record import RunRecord
 from .cell import Cell
 from .execute import named
 from .outcome import Outcome
-from .publish import lease_of, run_at
+from .publish import run_at
 from .work import Workshop
 
 
@@ -99,7 +99,7 @@ class Waiting:
     def _fill(self, place: Path) -> None:
         """Fill in a run, unless another process is at it; the end of the grid looks again."""
         with suppress(UserError):
-            lease = leases.take(lease_of(place))
+            lease = leases.take(leases.lease_of(place))
             if lease is not None:
                 with lease:
                     record.fill_reference(place, self.root)
@@ -164,7 +164,7 @@ def _fill(place: Path, name: str, root: Path, tell: Callable[[str], None]) -> No
         run = _run_at(place)
         return run is None or run.reference.source != "missing"
 
-    lease = leases.wait(lease_of(place), is_there, name, tell)
+    lease = leases.wait(leases.lease_of(place), is_there, name, tell)
     if lease is not None:
         with lease:
             record.fill_reference(place, root)

@@ -8,11 +8,12 @@ from enum import Enum
 from pathlib import Path
 
 from embedbench import leases
+from embedbench.disk import remove
 from embedbench.engines.local import use_card
 
 from .cell import Cell
 from .execute import execute
-from .publish import lease_of, partial_of, publish, remove, run_at, set_aside, tidy
+from .publish import partial_of, publish, run_at, set_aside, tidy
 from .work import Workshop
 
 
@@ -51,7 +52,7 @@ class Task:
     @property
     def lease(self) -> Path:
         """The lease on its place."""
-        return lease_of(self.place)
+        return leases.lease_of(self.place)
 
     def is_done(self) -> bool:
         """Whether it is finished, and not by the run that it replaces."""

@@ -16,12 +16,12 @@ from statistics import mean
 
 from embedbench.errors import UserError
 from embedbench.holder import Holder, contents_of, has_ended, parsed
-from embedbench.leases import BEAT, PATIENCE
+from embedbench.leases import BEAT, PATIENCE, lease_of
 from embedbench.scores import record
 from embedbench.typed import Typed
 
 from .plans import PlannedCell, plans
-from .publish import lease_of, partial_of
+from .publish import partial_of
 
 BESIDE = re.compile(r"\.(seed-.+)\.(lease|partial)")
 SESSION = re.compile(r"session (\d{1,9})/(\d{1,9})\s*")

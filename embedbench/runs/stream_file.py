@@ -18,7 +18,7 @@ from embedbench.typed import ABSENT, Typed
 
 SCHEMA = "embedbench-stream/1.0"
 MOST = 2**30  # sessions times classes
-_PLACE = re.compile(r"\w[\w.-]*-[0-9a-f]{8}", re.ASCII)
+_PLACE = re.compile(r"\w[\w.-]{0,190}-[0-9a-f]{8}", re.ASCII)
 _RUN = re.compile(r"seed-\d{1,19}(-(order|init|batches|memory)\d{1,19})*", re.ASCII)
 
 
@@ -60,8 +60,6 @@ class ExportedStream(Typed):
         Shape of a sample.
     sessions, eval_sets : tuple
         The sessions and the eval sets, in order.
-    references : str
-        The command that makes the reference runs of this stream, for Ω.
     """
 
     schema: str
@@ -88,7 +86,6 @@ class ExportedStream(Typed):
     n_candidates: tuple[int | None, ...]
     n_train_by_class: tuple[int, ...]
     reference: References
-    references: str
     packages: dict[str, Package] | None = field(default=None, metadata=ABSENT)
 
     @classmethod

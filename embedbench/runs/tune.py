@@ -27,7 +27,6 @@ from embedbench.typed import Typed, parse_json
 
 from .cell import Cell, Spec
 from .command import split_key
-from .publish import lease_of
 from .registry import learner_class
 from .tuned import outcome
 from .work import Workshop
@@ -198,7 +197,7 @@ def tune(
     key = digest(str(place), json.dumps(dict(grid)), sessions)
     path = root / "tuning" / f"{cell.learner.name.replace(':', '.')}-{key[:8]}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    lease = leases.wait(lease_of(path), path.is_file, f"the search for {cell.learner}", tell)
+    lease = leases.wait(leases.lease_of(path), path.is_file, f"the search for {cell.learner}", tell)
     if lease is None:
         kept = _Log.from_json(parse_json(read_text(path), str(path)), str(path)).to_json()
         tried = [each.get("settings") for each in kept["tried"]]

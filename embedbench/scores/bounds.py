@@ -39,6 +39,7 @@ def are_scores(values: Iterable[float | tuple[float, ...]]) -> bool:
 
 
 def are_inside(paths: Iterable[str]) -> bool:
-    """Whether all paths lead downwards."""
-    each = list(map(PurePath, paths))
-    return not any(path.is_absolute() or ".." in path.parts for path in each)
+    """Whether all paths lead downwards, and are paths."""
+    return not any(
+        "\0" in p or PurePath(p).is_absolute() or ".." in PurePath(p).parts for p in paths
+    )

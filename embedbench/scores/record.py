@@ -14,6 +14,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from embedbench import cache
 from embedbench.arrays import Floats
 from embedbench.disk import write_safely
@@ -24,6 +26,7 @@ from .compare import MISSING, compare, filled
 from .flags import flags_of
 from .label_sets import AnyPredictions, LabelSets, load_any
 from .matrix import ScoreMatrix
+from .predictions import Predictions
 from .references import Matrices, References, measured, values_of
 from .rescaled import curves
 from .run_record import SCHEMA as SCHEMA
@@ -167,14 +170,20 @@ def predictions_of(directory: Path, made: Unscored | None = None) -> AnyPredicti
             f"{directory}: predictions.h5 has {sessions} sessions, record.json "
             f"{len(made.n_train)}; run that cell again with --overwrite"
         )
-    sizes = made.n_train_by_class
-    n_classes = None if isinstance(predictions, LabelSets) else predictions.set_classes.shape[1]
-    if sizes is not None and n_classes not in (None, len(sizes)):
-        raise UserError(
-            f"{directory}: predictions.h5 has {n_classes} classes, n_train_by_class {len(sizes)}; "
-            "run that cell again with --overwrite"
-        )
+    if isinstance(predictions, Predictions):
+        sets, classes = predictions.set_classes.shape
+        _check_length(directory, "n_train_by_class", made.n_train_by_class, classes)
+        _check_length(directory, "n_candidates", made.n_candidates, sets)
     return predictions
+
+
+def _check_length(directory: Path, key: str, values: Any, expected: int) -> None:
+    """Refuse a list of a record whose length is not that of the predictions; other values pass."""
+    if isinstance(values, tuple) and len(values) != expected:
+        raise UserError(
+            f"{directory}: {key} has {len(values)} values, and by predictions.h5 it must have "
+            f"{expected}; run that cell again with --overwrite"
+        )
 
 
 def evaluate(made: Unscored, directory: Path, root: Path, place: Path | None = None) -> RunRecord:
@@ -200,6 +209,7 @@ def evaluate(made: Unscored, directory: Path, root: Path, place: Path | None = N
     """
     predictions = predictions_of(directory, made)
     matrices = score_matrices(predictions, made.n_train_by_class)
+    _check_reference(directory, made.reference, matrices)
     itself = {(place or directory).resolve(): matrices}
     reference = _measure_references(made.reference, root, list(matrices), itself)
     limited = any(n is not None for n in made.n_candidates or ())
@@ -228,6 +238,19 @@ def evaluate(made: Unscored, directory: Path, root: Path, place: Path | None = N
         by_score=by_score,
         flags=tuple(flags_of(made, predictions, matrices[main_score])),
     )
+
+
+def _check_reference(directory: Path, kept: References, matrices: Matrices) -> None:
+    """Refuse lists of reference values, or of offline runs, of other lengths than the scores."""
+    for name, scores in matrices.items():
+        sessions, sets = scores.R.shape
+        each, later = sessions if kept.so_far else sets, len(np.diagonal(scores.R, offset=1))
+        if any(isinstance(runs, tuple) for runs in kept.offline_runs):
+            _check_length(directory, "reference.offline_runs", kept.offline_runs, each)
+        _check_length(directory, f"reference.ideal.{name}", (kept.ideal or {}).get(name), each)
+        if kept.chance_run is not None:  # or else it is undefined
+            chance = (kept.chance or {}).get(name)
+            _check_length(directory, f"reference.chance.{name}", chance, 1 + later)
 
 
 def _row(values: Floats) -> tuple[float, ...]:

@@ -21,6 +21,7 @@ from embedbench import cache
 from embedbench.disk import writing
 from embedbench.errors import UserError, printable, short
 from embedbench.files.file import EmbeddingFile
+from embedbench.leases import alone
 from embedbench.runs.merge import verified
 from embedbench.runs.study import Study
 from embedbench.runs.study_file import read_study, study_text
@@ -34,7 +35,9 @@ SCHEMA = "embedbench-pack/1.0"
 INFO, RUNS, FILES, STUDY = "pack.json", "runs", "files", "study.toml"
 LONGEST = 200  # characters of a name
 LONG, DEEP = 200, 12  # bytes of the name of a directory, directories in each other
-_PART = re.compile(r"[^\x00-\x1f\x7f/\\:.\ud800-\udfff][^\x00-\x1f\x7f/\\:\ud800-\udfff]*")
+# Windows takes no others: a last dot or space is left out, and `con.x` is a device.
+_DEVICES = r"(?i:con|prn|aux|nul|com[\d¹²³]|lpt[\d¹²³]|conin\$|conout\$)"
+_PART = re.compile(rf'(?!{_DEVICES} *(\.|$))[^/\\:*?"<>|.]([^/\\:*?"<>|]*[^/\\:*?"<>|. ])?')
 _STAMP = (1980, 1, 1, 0, 0, 0)  # the first that a zip archive can have
 _REGULAR = 0o100644 << 16
 
@@ -138,7 +141,7 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
     members |= cards.members
     if (root / STUDY).is_file():
         members[STUDY] = _study(root / STUDY).encode()
-    with writing(out) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+    with alone(out), writing(out) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         for name, data in sorted(members.items()):
             _add(archive, name, data)
         for place, run in sorted(packed.items()):
@@ -151,7 +154,9 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
 
 def is_place(parts: Sequence[str]) -> bool:
     """Whether a path of directories can be that of a run in a pack, on any file system."""
-    return len(parts) <= DEEP and all(_PART.fullmatch(p) and len(p.encode()) <= LONG for p in parts)
+    return len(parts) <= DEEP and all(
+        _PART.fullmatch(p) and p == printable(p) and len(p.encode()) <= LONG for p in parts
+    )
 
 
 def _run_members(run: Path) -> Iterator[tuple[str, bytes]]:

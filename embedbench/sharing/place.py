@@ -10,7 +10,6 @@ from embedbench.errors import UserError, short
 from embedbench.fetching.names import HUB, WEB, Name
 
 DATASETS = f"{HUB}://datasets/"
-_LOCAL = ("file", "local")
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
@@ -21,7 +20,7 @@ class Place:
     Parameters
     ----------
     url : str
-        As it was given, without a slash at the end; a folder of this machine is a path.
+        As it was given, without a slash at the end.
     repository : str
         ORG/NAME of a data set on the hub; "" elsewhere.
     """
@@ -45,8 +44,6 @@ class Place:
                 f"expected hf://datasets/ORG/NAME or the URL of a folder, such as "
                 f"s3://bucket/folder or file:///shared/folder, got {short(url)}."
             )
-        if scheme in _LOCAL:
-            return cls(rest)
         if scheme in WEB:
             raise UserError(
                 f"{scheme}:// can be read and not written; push to hf://datasets/ORG/NAME, or to a "

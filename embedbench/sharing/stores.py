@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
+from embedbench.disk import writing
 from embedbench.errors import UserError
 from embedbench.fetching.stores import PACKAGES
+from embedbench.leases import alone
 
 from .hub import Content, check_replaced, chunks
 from .place import Place
@@ -30,24 +33,52 @@ def send(files: Mapping[str, Content], place: Place, *, overwrite: bool) -> list
         A package is missing, the store refuses, or a file of the same name has other content.
     """
     from fsspec.core import url_to_fs
+    from fsspec.implementations.local import LocalFileSystem
 
-    with explained(place):
+    with explained(place), ExitStack() as stack:
         store, root = url_to_fs(place.url)
         store.invalidate_cache()
-        states = {name: _is_there(store, f"{root}/{name}", files[name]) for name in files}
-        check_replaced([n for n, same in states.items() if same is False], place.url, overwrite)
-        new = [name for name, same in states.items() if not same]
+        new = _new(store, root, files, place, overwrite)
         folders = {f"{root}/{name}".rpartition("/")[0] for name in new}
         # stores of buckets have no folders, and a bucket that is missing is a slip of the pen
         if place.url.partition("://")[0] not in PACKAGES:
             for folder in sorted(folders):
                 store.makedirs(folder, exist_ok=True)
-        with store.transaction:
+        if isinstance(store, LocalFileSystem):
+            for name in sorted(new):  # in one order, so that no two pushes wait for each other
+                stack.enter_context(alone(Path(root, name)))
+            new = _new(store, root, files, place, overwrite)  # another push may have ended
+            _write_here(store, {Path(root, name): files[name] for name in new}, stack)
+        else:
+            stack.enter_context(store.transaction)
             for name in new:
-                with store.open(f"{root}/{name}", "wb") as out:
-                    for part in chunks(files[name]):
-                        out.write(part)
+                _write(store.open(f"{root}/{name}", "wb"), files[name])
     return new
+
+
+def _new(
+    store: Any, root: str, files: Mapping[str, Content], place: Place, overwrite: bool
+) -> list[str]:
+    """Names of the files that are not there with this content; none is replaced unasked."""
+    states = {name: _is_there(store, f"{root}/{name}", files[name]) for name in files}
+    check_replaced([n for n, same in states.items() if same is False], place.url, overwrite)
+    return [name for name, same in states.items() if not same]
+
+
+def _write_here(store: Any, files: dict[Path, Content], stack: ExitStack) -> None:
+    """Write files beside their places, and compare them; they get their names as `stack` ends."""
+    # what is entered first is renamed last: the page
+    made = {path: stack.enter_context(writing(path)) for path in reversed(files)}
+    for path, temporary in made.items():
+        _write(temporary.open("wb"), files[path])
+        if not _is_there(store, str(temporary), files[path]):
+            raise UserError(f"{path} was not written as it is sent; is the disk in order?")
+
+
+def _write(file: Any, content: Content) -> None:
+    with file:
+        for part in chunks(content):
+            file.write(part)
 
 
 def _is_there(store: Any, path: str, content: Content) -> bool | None:

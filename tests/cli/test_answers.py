@@ -150,13 +150,15 @@ def test_an_imported_run_stands_beside_ours(call: Call) -> None:
 def test_omega_is_open_until_the_references_are_there(call: Call) -> None:
     assert call(*SHOW, *SMALL, "--export", "s", "--seed", "2")[0] == 0
     answered()
+    about = json.loads(Path("s/stream.json").read_text())
+    assert "references" not in about
+    Path("s/stream.json").write_text(json.dumps({**about, "references": "rm -r ~"}))
     code, _, err = call(*IMPORT, *TOOL)
-    assert code == 0
-    words = err.strip().splitlines()[-1].partition(": ")[2].split()
-    assert words[:3] == ["embedbench", "run", "file.h5"]
+    assert (code, "Ω is open" in err, "rm -r" in err) == (0, True, False)
+    words = ["run", *SHOW[1:], *SMALL, "--seed", "2", "--learner", "chance", "--out", "runs"]
     out = call("report", "runs")[1]
     assert "embedbench run --learner chance makes them" in out
-    assert call(*words[1:], "--jobs", "1", "--device", "cpu", "--quiet")[0] == 0
+    assert call(*words, "--jobs", "1", "--device", "cpu")[0] == 0
     out = call("report", "runs")[1]
     assert "open" not in out
     assert next(line for line in out.splitlines() if line.startswith("theirs")).split()[1] == "1"

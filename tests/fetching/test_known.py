@@ -79,7 +79,7 @@ def test_an_entry_of_a_named_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ("url = .*", "", "the key url is missing"),
         ("url = .*", 'url = "shipped:none.h5"', "ships no file 'none.h5'"),
         ("url = .*", 'url = "shipped:../__init__.py"', "ships no file"),
-        ("url = .*", 'url = "file:///etc/passwd"', "give its path alone"),
+        ("url = .*", 'url = "file:///etc/passwd"', "on one machine only"),
         ("licence = .*", 'licence = " "', "licence is empty"),
         ("size = .*", "size = 0", "size must be a number of bytes"),
         ("sha256 = .*", 'sha256 = "12"', "sha256 must be 64 hexadecimal digits"),

@@ -17,6 +17,7 @@ COMMIT, SHA = "a1" * 20, "b2" * 32
         ("hf://org/name@v1/b.h5", "hf://org/name@v1/b.h5", "b.h5"),
         ("HTTPS://x.org/a/b%20c.h5?download=1", "https://x.org/a/b%20c.h5?download=1", "b_c.h5"),
         ("s3://bucket/.hidden", "s3://bucket/.hidden", "hidden"),
+        ("FILE:///a?b/c.h5", "file:///a?b/c.h5", "c.h5"),
         ("memory://b.h5", "memory://b.h5", "b.h5"),
         ("https://x.org/a/..", "https://x.org/a/..", "file.h5"),
     ],
@@ -43,7 +44,7 @@ def test_a_hub_name_at_a_commit() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("file:///a/b.h5", "give its path alone"),
+        ("file://", "names no file"),
         ("htps://x.org/b.h5", "Did you mean 'https'"),
         ("https://x.org", "names no file"),
         ("hf://datasets/org/b.h5", "hf://datasets/ORG/NAME@REVISION/FILE"),

@@ -70,6 +70,26 @@ def test_a_store_that_fails(small: bytes, monkeypatch: pytest.MonkeyPatch) -> No
     assert "could not be reached (OSError)" in fail(OSError)
 
 
+@pytest.mark.parametrize(
+    ("size", "sentence"),
+    [
+        (10**25, "a size that no file has"),
+        (-1, "a size that no file has"),
+        ("1" * 5000, "could not be reached"),
+    ],
+)
+def test_a_store_that_says_another_size(
+    small: bytes, monkeypatch: pytest.MonkeyPatch, size: object, sentence: str
+) -> None:
+    kind = type(fsspec.filesystem("memory"))
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "info", lambda *_, **__: {"size": size, "type": "file"})
+        patch.setattr(kind, "ukey", lambda *_: "1")
+        for read in (local, peek):
+            with pytest.raises(UserError, match=sentence):
+                read(URL)
+
+
 def test_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(_: str) -> None:
         raise ImportError("Install s3fs to access S3")

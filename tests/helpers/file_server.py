@@ -27,7 +27,8 @@ class Served:
         Path → bytes.
     faults : dict
         Path → what goes wrong there: a status; `cut N`, N bytes an answer; `redirect URL`;
-        `no-ranges`; `no-length`; `less`, a byte less than it says.
+        `no-ranges`; `no-length`; `less`, a byte less than it says; `says N` or `no-ranges says N`,
+        N bytes in all; `chunk N`, the length of a chunk.
     address : str
         Of the server, without a path.
     asked : list of tuple
@@ -81,7 +82,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif (fault := self.store.faults.get(path, "")).isdecimal():
             self._end(int(fault))
         elif fault.startswith("redirect "):
-            self._end(302, Location=fault.partition(" ")[2])
+            self._end(302, Location=fault.partition(" ")[2], **{"Content-Length": "1" + "0" * 24})
         elif path not in self.store.files:
             self._end(404)
         else:
@@ -109,29 +110,34 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, data: bytes, fault: str, **more: str) -> None:
         match = re.match(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        says = fault.partition("says ")[2]
         tag = f'"{hashlib.md5(data).hexdigest()}"'
         if (
             match is None
-            or fault in ("no-ranges", "no-length")
+            or fault.startswith(("no-ranges", "no-length"))
             or self.headers.get("If-Range", tag) != tag
         ):
-            length = {} if fault == "no-length" else {"Content-Length": str(len(data))}
+            length = {} if fault == "no-length" else {"Content-Length": says or str(len(data))}
             self._end(200, data, ETag=tag, **length, **more)
             return
         assert match is not None
         start, end = int(match[1]), min(int(match[2] or len(data)) + 1, len(data))
-        total = len(data) + (fault == "less")
+        total = says or len(data) + (fault == "less")
         span = {"Content-Range": f"bytes {start}-{end - 1}/{total}", "ETag": tag}
         part = data[start:end]
         if fault.startswith("cut "):
             part = part[: int(fault.split()[1])]
+        if fault.startswith("chunk "):
+            chunk = fault.split()[1].encode() + b"\r\n"
+            self._end(206, chunk + part, **span, **{"Transfer-Encoding": "chunked"}, **more)
+            return
         self._end(206, part, **span, **{"Content-Length": str(end - start)}, **more)
 
     def _end(self, status: int, data: bytes = b"", **headers: str) -> None:
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
-        if not data and "Content-Length" not in headers:
+        if not data and not {"Content-Length", "Transfer-Encoding"} & {*headers}:
             self.send_header("Content-Length", "0")
         self.end_headers()
         if self.command == "GET":

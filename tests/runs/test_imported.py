@@ -338,6 +338,42 @@ def test_what_was_changed_in_an_export_is_refused(tmp_path: Path) -> None:
     load(good)
 
 
+REFERENCE: dict[str, dict[str, Any]] = {
+    "NUL in an offline run": {"offline_runs": ["references/a\0b"]},
+    "NUL in the chance run": {"chance_run": "a\0b"},
+    "few offline runs": {"offline_runs": [["a"], ["b"]]},
+    "no ideals": {"ideal": {"accuracy": []}, "so_far": True},
+    "many ideals": {"ideal": {"accuracy": [0.5] * 9}},
+    "no chances": {"chance": {"accuracy": []}},
+    "many chances": {"ideal": {"accuracy": 0.5}, "chance": {"accuracy": [0.5] * 9}},
+}
+
+
+@pytest.mark.parametrize("case", [*REFERENCE, "few candidates", "many candidates", "long place"])
+def test_lists_and_paths_of_a_stream_file_that_do_not_fit(tmp_path: Path, case: str) -> None:
+    """Neither digest covers them; a record of a run with such a list is refused as well."""
+    stream = exported(tmp_path, "incremental-class")
+    n, c = len(load(stream)[1].rows), load(stream)[0].n_labels
+    scores = {f"scores_after_{i}": np.zeros((n, c)) for i in range(len(load(stream)[0].sessions))}
+    answers = write(tmp_path / "a.npz", stream, **scores)
+    good = import_answers(answers, stream, tmp_path / "good", name="theirs", tool=TOOL)
+    for path in (stream / STREAM, good / record.RECORD):
+        data = json.loads(path.read_text())
+        data["reference"] |= REFERENCE.get(case, {})
+        if "candidates" in case:
+            data["n_candidates"] = [1] * (1 if "few" in case else 9)
+        if case == "long place":
+            data["directory"] = "a" * 300 + "-01234567"
+        path.write_text(json.dumps(data))
+    with pytest.raises(UserError) as error:
+        import_answers(answers, stream, tmp_path / "r", name="theirs", tool=TOOL)
+    assert "\n" not in str(error.value)
+    assert not [p for p in (tmp_path / "r").rglob("*") if p.is_file()]
+    if case != "long place":
+        with pytest.raises(UserError):
+            record.evaluate(record.load(good), good, tmp_path / "good")
+
+
 @pytest.mark.parametrize("name", ["er", "a/b", "..", "", "x" * 99, "pkg.mod:Name"])
 def test_names_that_mean_something_else_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match="--name"):

@@ -26,7 +26,7 @@ from embedbench.runs.cell import Cell
 from embedbench.runs.checkpoint import CheckpointDirectory
 from embedbench.runs.grid import run_grid
 from embedbench.runs.meter import SessionLog
-from embedbench.runs.publish import lease_of, partial_of
+from embedbench.runs.publish import partial_of
 from embedbench.runs.settings import parse_settings, plan
 from embedbench.runs.work import Workshop
 from embedbench.scores import record
@@ -115,9 +115,7 @@ def test_what_ended_processes_leave_is_cleared_up(tmp_path: Path) -> None:
     for name in (*litter, *others):
         run_in(tmp_path / name, "old")
     (tmp_path / "..seed-1.lease.ab.tmp").write_text("")
-    assert not publish.is_tidy(place)
-    publish.tidy(place, tmp_path)
-    assert publish.is_tidy(place)
+    publish.tidy_if_free(place, tmp_path)
     assert (names(tmp_path), text_in(place)) == (sorted([*others, "seed-1"]), "new")
 
 
@@ -189,7 +187,7 @@ ALL = [f"{name} {seed}" for name in ("chance", "ncm") for seed in (0, 1, 2)]
 
 def hold(cell: Cell, root: Path) -> leases.Lease:
     """Hold a cell as another process would."""
-    path = lease_of(Workshop().place(cell, root))
+    path = leases.lease_of(Workshop().place(cell, root))
     path.parent.mkdir(parents=True, exist_ok=True)
     lease = leases.take(path)
     assert lease is not None

@@ -14,12 +14,12 @@ from commands import stored
 from image_files import embedding_file
 
 from embedbench import leases
+from embedbench.disk import temporary_name
 from embedbench.errors import UserError
 from embedbench.runs import merge as merging
 from embedbench.runs.cell import Cell
 from embedbench.runs.grid import run_grid
 from embedbench.runs.merge import merge
-from embedbench.runs.publish import lease_of
 from embedbench.runs.settings import parse_settings, plan
 from embedbench.runs.study import share_of
 from embedbench.scores import record
@@ -135,9 +135,21 @@ def lose(run: Path) -> None:
     (run / "predictions.h5").unlink()
 
 
+def nul(run: Path) -> None:
+    values = json.loads((run / "record.json").read_text())
+    values["reference"]["chance_run"] = "references/a\0b"
+    (run / "record.json").write_text(json.dumps(values))
+
+
 @pytest.mark.parametrize(
     ("spoil", "word"),
-    [(cut, "not the file"), (swap, "schema"), (unpin, "--update"), (lose, "no predictions.h5")],
+    [
+        (nul, "a path inside the directory of runs"),
+        (cut, "not the file"),
+        (swap, "schema"),
+        (unpin, "--update"),
+        (lose, "no predictions.h5"),
+    ],
 )
 def test_a_damaged_run_is_named_and_left_out(
     shards: list[Path], tmp_path: Path, spoil: Callable[[Path], None], word: str
@@ -185,7 +197,7 @@ def test_no_grid_clears_up_a_run_that_is_being_copied(
 
     def watched(source: Path, target: Path) -> None:
         place = target.parent.with_name(source.parent.name)
-        taken.append(leases.take(lease_of(place)))
+        taken.append(leases.take(leases.lease_of(place)))
         copy(source, target)
 
     monkeypatch.setattr(merging, "_copy_file", watched)
@@ -235,6 +247,19 @@ def test_a_run_that_changes_while_it_is_copied_is_refused(
     with pytest.raises(UserError, match="changed while it was copied"):
         merge(shards, tmp_path / "out")
     assert not [p for p in (tmp_path / "out").rglob("*") if p.is_file()]
+
+
+def test_what_a_killed_merge_leaves_is_cleared_up(made: Made, tmp_path: Path) -> None:
+    """Beside runs that are copied again, and beside those that are there."""
+    roots, out = [made[1] / "shard-1", made[1] / "shard-2"], tmp_path / "out"
+    merge(roots[:1], out)
+    for name in names(made[1] / "whole"):
+        left = temporary_name(out / name)
+        left.mkdir(parents=True)
+        (left / "predictions.h5").write_text("half")
+    merge(roots, out)
+    assert names(out) == names(made[1] / "whole")
+    assert list(out.rglob(".*")) == []
 
 
 def test_merges_at_once_make_one_directory(made: Made, tmp_path: Path) -> None:

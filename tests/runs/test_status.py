@@ -25,7 +25,7 @@ from embedbench.cli.status_text import status_parts, summary
 from embedbench.runs import share, status
 from embedbench.runs.cell import Cell
 from embedbench.runs.grid import run_grid
-from embedbench.runs.publish import lease_of, partial_of
+from embedbench.runs.publish import partial_of
 from embedbench.runs.settings import parse_settings, plan
 from embedbench.runs.status import Abandoned, Failed, Running, Status, Watcher
 from embedbench.scores.run_record import Costs
@@ -53,15 +53,15 @@ def test_finished_running_and_abandoned_runs(tmp_path: Path) -> None:
         place[n].mkdir(parents=True)
         (place[n] / "record.json").write_text("{}")
     (place[0] / "predictions.h5").write_text("")  # only this one is whole
-    held = leases.take(lease_of(place[2]))
+    held = leases.take(leases.lease_of(place[2]))
     assert held is not None
     held.note("session 2/5")
     held.beat()
     held.beat()
     ended = replace(held._holder, pid=2**22 + 1)
-    lease_of(place[3]).write_text(json.dumps(ended.to_json()))
+    leases.lease_of(place[3]).write_text(json.dumps(ended.to_json()))
     elsewhere = replace(held._holder, machine="another", host="north", doing=None)
-    lease_of(place[4]).write_text(json.dumps(elsewhere.to_json()))
+    leases.lease_of(place[4]).write_text(json.dumps(elsewhere.to_json()))
     for n in (2, 3, 4):
         partial_of(place[n]).mkdir()
         os.utime(partial_of(place[n]), (0, time.time() - 500))
@@ -77,7 +77,7 @@ def test_finished_running_and_abandoned_runs(tmp_path: Path) -> None:
     assert (left.run, left.seconds) == ("stream-1/mlp-2/seed-3", pytest.approx(500, abs=60))
     assert (now.planned, now.waiting, now.seconds_left) == (None, None, None)
     stale = time.time() - leases.PATIENCE - 5
-    os.utime(lease_of(place[4]), (stale, stale))
+    os.utime(leases.lease_of(place[4]), (stale, stale))
     assert [a.run[-6:] for a in status.status(tmp_path).abandoned] == ["seed-3", "seed-4"]
     assert tree(tmp_path) == before
     held.release()

@@ -48,9 +48,17 @@ CASES: dict[str, tuple[Edit, str]] = {
     "drive": (member("runs/C:/record.json"), "its name is not that of a run"),
     "hidden": (member("runs/.seed-0.lease/record.json"), "its name is not that of a run"),
     "no name": (member(""), "its name is not that of a run"),
-    "NUL": (member("runs/s/l/seed-7\0/record.json"), "its name is not that of a run"),
-    "NUL behind": (member("pack.json\0"), "its name is not that of a run"),
     "400 bytes": (member(f"runs/{'é' * 200}/l/record.json"), "its name is not that of a run"),
+    "NUL": (member(f"{RUN}\0.txt"), "its name is not that of a run"),
+    "NUL before": (member("runs/s\0/l/seed-7/predictions.h5"), "its name is not that of a run"),
+    **{
+        f"name {name!a}": (member(f"runs/s/{name}/record.json"), "its name is not that of a run")
+        for name in (
+            *("con", "CON", "Aux.txt", "nul .x", "com1", "lpt\u00b9.a", "a.", "a ", "a\u202eb"),
+            *("\u2066a", "a\tb", "a*", "a?", 'a"', "a<b", "a|b", "\u0436" * 101),
+        )
+    },
+    "NUL behind": (member("pack.json\0"), "its name is not that of a run"),
     "nameless": (member("runs//x/record.json"), "its name is not that of a run"),
     "long": (member(f"runs/{'x' * 300}/record.json"), "its name is not that of a run"),
     "deep": (member(f"runs/{'x/' * 50}record.json"), "its name is not that of a run"),

@@ -6,11 +6,13 @@ import json
 import platform
 import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from packs import edited_record, members
 
+from embedbench.disk import temporary_name
 from embedbench.errors import UserError
 from embedbench.scores import record
 from embedbench.scores.checked import rescore
@@ -83,6 +85,20 @@ def test_merged_runs_have_equal_numbers(team: Path, tmp_path: Path) -> None:
     pack(tmp_path / "out", tmp_path / "again.zip", by="Team A", date="2026-11-22")
     runs = {n: data for n, data in members(team / "a.zip").items() if n.startswith("runs/")}
     assert runs.items() <= members(tmp_path / "again.zip").items()  # stripped once is stripped
+
+
+def test_what_a_killed_pack_leaves_is_cleared_up(team: Path, tmp_path: Path) -> None:
+    """And nothing of other names, or while another process packs."""
+    out = tmp_path / "a.zip"
+    temporary_name(out).write_text("half")
+    other = temporary_name(tmp_path / "a.zip.zip")
+    other.write_text("of another pack")
+    with ThreadPoolExecutor(3) as pool:
+        made = list(pool.map(lambda _: pack(team / "runs", out, by="Team A"), range(3)))
+    assert len({m.sha256 for m in made}) == 1
+    assert {p.name for p in tmp_path.iterdir()} == {"a.zip", other.name}
+    with pytest.raises(UserError, match=r"none first"):
+        pack(team / "runs", tmp_path / "none" / "a.zip")
 
 
 def test_a_run_that_is_not_its_records_is_left_out(team: Path, tmp_path: Path) -> None:

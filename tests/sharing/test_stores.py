@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import errno
+import os
+import re
+import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +15,14 @@ import fsspec
 import pytest
 import s3_server
 from file_helpers import PROVENANCE, make_features, make_samples
-from fsspec.implementations.local import LocalFileOpener
 
+from embedbench.disk import temporary_name
 from embedbench.errors import UserError
-from embedbench.fetching.local import local
+from embedbench.fetching.local import fixed, local
+from embedbench.fetching.peek import peek
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.writer import write_file
+from embedbench.sharing import stores
 from embedbench.sharing.push import How, push
 
 
@@ -60,20 +66,80 @@ def test_other_content_is_replaced_only_if_asked(file: EmbeddingFile, memory: An
     assert memory.cat_file("shared/a.h5") == file.path.read_bytes()
 
 
-def test_a_folder_of_this_machine_and_a_full_disk(
+def test_a_folder_of_this_machine(
     file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "shared"
-    assert push(file.path, f"file://{place}").url == f"{place}/a.h5"
+    url = push(file.path, f"file://{place}/").url
+    assert url == f"file://{place}/a.h5"
     assert (place / "a.h5").read_bytes() == file.path.read_bytes()
+    assert sorted(p.name for p in place.iterdir()) == ["README.md", "a.h5", "a.png"]
+    (pinned,) = re.findall(r"embedbench run '(.*)'", (place / "README.md").read_text())
+    assert pinned.startswith(f"{url}#sha256=")
+    for name in (url, pinned):  # what was printed can be named
+        assert local(name) == place / "a.h5"
+        assert fixed(name, expect=file.digests["content"]) == str(place / "a.h5")
+        assert peek(name).digests == file.digests
+    with pytest.raises(UserError, match=r"has the SHA-256 .*, expected 0000"):
+        local(f"{url}#sha256={'0' * 64}")
+    with pytest.raises(UserError, match=r"none\.h5 cannot be read"):
+        local(f"file://{place}/none.h5")
 
-    def full(*_: object) -> None:
+
+def test_a_full_disk(file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file appears, and what was there stays; the next push sends all of it."""
+
+    def full(*given: Any, **_: object) -> None:
+        if len(given) == 2:
+            Path(given[1]).write_bytes(b"some")  # a copy from another disk
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(LocalFileOpener, "write", full, raising=False)
-    with pytest.raises(UserError, match=r"cannot write to .* \(No space left on device\)"):
-        push(file.path, f"file://{tmp_path}/full")
-    assert list((tmp_path / "full").iterdir()) == []
+    def rename(source: Any, target: Any, to: Any = os.rename) -> None:
+        if Path(source).parent != Path(target).parent:
+            raise OSError(errno.EXDEV, "another disk")
+        to(source, target)
+
+    place = tmp_path / "full"
+    place.mkdir()
+    (place / "README.md").write_text("before")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", rename)
+        patch.setattr(shutil, "copyfile", full)
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(UserError, match=r"cannot write .* \(No space left on device\)"):
+            push(file.path, f"file://{place}", How(overwrite=True))
+    assert [(p.name, p.read_text()) for p in place.iterdir()] == [("README.md", "before")]
+    assert len(push(file.path, f"file://{place}", How(overwrite=True)).sent) == 3
+
+
+def test_what_a_killed_push_leaves_is_cleared_up(
+    file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nothing that another process may be at."""
+    place, url = tmp_path / "shared", f"file://{tmp_path}/shared"
+    place.mkdir()
+    others = [temporary_name(place / name).name for name in ("a.h5.zip", "b.h5", "a")]
+    for name in (*others, temporary_name(place / "a.h5").name):
+        (place / name).write_text("")
+    push(file.path, url)
+    assert {p.name for p in place.iterdir()} == {*others, "a.h5", "a.png", "README.md"}
+
+
+def test_another_push_ends_first(
+    file: EmbeddingFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it has sent is not replaced unasked."""
+    place = tmp_path / "shared"
+
+    @contextmanager
+    def late(path: Path) -> Iterator[None]:
+        path.write_text("other")
+        yield
+
+    monkeypatch.setattr(stores, "alone", late)
+    with pytest.raises(UserError, match=r"has README.md, a.h5, a.png with other|has a.h5"):
+        push(file.path, f"file://{place}")
+    assert {p.read_text() for p in place.iterdir()} == {"other"}
 
 
 def test_no_permission_and_a_missing_package(
