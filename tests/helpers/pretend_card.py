@@ -77,6 +77,10 @@ class OnCard(torch.Tensor):
         """The number of the card."""
         return 0
 
+    def untyped_storage(self) -> torch.UntypedStorage:
+        """The memory, by which it is seen what shares it."""
+        return self.values.untyped_storage()
+
     def tolist(self) -> Any:
         """The values as numbers; on a card, too, this is a copy."""
         return self.values.tolist()
@@ -238,7 +242,14 @@ def _stand_in(value: Any, named: bool) -> Any:
     return STAND_IN
 
 
-class Generator(torch.Generator):
+class _Generators(type):
+    """Generators that were made before are generators, too."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, torch._C.Generator)
+
+
+class Generator(torch.Generator, metaclass=_Generators):
     """A generator that says whether it is the card's; C++ does not know."""
 
     of: torch.device
