@@ -25,7 +25,9 @@ ELSEWHERE = {"runs/cells/2", "runs/cells/4", "runs/cells/8"}
 
 
 def steps() -> list[object]:
-    names = [n for n in STEPS if n not in ELSEWHERE and "compile" not in n and n != "images/resnet32/all"]
+    names = [
+        n for n in STEPS if n not in ELSEWHERE and "compile" not in n and n != "images/resnet32/all"
+    ]
     return [n if n in OFTEN else pytest.param(n, marks=pytest.mark.long) for n in names]
 
 

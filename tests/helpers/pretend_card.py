@@ -77,6 +77,16 @@ class OnCard(torch.Tensor):
         """The number of the card."""
         return 0
 
+    def numpy(self, *_: Any, **__: Any) -> Any:
+        """Refuse, as a card does."""
+        raise TypeError(
+            "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor "
+            "to host memory first."
+        )
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        return self.numpy()
+
     def untyped_storage(self) -> torch.UntypedStorage:
         """The memory, by which it is seen what shares it."""
         return self.values.untyped_storage()
@@ -242,7 +252,7 @@ def _stand_in(value: Any, named: bool) -> Any:
     return STAND_IN
 
 
-class _Generators(type):
+class _Generators(type(torch.Generator)):
     """Generators that were made before are generators, too."""
 
     def __instancecheck__(cls, value: object) -> bool:
@@ -331,6 +341,7 @@ def pretended_card() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(mock.patch.multiple(torch.cuda, **_DRIVER))
         stack.enter_context(mock.patch.object(torch.accelerator, "is_available", lambda: False))
+        stack.enter_context(mock.patch.object(torch.backends.cudnn, "version", lambda: None))
         stack.enter_context(mock.patch.object(torch, "Generator", Generator))
         stack.enter_context(mock.patch.object(nn.Module, "_apply", _apply))
         stack.enter_context(mock.patch.object(states._Writer, "node", _node))

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from image_files import colour_folder, embedding_file
-from pretend_card import OnCard, pretended_card
+from pretend_card import pretended_card
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from toy import class_stream
@@ -28,7 +27,7 @@ from embedbench.cli.app import app
 from embedbench.extract.pipeline import extract
 from embedbench.learning import states
 from embedbench.learning.fit import Loop, fit
-from embedbench.learning.learner import NO_CHECKPOINT, Learner, NoCheckpoint, Tags
+from embedbench.learning.learner import NO_CHECKPOINT, NoCheckpoint, Tags
 from embedbench.learning.net import generator
 from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.stop import Stop
@@ -39,7 +38,6 @@ from embedbench.runs.registry import ALIASES
 from embedbench.runs.runner import run_stream
 from embedbench.scores import record
 from embedbench.scores.label_sets import AnyPredictions
-from embedbench.streams.stream import Stream
 
 # Settings of these names, nested ones too, are as small as they can be: each operation is slow.
 FEW: dict[str, Any] = {
@@ -189,7 +187,7 @@ def test_a_learner_answers_as_on_the_cpu(name: str, kind: str) -> None:
 # --- checkpoints ---
 
 
-@pytest.mark.parametrize("name", ["mlp", "er", "icarl"])
+@pytest.mark.parametrize("name", ["mlp", "er", pytest.param("icarl", marks=pytest.mark.long)])
 def test_an_interrupted_run_goes_on(name: str) -> None:
     cls = registry.learner_class(name)
     stream = blobs(cls.tags, SESSIONS[:2], 8, n_val=4)
@@ -265,9 +263,21 @@ def test_every_check_of_a_learner(name: str) -> None:
 def test_pretrain(tmp_path: Path) -> None:
     """The weights of the CPU, to the last bit."""
     folder = colour_folder(tmp_path, "abc", each=5, size=16)
-    file = extract(str(folder), tmp_path / "p.h5", backbone="none", size=16, split="0.2", device="cpu")
+    file = extract(
+        str(folder), tmp_path / "p.h5", backbone="none", size=16, split="0.2", device="cpu"
+    )
     words = ["pretrain", file.path, "--protocol", "incremental-class", "--trunk", "resnet8"]
-    words += ["--set", "protocol.base=2", "--epochs", 1, "--batch-size", 4, "--warmup", 0, "--quiet"]
+    words += [
+        "--set",
+        "protocol.base=2",
+        "--epochs",
+        1,
+        "--batch-size",
+        4,
+        "--warmup",
+        0,
+        "--quiet",
+    ]
     made = {}
     for device in ("cpu", "cuda"):
         out = tmp_path / f"{device}.safetensors"
