@@ -19,7 +19,7 @@ import gpu  # noqa: E402  (the path is set above)
 from gpu_parts.machine import describe  # noqa: E402  (the path is set above)
 from gpu_parts.step import Bench  # noqa: E402  (the path is set above)
 
-OFTEN = {"answers/embeddings/ncm", "conformance/ncm", "runs/permuted/epochs", "images/fr"}
+OFTEN = {"answers/embeddings/ncm", "conformance/ncm", "runs/permuted/epochs"}
 STEPS = {step.name: step for part in gpu.PARTS for step in gpu.steps_of(part)}
 ELSEWHERE = {"runs/cells/2", "runs/cells/4", "runs/cells/8"}
 

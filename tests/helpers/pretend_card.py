@@ -12,8 +12,8 @@ changes nothing on it). A seed gives the numbers that it gives on the CPU, which
 not. It exists in one thread of one process: no tasks in parallel, no `torch.compile`, no nvJPEG. A
 copy that is still under way when its source changes (`non_blocking`) is not seen.
 
-How: to C++ these tensors are on PyTorch's "lazy" device, which nothing here uses otherwise. It needs
-no driver, and its backward pass runs in the calling thread. What C++ makes "on the device of its
+How: to C++ these tensors are on PyTorch's "lazy" device, which nothing here uses otherwise. It
+needs no driver, and its backward pass runs in the calling thread. What C++ makes "on the device of its
 argument" is asked for on that device, and so becomes a tensor of the card.
 """
 
@@ -340,8 +340,10 @@ def pretended_card() -> Iterator[None]:
     _seed(0)
     with ExitStack() as stack:
         stack.enter_context(mock.patch.multiple(torch.cuda, **_DRIVER))
-        stack.enter_context(mock.patch.object(torch.accelerator, "is_available", lambda: False))
-        stack.enter_context(mock.patch.object(torch.backends.cudnn, "version", lambda: None))
+        stack.enter_context(
+            mock.patch.object(torch.accelerator, "is_available", return_value=False)
+        )
+        stack.enter_context(mock.patch.object(torch.backends.cudnn, "version", return_value=None))
         stack.enter_context(mock.patch.object(torch, "Generator", Generator))
         stack.enter_context(mock.patch.object(nn.Module, "_apply", _apply))
         stack.enter_context(mock.patch.object(states._Writer, "node", _node))

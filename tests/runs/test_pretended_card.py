@@ -41,9 +41,21 @@ from embedbench.scores.label_sets import AnyPredictions
 
 # Settings of these names, nested ones too, are as small as they can be: each operation is slow.
 FEW: dict[str, Any] = {
-    **{"epochs": 2, "min_steps": 1, "finetune_epochs": 1, "batches": 3, "epoch_samples": 20},
-    **{"units": 8, "features": 16, "projections": 16, "population": 4, "side": 4, "hold": 10},
-    **{"iterations": 50, "som_iterations": 20, "nudge_steps": 2, "retrain_steps": 2},
+    "epochs": 2,
+    "min_steps": 1,
+    "finetune_epochs": 1,
+    "batches": 3,
+    "epoch_samples": 20,
+    "units": 8,
+    "features": 16,
+    "projections": 16,
+    "population": 4,
+    "side": 4,
+    "hold": 10,
+    "iterations": 50,
+    "som_iterations": 20,
+    "nudge_steps": 2,
+    "retrain_steps": 2,
 }
 IMAGES = {**FEW, "trunk": "resnet8", "augment": "crop-flip"}
 
@@ -133,14 +145,19 @@ def test_afterwards_all_is_as_it_was() -> None:
 
     net = nn.Linear(2, 2)
     before, says = state(), _error()
-    with pytest.raises(ZeroDivisionError), pretended_card():
-        torch.rand(3, device="cuda")
-        net.to("cuda")
-        raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError):
+        _break_on_the_card(net)
     assert state() == before
     assert _error() == says
     with torch.inference_mode():
         assert torch.ones(1).is_inference()
+
+
+def _break_on_the_card(net: nn.Module) -> None:
+    with pretended_card():
+        torch.rand(3, device="cuda")
+        net.to("cuda")
+        raise ZeroDivisionError
 
 
 def _error() -> str:
