@@ -13,8 +13,8 @@ not. It exists in one thread of one process: no tasks in parallel, no `torch.com
 copy that is still under way when its source changes (`non_blocking`) is not seen.
 
 How: to C++ these tensors are on PyTorch's "lazy" device, which nothing here uses otherwise. It
-needs no driver, and its backward pass runs in the calling thread. What C++ makes "on the device of its
-argument" is asked for on that device, and so becomes a tensor of the card.
+needs no driver, and its backward pass runs in the calling thread. What C++ makes "on the device of
+its argument" is asked for on that device, and so becomes a tensor of the card.
 """
 
 from __future__ import annotations
