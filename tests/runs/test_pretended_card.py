@@ -1,0 +1,304 @@
+"""Runs on a pretended card: the CPU's answers, and the faults that it must find.
+
+`tests/helpers/pretend_card.py` says what it cannot show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from image_files import colour_folder, embedding_file
+from pretend_card import pretended_card
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from toy import class_stream
+from typer.testing import CliRunner
+
+from embedbench.checks.learner_resume import CutOffError, Saboteur, _check
+from embedbench.checks.small_streams import EVERY_CLASS, SESSIONS, as_images, blobs, family_blobs
+from embedbench.checks.suite import check_learner
+from embedbench.checks.tools import SEEDS, on_device, same, small
+from embedbench.cli.app import app
+from embedbench.extract.pipeline import extract
+from embedbench.learning import states
+from embedbench.learning.fit import Loop, fit
+from embedbench.learning.learner import NO_CHECKPOINT, NoCheckpoint, Tags
+from embedbench.learning.net import generator
+from embedbench.learning.optimisers import make_optimiser
+from embedbench.learning.stop import Stop
+from embedbench.models.ncm import NCM
+from embedbench.runs import registry
+from embedbench.runs.checkpoint import CheckpointDirectory
+from embedbench.runs.registry import ALIASES
+from embedbench.runs.runner import run_stream
+from embedbench.scores import record
+from embedbench.scores.label_sets import AnyPredictions
+
+# Settings of these names, nested ones too, are as small as they can be: each operation is slow.
+FEW: dict[str, Any] = {
+    "epochs": 2,
+    "min_steps": 1,
+    "finetune_epochs": 1,
+    "batches": 3,
+    "epoch_samples": 20,
+    "units": 8,
+    "features": 16,
+    "projections": 16,
+    "population": 4,
+    "side": 4,
+    "hold": 10,
+    "iterations": 50,
+    "som_iterations": 20,
+    "nudge_steps": 2,
+    "retrain_steps": 2,
+}
+IMAGES = {**FEW, "trunk": "resnet8", "augment": "crop-flip"}
+
+
+# --- the faults that it must find ---
+
+
+def left_behind(x: Tensor) -> None:
+    x @ torch.ones(x.shape[1], 2)
+
+
+def generator_of_the_cpu(x: Tensor) -> None:
+    torch.rand(3, generator=torch.Generator(), device=x.device)
+
+
+def generator_of_the_cpu_in_place(x: Tensor) -> None:
+    torch.empty_like(x).normal_(generator=torch.Generator().manual_seed(0))
+
+
+def to_numpy(x: Tensor) -> None:
+    x.numpy()
+
+
+def index_on_the_card(x: Tensor) -> None:
+    torch.zeros(len(x))[x.argmax(0)]
+
+
+def selected_by_an_index_of_the_cpu(x: Tensor) -> None:
+    x.index_select(0, torch.tensor([0]))
+
+
+def mask_of_the_cpu(x: Tensor) -> None:
+    x.masked_fill(torch.zeros(x.shape, dtype=torch.bool), 0.0)
+
+
+def values_of_the_cpu(x: Tensor) -> None:
+    x.clone()[:1] = torch.zeros(x.shape[1])  # torch copies these, which is allowed
+    x.clone()[torch.tensor([0])] = torch.zeros(x.shape[1])  # and these not
+
+
+def network_of_the_cpu(x: Tensor) -> None:
+    nn.Linear(x.shape[1], 2)(x)
+
+
+def another_card(x: Tensor) -> None:
+    x.to("cuda:1" if x.is_cuda else "cpu")
+
+
+FAULTS = [
+    *(left_behind, generator_of_the_cpu, generator_of_the_cpu_in_place),
+    *(to_numpy, index_on_the_card, selected_by_an_index_of_the_cpu, mask_of_the_cpu),
+    *(values_of_the_cpu, network_of_the_cpu, another_card),
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.__name__)
+def test_a_fault_of_a_learner_is_found(fault: Callable[[Tensor], None]) -> None:
+    class Faulty(NCM):
+        def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
+            fault(x)
+            return super().scores(x, session_id=session_id)
+
+    run_stream(blobs(Tags()), Faulty(), SEEDS)  # the CPU does not see it
+    kind = TypeError if fault is to_numpy else RuntimeError
+    with pretended_card(), pytest.raises(kind, match=r"device|convert|generator|ordinal"):
+        run_stream(blobs(Tags()), Faulty(), SEEDS, "cuda")
+
+
+def test_what_a_card_allows_is_allowed() -> None:
+    with pretended_card():
+        x = torch.arange(6.0, device="cuda").view(2, 3)
+        assert x[torch.tensor([1])].tolist() == [[3, 4, 5]]  # an index of the CPU
+        assert x[torch.tensor([True, False])].is_cuda
+        assert (x * torch.tensor(2.0)).sum().item() == 30  # a number
+        assert x.cpu().numpy().shape == (2, 3)
+        draws = torch.Generator("cuda").manual_seed(1)
+        assert torch.rand(3, generator=draws, device="cuda").device == x.device
+        assert type(torch.rand(3, generator=torch.Generator())) is Tensor
+
+
+def test_afterwards_all_is_as_it_was() -> None:
+    def state() -> list[Any]:
+        replaced = [torch.Generator, nn.Module._apply, states._Writer.node, torch._C._InferenceMode]
+        swaps = torch.__future__.get_swap_module_params_on_conversion()
+        drivers = [*vars(torch.cuda).values(), *vars(torch.accelerator).values()]
+        return [replaced, drivers, swaps, torch.get_rng_state().tolist(), type(torch.ones(1))]
+
+    net = nn.Linear(2, 2)
+    before, says = state(), _error()
+    with pytest.raises(ZeroDivisionError):
+        _break_on_the_card(net)
+    assert state() == before
+    assert _error() == says
+    with torch.inference_mode():
+        assert torch.ones(1).is_inference()
+
+
+def _break_on_the_card(net: nn.Module) -> None:
+    with pretended_card():
+        torch.rand(3, device="cuda")
+        net.to("cuda")
+        raise ZeroDivisionError
+
+
+def _error() -> str:
+    """What torch says of a card, which depends on whether it has begun to use one."""
+    try:
+        return str(torch.empty(1, device="cuda").device)
+    except (RuntimeError, AssertionError) as error:
+        return str(error)
+
+
+# --- learners ---
+
+
+def kinds() -> list[Any]:
+    """Every learner with each kind of stream that it takes."""
+    cases = []
+    for name in registry.learner_names():
+        if name not in ALIASES:
+            tags = registry.learner_class(name).tags
+            cases += [(name, "layers" if tags.needs_layers else "embeddings")]
+            cases += [(name, "label-sets")] * tags.multilabel + [(name, "images")] * tags.images
+    return cases
+
+
+def answers(name: str, kind: str, device: str) -> AnyPredictions:
+    """Answers of a learner on a small stream."""
+    cls = registry.learner_class(name)
+    if kind == "label-sets":
+        stream = family_blobs(cls.tags, 16, n_val=4)
+    else:
+        stream = blobs(cls.tags, EVERY_CLASS if cls.tags.offline else SESSIONS, 8, n_val=4)
+    stream = as_images(stream) if kind == "images" else stream
+    return run_stream(stream, small(cls, **(IMAGES if kind == "images" else FEW)), SEEDS, device)[0]
+
+
+@pytest.mark.parametrize(("name", "kind"), kinds())
+def test_a_learner_answers_as_on_the_cpu(name: str, kind: str) -> None:
+    """To the last bit: the same kernels compute, in the same order."""
+    expected = answers(name, kind, "cpu")
+    with pretended_card():
+        assert same(vars(answers(name, kind, "cuda")), vars(expected))
+
+
+# --- checkpoints ---
+
+
+@pytest.mark.parametrize("name", ["mlp", "er", pytest.param("icarl", marks=pytest.mark.long)])
+def test_an_interrupted_run_goes_on(name: str) -> None:
+    cls = registry.learner_class(name)
+    stream = blobs(cls.tags, SESSIONS[:2], 8, n_val=4)
+    with pretended_card(), on_device("cuda"):
+        _check(lambda: small(cls, **FEW), stream, 1)
+
+
+def test_a_net_that_draws_on_the_card_goes_on(tmp_path: Path) -> None:
+    """The state of the card's own random numbers is part of a checkpoint."""
+    stream = class_stream([[0, 1]])
+
+    def trained(checkpoint: CheckpointDirectory | NoCheckpoint, seed: int) -> dict[str, Any]:
+        torch.manual_seed(5)
+        net = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 4)).to("cuda")
+        torch.manual_seed(seed)
+        checkpoint.begin(0)
+        how = Loop(16, Stop(rule="epochs", epochs=4), generator(0, 0), "cuda")
+        optimiser = make_optimiser("sgd", net, lr=0.1, weight_decay=0.0)
+        fit(net, optimiser, stream.sessions[0], how, checkpoint=checkpoint)
+        return {name: p.cpu() for name, p in net.state_dict().items()}
+
+    with torch.random.fork_rng(devices=[]), pretended_card():
+        whole = trained(NO_CHECKPOINT, 1)
+        with pytest.raises(CutOffError):
+            trained(Saboteur(tmp_path, after=2, device="cuda"), 1)
+        checkpoint = Saboteur(tmp_path, device="cuda")
+        checkpoint.open()
+        assert same(trained(checkpoint, 2), whole)
+
+
+# --- commands ---
+
+
+def command(*words: object) -> str:
+    made = CliRunner().invoke(app, [str(w) for w in words])
+    assert made.exit_code == 0, (made.output, made.exception)
+    return made.output
+
+
+def test_run_with_tuning_and_its_references(tmp_path: Path) -> None:
+    """The record says where it ran, and holds the CPU's figures."""
+    file = embedding_file(tmp_path, width=4).path
+    metrics = {}
+    for device in ("cpu", "cuda"):
+        out = tmp_path / device
+        words = ["run", file, "--protocol", "incremental-class", "--learner", "mlp", "--out", out]
+        words += ["--set", "mlp.stop.rule=epochs", "--set", "stop.epochs=1", "--quiet"]
+        words += ["--set", "offline.mlp.stop.rule=epochs", "--set", "offline.mlp.stop.epochs=1"]
+        words += ["--set", "protocol.val_fraction=0.2", "--tune", "lr=0.1,0.01"]
+        with pretended_card():
+            command(*words, "--device", device)
+        (place,) = (p for p in out.rglob("record.json") if "mlp" in str(p.parent))
+        stored = record.load(place.parent)
+        metrics[device] = stored.metrics
+        assert stored.environment["device"] == device
+        assert (out / "tuning").is_dir()
+    np.testing.assert_equal(metrics["cuda"], metrics["cpu"])
+
+
+def test_check_takes_the_card() -> None:
+    with pretended_card():
+        assert command("check", "ncm", "--device", "cuda").count("\nok ") > 15
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [n for n in registry.learner_names() if n not in ALIASES])
+def test_every_check_of_a_learner(name: str) -> None:
+    with pretended_card():
+        failures = [r for r in check_learner(registry.learner_class(name), "cuda") if not r.passed]
+    assert failures == []
+
+
+def test_pretrain(tmp_path: Path) -> None:
+    """The weights of the CPU, to the last bit."""
+    folder = colour_folder(tmp_path, "abc", each=5, size=16)
+    file = extract(
+        str(folder), tmp_path / "p.h5", backbone="none", size=16, split="0.2", device="cpu"
+    )
+    words = ["pretrain", file.path, "--protocol", "incremental-class", "--trunk", "resnet8"]
+    words += [
+        "--set",
+        "protocol.base=2",
+        "--epochs",
+        1,
+        "--batch-size",
+        4,
+        "--warmup",
+        0,
+        "--quiet",
+    ]
+    made = {}
+    for device in ("cpu", "cuda"):
+        out = tmp_path / f"{device}.safetensors"
+        with pretended_card():
+            command(*words, "--device", device, "--out", out)
+        made[device] = load_file(out)
+    assert same(made["cuda"], made["cpu"])
