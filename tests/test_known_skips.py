@@ -18,12 +18,13 @@ def test_an_unknown_skip_fails(
     tmp_path: Path, option: list[str], code: int, workers: tuple[str, ...]
 ) -> None:
     tests = tmp_path / "tests"
-    (tests / "benchmarks").mkdir(parents=True)
+    (tests / "engines").mkdir(parents=True)
     for name in ("conftest.py", "known_skips.txt"):
         (tests / name).write_bytes((ROOT / "tests" / name).read_bytes())
     body = "import pytest\n\ndef test_a():\n    pytest.skip({!r})\n"
-    (tests / "benchmarks" / "test_make_faces.py").write_text(body.format("no fonts in x"))
-    (tests / "test_b.py").write_text(body.format("no fonts in x"))
+    reason = "a SLURM of one node: no slurmd"
+    (tests / "engines" / "test_one_node_slurm.py").write_text(body.format(reason))
+    (tests / "test_b.py").write_text(body.format(reason))
     words = ["-m", "pytest", "-q", *(workers or ("-p", "no:xdist")), *option, "tests"]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
     done = subprocess.run(
@@ -31,5 +32,5 @@ def test_an_unknown_skip_fails(
     )
     assert done.returncode == code, done.stdout
     lines = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED, not in")]
-    expected = ["SKIPPED, not in known_skips.txt: tests/test_b.py::test_a: Skipped: no fonts in x"]
+    expected = [f"SKIPPED, not in known_skips.txt: tests/test_b.py::test_a: Skipped: {reason}"]
     assert lines == expected * code

@@ -116,7 +116,7 @@ def test_a_tensor_that_is_larger_than_its_file(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:Validating sparse")
 def test_a_sparse_tensor_is_refused(tmp_path: Path) -> None:
     torch.save({"features": torch.eye(3).to_sparse(), "labels": torch.arange(3)}, tmp_path / "a.pt")
-    with pytest.raises(UserError, match="features is no plain tensor"):
+    with pytest.raises(UserError, match="'features' is no plain tensor"):
         import_file(tmp_path / "a.pt", tmp_path / "a.h5")
 
 
