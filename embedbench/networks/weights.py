@@ -97,9 +97,7 @@ def _read(path: Path) -> dict[str, torch.Tensor]:
             for key, value in clean_state_dict(state).items()
             if isinstance(value, torch.Tensor) and key != HEAD
         }
-    except UserError:
-        raise
-    except Exception as error:  # safetensors, and what a foreign state holds
+    except Exception as error:  # of the files, and of what a foreign state holds
         raise UserError(f"{path} cannot be read as weights; {remedy}.") from error
 
 

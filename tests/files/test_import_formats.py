@@ -171,7 +171,7 @@ def test_a_torch_file_that_crashes_a_process(tmp_path: Path) -> None:
     path = crash(tmp_path / "a.pt")
     with pytest.raises(UserError, match=r"a\.pt cannot be read \(torch crashes\)"):
         import_file(path, tmp_path / "a.h5")
-    with pytest.raises(UserError, match=r"a\.pt cannot be read as|cannot be read \(torch crashes"):
+    with pytest.raises(UserError, match=r"a\.pt cannot be read as weights"):
         load_weights(torch.nn.Linear(2, 2), path, {"architecture": "linear"})
     torch.save({"X": torch.from_numpy(features()), "y": torch.from_numpy(LABELS)}, path)
     check(import_file(path, tmp_path / "a.h5"), features())
