@@ -1,17 +1,24 @@
-"""The gate: what must hold of an HDF5 file before anything in it is read.
+"""The gate: what must hold of an HDF5 file, or one of torch.save, before anything in it is read.
 
-Run as a script, it is the process in which `embedbench.hdf5` has unknown files examined, so that
-what crashes, hangs or fills the memory of libhdf5 does it there. It imports nothing of embedbench.
+Run as a script, it is the process in which `embedbench.hdf5` and `embedbench.torch_file` have
+unknown files examined, so that what crashes, hangs or fills the memory does it there. It imports
+nothing of embedbench.
 """
 
 from __future__ import annotations
 
+import argparse
+import atexit
 import contextlib
+import hashlib
 import json
 import math
 import os
 import signal
+import subprocess
 import sys
+import threading
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
@@ -23,6 +30,8 @@ OBJECTS, ATTRIBUTES, DEPTH, RANK = 20_000, 1_000, 4, 4  # the most of each
 ATTRIBUTE = 2**16  # bytes of an attribute
 MEMORY = 2**30  # bytes that the process may take beyond those of its start
 SECONDS = 8, 3  # without progress: by the clock, and of work
+RATE = 2**25  # bytes of a torch file for which a second of each is added
+TENSORS = 1  # of what is asked of a torch file; change the number with its rules
 PIECE = 2**16  # bytes read at a time
 BEYOND = 2**26  # bytes that a damaged chunk may inflate to beyond those of a whole one
 _FILTERS = {h5z.FILTER_SHUFFLE, h5z.FILTER_DEFLATE, h5z.FILTER_FLETCHER32}
@@ -240,7 +249,113 @@ def _inflated(source: BinaryIO, length: int, whole: int, progress: Progress) -> 
     return count if inflate.eof or count > whole + BEYOND else whole
 
 
+# --- files of torch.save ---
+
+
+def load_tensors(path: str) -> Any:
+    """Load a file of torch.save: plain values and tensors, which are mapped where they can be.
+
+    Raises
+    ------
+    RefusedError
+        It declares more than its bytes can hold. torch raises errors of many other kinds.
+    """
+    import torch
+
+    zipped = zipfile.is_zipfile(path)  # others are of a torch before 1.6
+    if zipped:
+        with zipfile.ZipFile(path) as archive:
+            declared = sum(info.file_size for info in archive.infolist())
+        if too_large(declared, os.stat(path).st_size):
+            raise RefusedError("it declares more than its bytes can hold")
+    # a namespace lies in timm's training checkpoints
+    with torch.serialization.safe_globals([argparse.Namespace]):
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=zipped)
+
+
+def check_tensors(loaded: Any) -> None:
+    """Raise RefusedError unless every tensor in loaded values is a plain table of numbers."""
+    import torch
+
+    seen: dict[int, Any] = {}
+    waiting = [("it", loaded)]
+    while waiting:
+        name, item = waiting.pop()
+        if isinstance(item, dict | list | tuple | set) and id(item) not in seen:
+            seen[id(item)] = item
+            pairs = item.items() if isinstance(item, dict) else ((name, part) for part in item)
+            waiting += [(key if isinstance(key, str) else name, part) for key, part in pairs]
+        if isinstance(item, torch.Tensor):
+            plain = item.layout is torch.strided and item.device.type == "cpu"
+            plain = plain and type(item) in (torch.Tensor, torch.nn.Parameter)
+            if not plain or item.is_quantized or item.is_neg() or item.is_conj():
+                raise RefusedError(f"{_quoted(name)} is no plain tensor of numbers")
+
+
 # --- the process ---
+
+
+class Examiner:
+    """A process that lives as long as this one, and is started again if a file ends it.
+
+    Parameters
+    ----------
+    kind : str
+        What it examines: `hdf5` or `torch`.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind, self.lock = kind, threading.Lock()
+        self.process: subprocess.Popen[bytes] | None = None
+        atexit.register(self.stop)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.forget)
+
+    def ask(self, path: str | os.PathLike[str]) -> dict[str, str]:
+        """The answer of `examine` or `examine_tensors`; or how the file `ended` the process."""
+        with self.lock:
+            if self.process is None or self.process.poll() is not None:
+                self.process = self._start()
+            assert self.process.stdin is not None
+            assert self.process.stdout is not None
+            try:
+                self.process.stdin.write(json.dumps(os.path.abspath(path)).encode() + b"\n")
+                self.process.stdin.flush()
+                line = self.process.stdout.readline()
+            except OSError:  # it ended while it was idle
+                line = b""
+            if line.endswith(b"\n"):
+                answer: dict[str, str] = json.loads(line)
+                return answer
+            slow = {getattr(signal, name, 0) for name in ("SIGALRM", "SIGPROF")}
+            late = -self.process.wait() in slow
+            return {"ended": "does not come to its end" if late else "crashes"}
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        one = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        return subprocess.Popen(
+            [sys.executable, "-P", __file__, self.kind],
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **one},
+        )
+
+    def stop(self) -> None:
+        """End the process."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+    def forget(self) -> None:
+        """In a forked process: leave the process to the one that started it."""
+        if self.process is not None:
+            for pipe in (self.process.stdin, self.process.stdout):
+                assert pipe is not None
+                pipe.close()
+            self.process.returncode = 0  # it is no child of this process, which cannot wait for it
+        self.lock, self.process = threading.Lock(), None
 
 
 def examine(path: str) -> dict[str, str]:
@@ -261,6 +376,26 @@ def examine(path: str) -> dict[str, str]:
     return {}
 
 
+def examine_tensors(path: str) -> dict[str, str]:
+    """Load one file of torch.save.
+
+    Returns
+    -------
+    dict
+        Its `sha256`; or `refused`, the rule that it breaks, or what torch says.
+    """
+    size = os.stat(path).st_size
+    bound_memory(2 * size)
+    alive((SECONDS[0] + size / RATE, SECONDS[1] + size / RATE))
+    try:
+        with open(path, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        check_tensors(load_tensors(path))  # values that crash when they are left do it here, too
+    except Exception as error:  # torch, pickle and zip raise errors of their own
+        return {"refused": reason(error)}
+    return {"sha256": digest}
+
+
 def reason(error: Exception) -> str:
     """The first line of an error of HDF5, or its kind."""
     return str(error).partition("\n")[0] or type(error).__name__
@@ -273,27 +408,30 @@ def alive(seconds: tuple[float, float] = SECONDS) -> None:
             signal.setitimer(timer, limit)
 
 
-def bound_memory() -> None:
-    """Let this process take at most MEMORY bytes more than now, where the system can."""
+def bound_memory(more: int = 0) -> None:
+    """Let this process take at most MEMORY and `more` bytes beyond now, where the system can."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 
         with open("/proc/self/statm", encoding="ascii") as file:
             now = int(file.read().split()[0]) * resource.getpagesize()
         most = resource.getrlimit(resource.RLIMIT_AS)[1]
-        resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY, most))
+        resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY + more, most))
 
 
-def main() -> None:
+def main(kind: str) -> None:
     """Answer one line of JSON for each path on a line of stdin, until it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
+    if kind == "torch":
+        import torch  # noqa: F401  (before its memory and time are counted)
     bound_memory()
+    look = {"hdf5": examine, "torch": examine_tensors}[kind]
     for line in sys.stdin:
         alive()
-        answer = examine(json.loads(line))
+        answer = look(json.loads(line))
         alive((0, 0))
         print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

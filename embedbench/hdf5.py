@@ -6,14 +6,7 @@ bounded memory and time. A file that has not changed since it passed is opened a
 
 from __future__ import annotations
 
-import atexit
-import json
-import os
-import signal
 import stat
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -154,69 +147,14 @@ def _damaged(path: Path, reason: str, remedy: str) -> DamagedFileError:
 # --- the process that examines files ---
 
 
-class _Examiner:
-    """A process that lives as long as this one, and is started again if a file ends it."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def ask(self, path: Path) -> dict[str, str] | int:
-        """The answer of `gate.examine`, or the exit status of the process that it ended."""
-        with self.lock:
-            if self.process is None or self.process.poll() is not None:
-                self.process = self._start()
-            assert self.process.stdin is not None
-            assert self.process.stdout is not None
-            try:
-                self.process.stdin.write(json.dumps(os.path.abspath(path)).encode() + b"\n")
-                self.process.stdin.flush()
-                line = self.process.stdout.readline()
-            except OSError:  # it ended while it was idle
-                line = b""
-            if line.endswith(b"\n"):
-                answer: dict[str, str] = json.loads(line)
-                return answer
-            return self.process.wait()
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        one = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        return subprocess.Popen(
-            [sys.executable, "-P", gate.__file__],
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, **one},
-        )
-
-    def stop(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-
-    def forget(self) -> None:
-        """In a forked process: leave the process to the one that started it."""
-        if self.process is not None:
-            for pipe in (self.process.stdin, self.process.stdout):
-                assert pipe is not None
-                pipe.close()
-            self.process.returncode = 0  # it is no child of this process, which cannot wait for it
-        self.lock, self.process = threading.Lock(), None
-
-
-_examiner = _Examiner()
-atexit.register(_examiner.stop)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_examiner.forget)
+_examiner = gate.Examiner("hdf5")
 
 
 def _examine(path: Path, what: str, remedy: str) -> None:
     """Raise an error unless a file passes the gate."""
     answer = _examiner.ask(path)
-    if isinstance(answer, int):
-        slow = -answer in {getattr(signal, name, 0) for name in ("SIGALRM", "SIGPROF")}
-        raise _damaged(path, "HDF5 does not come to its end" if slow else "HDF5 crashes", remedy)
+    if "ended" in answer:
+        raise _damaged(path, f"HDF5 {answer['ended']}", remedy)
     if "refused" in answer:
         raise UserError(f"{path} cannot be opened as {what}: {answer['refused']}; {remedy}.")
     if "damaged" in answer:

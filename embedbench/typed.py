@@ -10,6 +10,8 @@ import functools
 import json
 import math
 import operator
+import re
+import tomllib
 import types
 import typing
 from collections.abc import Iterator
@@ -25,6 +27,10 @@ UNWRITTEN = {"unwritten": True}  # the field is not written
 
 INTEGERS = 2**63  # integers are below this, so that they fit 64 bits
 DEEPEST = 100  # levels of nested lists and objects
+PARTS = 20  # of a key of TOML: `a.b.c` has three
+# A part begins where no other has begun, so that a search takes one walk over the text.
+_PART = r"""(?:(?<![\w-])[\w-]++|(?<!\\)"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+"""
+_LONG_KEY = re.compile(rf"(?:{_PART}\.[ \t]*+){{{PARTS}}}", re.ASCII)
 
 _UNIONS = (typing.Union, types.UnionType)
 _SCALARS: dict[Any, tuple[tuple[type, ...], str]] = {
@@ -101,7 +107,7 @@ def parse_json(text: str | bytes, name: str) -> Any:
     """
     try:
         value = json.loads(text)
-    except (ValueError, RecursionError) as e:
+    except (ValueError, RecursionError, MemoryError) as e:
         raise UserError(f"{name} is not JSON ({e})") from None
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(DEEPEST):
@@ -110,6 +116,22 @@ def parse_json(text: str | bytes, name: str) -> Any:
         if not level:
             return value
     raise UserError(f"{name} is nested deeper than {DEEPEST} levels")
+
+
+def parse_toml(text: str, name: str) -> dict[str, Any]:
+    """Return the table of a TOML text from a file; floats are texts, as they are written.
+
+    Raises
+    ------
+    UserError
+        It is no TOML, or a key has too many parts: the parser takes memory by their square.
+    """
+    if _LONG_KEY.search(text):
+        raise UserError(f"{name} has a key of over {PARTS} parts with dots between; shorten it")
+    try:
+        return tomllib.loads(text, parse_float=str)
+    except (ValueError, RecursionError, MemoryError) as e:
+        raise UserError(f"{name} is not TOML ({e or 'nested too deep'})") from None
 
 
 def plain(value: Any) -> Any:

@@ -23,6 +23,30 @@ OURS = {
 }
 
 
+def arithmetic_of(asked: str, device: torch.device) -> tuple[str, str]:
+    """Return the arithmetic that is taken for `--dtype`, and a remark where it is another one.
+
+    A CPU without units for half precision computes it many times slower than float32. `!` behind
+    the name insists on it.
+    """
+    dtype = asked.removesuffix("!")
+    if dtype == "float32" or asked != dtype or device.type != "cpu" or fast_on_cpu(dtype):
+        return dtype, ""
+    return "float32", (
+        f"this processor has no units for {dtype}, which would be many times slower than float32; "
+        f"float32 is taken (--dtype {dtype}! insists)."
+    )
+
+
+def fast_on_cpu(dtype: str) -> bool:
+    """Whether oneDNN, which torch computes with on a CPU, has kernels for half precision here."""
+    probe = {"bfloat16": "_is_mkldnn_bf16_supported", "float16": "_is_mkldnn_fp16_supported"}[dtype]
+    try:
+        return bool(getattr(torch.ops.mkldnn, probe)())
+    except (AttributeError, RuntimeError):  # a torch without oneDNN
+        return False
+
+
 class Backbone(ABC):
     """A function from images, sounds or texts to rows of tables.
 

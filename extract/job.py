@@ -12,7 +12,7 @@ from embedbench.errors import UserError
 from embedbench.files.partial import Partial
 from embedbench.machine import cores, threads_of
 
-from .backbone import DTYPES
+from .backbone import DTYPES, OURS, arithmetic_of
 from .backbones import check_kind, choose_device, open_backbone
 from .decode import first_image, quiet_readers
 from .decoders import DECODERS
@@ -52,7 +52,7 @@ class Job:
 
     def __post_init__(self) -> None:
         for option, value, known in (
-            ("--dtype", self.dtype, DTYPES),
+            ("--dtype", self.dtype.removesuffix("!"), DTYPES),
             ("--decoder", self.decoder, DECODERS),
         ):
             if value not in known:
@@ -88,12 +88,15 @@ class Job:
         name, file = choose_backbone(self.source, self.backbone, self.weights)
         check_kind(name, source)
         where = choose_device(self.device)
+        dtype, remark = self.dtype.removesuffix("!"), ""
+        if name not in OURS:
+            dtype, remark = arithmetic_of(self.dtype, where)
         model = open_backbone(
             name,
             lambda: first_image(source),
             weights=file,
             layers=self.layers,
-            dtype=self.dtype,
+            dtype=dtype,
             size=self.size,
             device=where,
             decoder=self.decoder,
@@ -108,7 +111,7 @@ class Job:
         most = max(1, min(mine // each, CUDA_LANES if cuda else CPU_LANES))
         lanes = 1 if source.in_order else self.workers or most
         threads = self.threads or max(1, mine // lanes)
-        return Work(source, model, batch, lanes, threads, self.skip_bad, self.any_device)
+        return Work(source, model, batch, lanes, threads, self.skip_bad, self.any_device, remark)
 
 
 @contextmanager

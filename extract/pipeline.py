@@ -80,7 +80,8 @@ def extract(
     layers : sequence of str
         Intermediate embeddings, such as `block-8`, `8`, `last4` or `all`.
     dtype : str
-        Arithmetic: `float32`, `bfloat16` or `float16`; the last two are stored as float16.
+        Arithmetic: `float32`, `bfloat16` or `float16`; the last two are stored as float16. On a
+        CPU without units for them float32 is taken, unless a `!` follows: `bfloat16!`.
     size : int or None
         Input height and width instead of the model's own; seconds of sounds (default 10); with
         `hf:`, tokens of texts.
@@ -176,6 +177,8 @@ def _shared(
 ) -> EmbeddingFile:
     """Make the file, together with other processes that make the same."""
     facts = work.facts()
+    if facts.remark:
+        notify(facts.remark)
     while True:
         partial = Partial(target, facts.job)
         if partial.is_published():

@@ -30,12 +30,15 @@ class Facts:
         What must agree for two pieces of work to belong to one file.
     backbone, preprocessing, arithmetic : dict
         Parts of the provenance.
+    remark : str
+        What the user is told; usually empty.
     """
 
     job: dict[str, Any]
     backbone: dict[str, Any]
     preprocessing: dict[str, Any]
     arithmetic: dict[str, Any]
+    remark: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ class Work:
         Threads of an operation.
     any_device : bool
         Whether blocks of other models of GPU, or of other vector units, belong to the same file.
+    remark : str
+        What the user is told; usually empty.
     """
 
     source: Source
@@ -59,6 +64,7 @@ class Work:
     threads: int
     skip_bad: bool
     any_device: bool = False
+    remark: str = ""
 
     def facts(self) -> Facts:
         """Return what the file says of this work."""
@@ -78,7 +84,7 @@ class Work:
         made_on = {"dtype": backbone.dtype, "device_kind": kind}
         if kind == "cuda":
             made_on["device_name"] = _device(backbone.device)
-        return Facts(job, backbone.backbone, backbone.preprocessing, made_on)
+        return Facts(job, backbone.backbone, backbone.preprocessing, made_on, self.remark)
 
     def fill(self, partial: Partial, progress: Progress | None, notify: Notify) -> None:
         """Compute the blocks that are not there yet; wait for those that other processes are at."""

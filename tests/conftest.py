@@ -1,10 +1,17 @@
-"""One thread: the tests' matrices are small, and threads that wait for each other take longer."""
+"""One thread: the tests' matrices are small, and threads that wait for each other take longer.
 
+With `--known-skips`, what is skipped fails the run unless `known_skips.txt` expects it.
+"""
+
+import fnmatch
 import gc
 import os
 import sys
+from pathlib import Path
 
 import pytest
+
+KNOWN_SKIPS = Path(__file__).with_name("known_skips.txt")
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch and NumPy are imported
 
@@ -30,5 +37,29 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_sessionfinish() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--known-skips", action="store_true", help=f"fail unless in {KNOWN_SKIPS}")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
     gc.unfreeze()
+    if session.config.getoption("--known-skips") and unknown_skips(session.config):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    if config.getoption("--known-skips"):
+        for line in unknown_skips(config):
+            terminalreporter.write_line(f"SKIPPED, not in {KNOWN_SKIPS.name}: {line}", red=True)
+
+
+def unknown_skips(config: pytest.Config) -> list[str]:
+    """What was skipped against expectation: the test and the reason; with xdist, of all workers."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    skipped = reporter.stats.get("skipped", []) if reporter else []
+    lines = KNOWN_SKIPS.read_text(encoding="utf-8").splitlines()
+    known = [line for line in lines if line and not line.startswith("#")]
+    came = [f"{report.nodeid}: {report.longrepr[2]}" for report in skipped]
+    return [skip for skip in came if not any(fnmatch.fnmatchcase(skip, line) for line in known)]

@@ -22,7 +22,7 @@ FLOORS = (
     {"errors", "arrays", "callbacks", "docstrings", "machine", "repeatable", "version"},
     {"disk", "fields", "latex", "markdown", "plugins", "seeds", "terminal", "typed"},
     {"archives", "cache", "declared", "gate", "holder", "table_forms"},
-    {"hdf5", "leases"},
+    {"hdf5", "leases", "torch_file"},
     {"files", "networks", "scores", "engines"},
     {"streams", "reports", "extract", "fetching"},
     {"learning", "protocols"},

@@ -19,10 +19,8 @@ BUILTINS = {"eval", "exec", "compile", "__import__"}
 READERS = {"load", "load_checkpoint", "load_state_dict", "load_state_dict_from_url"}
 WRITERS = {"torch.save"}
 ALLOWED = {
-    # `--weights FILE` and the weights of the hub: tensors only
-    ("embedbench/networks/weights.py", "torch.load(weights_only=True)"),
-    # `import` of a file of tensors
-    ("embedbench/files/formats/torch_files.py", "torch.load(weights_only=True)"),
+    # `import` of tensors, `--weights FILE` and the weights of the hub, first in a bounded process
+    ("embedbench/gate.py", "torch.load(weights_only=True)"),
     # calls that a command sends to its workers, and what they send back: never in files of others
     *(
         ("embedbench/engines/elsewhere.py", name)

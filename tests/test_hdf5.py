@@ -297,7 +297,7 @@ def take():
 """
     script.write_text(f"{head}\nimport gate\n{hungry}\nsys.stdin.readline()\n{body}\n")
     path = made(tmp_path / "a.h5", member("x", 0))
-    examiner = hdf5._Examiner()
+    examiner = gate.Examiner("hdf5")
     monkeypatch.setattr(hdf5, "_examiner", examiner)
     with monkeypatch.context() as patch:
         patch.setattr(gate, "__file__", str(script))

@@ -47,7 +47,13 @@ Layers = Annotated[
         "embedding is a class token, that block is the embedding again."
     ),
 ]
-Dtype = Annotated[str, typer.Option(help="float32, bfloat16 or float16.")]
+Dtype = Annotated[
+    str,
+    typer.Option(
+        help="float32, bfloat16 or float16; the last two where the processor has units for them, "
+        "or with a ! behind."
+    ),
+]
 Size = Annotated[int | None, typer.Option(help="Input size in pixels; of sounds in seconds.")]
 Decoder = Annotated[
     str, typer.Option(help="pil; or torchvision for JPEG and PNG, with nvJPEG on a card.")

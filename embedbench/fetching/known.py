@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from embedbench.disk import read_text
 from embedbench.errors import UserError, unknown
-from embedbench.typed import Typed
+from embedbench.typed import Typed, parse_toml
 
 from .names import KNOWN, LOCAL, Name
 
@@ -75,10 +74,7 @@ def read(path: Path) -> dict[str, Known]:
     UserError
         The file cannot be read, or an entry is wrong.
     """
-    try:
-        tables = tomllib.loads(read_text(path, 2**22))
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path} is not TOML ({error}); correct it") from None
+    tables = parse_toml(read_text(path, 2**22), str(path))
     return {name: _checked(values, name, f"{path}: {name}") for name, values in tables.items()}
 
 

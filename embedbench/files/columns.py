@@ -104,7 +104,9 @@ def read_list(path: Path, ids: Sequence[str]) -> dict[str, NDArray[Any]]:
         )
     table = {name: [values[id_][i] for id_ in ids] for i, name in enumerate(names)}
     return {
-        name: np.array(column, np.str_ if layout.COLUMNS[name] == "S" else np.float64)
+        name: layout.texts(column, f"{path}: {name}")
+        if layout.COLUMNS[name] == "S"
+        else np.array(column, np.float64)
         for name, column in table.items()
     }
 

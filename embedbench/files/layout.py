@@ -27,6 +27,7 @@ COLUMNS = {"domain": "S", "group": "S", "time": "<f8"}  # optional, one value a 
 DIGESTS = ("samples", "recipe", "content")  # and `columns`, if there are any
 LAYER_NAME = re.compile(r"[A-Za-z0-9_.\-]+")
 PROVENANCE = 2**25  # the most bytes of a provenance
+TEXT = 512  # most characters of a text in a source, such as an id
 FEATURE_TYPES: dict[str, np.dtype[Any]] = {
     "float32": np.dtype("<f4"),
     "float16": np.dtype("<f2"),
@@ -84,6 +85,26 @@ def canonical_json(value: Any) -> str:
             f"the provenance must be plain JSON ({error}); use strings, numbers, lists and objects."
         ) from error
     return text
+
+
+def texts(values: Sequence[str], where: str) -> NDArray[np.str_]:
+    """Return texts as an array, in which every entry takes the room of the longest.
+
+    Raises
+    ------
+    UserError
+        One is too long, or holds half a character.
+    """
+    longest = max(map(len, values), default=0)
+    if longest > TEXT:
+        raise UserError(
+            f"{where} has a text of {longest:,} characters; at most {TEXT} are possible."
+        )
+    try:
+        "".join(values).encode()
+    except UnicodeEncodeError:
+        raise UserError(f"{where} has a text that is not Unicode; correct it.") from None
+    return np.array(values, np.str_)
 
 
 def pack_strings(values: Sequence[str] | NDArray[np.str_]) -> NDArray[np.bytes_]:

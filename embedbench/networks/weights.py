@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from embedbench import cache
+from embedbench import cache, torch_file
 from embedbench.disk import write_safely
 from embedbench.errors import UserError
 
@@ -84,26 +83,22 @@ def _read(path: Path) -> dict[str, torch.Tensor]:
     import torch
     from safetensors.torch import load_file
     from timm.models import clean_state_dict
-    from torch.serialization import safe_globals
 
+    remedy = "expected a .safetensors file, or a .pth that holds tensors only"
     try:
         if path.suffix == ".safetensors":
             state = load_file(path)
         else:
             # not by timm, some versions of which load without `weights_only` where that fails
-            with safe_globals([argparse.Namespace]):  # in timm's training checkpoints
-                state = torch.load(path, map_location="cpu", weights_only=True)
+            state = torch_file.load(path, remedy)
             state = next((state[k] for k in _STATES if state.get(k) is not None), state)
         return {
             key: value.float() if value.is_floating_point() else value
             for key, value in clean_state_dict(state).items()
             if isinstance(value, torch.Tensor) and key != HEAD
         }
-    except Exception as error:  # pickle, zip and safetensors raise errors of their own
-        raise UserError(
-            f"{path} cannot be read as weights; expected a .safetensors "
-            "file, or a .pth that holds tensors only."
-        ) from error
+    except Exception as error:  # of the files, and of what a foreign state holds
+        raise UserError(f"{path} cannot be read as weights; {remedy}.") from error
 
 
 def _adapt(

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from embedbench.disk import read_text
 from embedbench.errors import UserError, short
+from embedbench.typed import parse_toml
 
 from .command import split_key
 
@@ -34,11 +34,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     UserError
         It cannot be read, or is not TOML.
     """
-    text = read_text(path, most=MOST)
-    try:
-        return tomllib.loads(text, parse_float=str)
-    except (ValueError, RecursionError) as e:
-        raise UserError(f"{path} is not TOML ({e or 'nested too deep'})") from None
+    return parse_toml(read_text(path, most=MOST), str(path))
 
 
 def text_of(value: Any, where: str) -> str:

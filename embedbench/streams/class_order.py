@@ -66,9 +66,12 @@ def class_order(order: str, file: EmbeddingFile, seed: int) -> Ints:
     path, items = Path(order), _order_file(order).order
     index = {c: i for i, c in enumerate(file.classes[:n])}
     indices = [i if isinstance(i, int) else index.get(str(i), _as_int(str(i))) for i in items]
-    bad = [str(i) for i, f in zip(items, indices, strict=True) if not 0 <= f < n]
-    if bad:
-        raise UserError(f"{path} names {bad[0][:60]!r}, which is not one of the file's {n} classes")
+    bad = next((row for row, i in enumerate(indices, 1) if not 0 <= i < n), None)
+    if bad:  # without its text: a study of another person may name any file of this machine
+        raise UserError(
+            f"{path}: entry {bad} of {len(items)} is not one of the file's {n} classes; name each "
+            "of them once"
+        )
     if sorted(indices) != list(range(n)):
         raise UserError(
             f"{path} must hold each of the {n} classes once; it holds {len(set(indices))} of them "

@@ -27,6 +27,7 @@ from tiny_images import TINY, images, weights
 from torch import nn
 
 from embedbench.errors import UserError
+from embedbench.extract import backbone
 from embedbench.extract.pipeline import extract
 from embedbench.extract.sources import open_source
 from embedbench.files.exchange import import_file
@@ -116,7 +117,8 @@ def test_half_precision_says_what_it_changed(tmp_path: Path, dtype: str) -> None
     options: dict[str, Any] = {"backbone": TINY, "weights": path, "size": SIZE}
     exact = extract(source, tmp_path / "a.h5", **options)
     told: list[str] = []
-    half = extract(source, tmp_path / "b.h5", dtype=dtype, notify=told.append, **options)
+    half = extract(source, tmp_path / "b.h5", dtype=f"{dtype}!", notify=told.append, **options)
+    assert half.provenance["arithmetic"]["dtype"] == dtype
     assert half.dtype == np.float16
     stated = half.provenance["arithmetic"]["smallest_cosine_to_float32"]
     found = cosine(half.read(), torch.from_numpy(exact.read()))
@@ -124,6 +126,21 @@ def test_half_precision_says_what_it_changed(tmp_path: Path, dtype: str) -> None
     assert 0.99 < stated < 0.9999999
     assert told == [f"{dtype}: smallest cosine to float32 over 20 rows is {stated:.6f}."]
     assert half.digests["recipe"] != exact.digests["recipe"]
+
+
+@pytest.mark.parametrize("units", [True, False])
+def test_half_precision_is_taken_where_the_processor_has_units(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, units: bool
+) -> None:
+    monkeypatch.setattr(backbone, "fast_on_cpu", lambda dtype: units)
+    source, path = str(images(tmp_path / "in", 20)), weights(tmp_path / "w.safetensors", TINY)
+    options: dict[str, Any] = {"backbone": TINY, "weights": path, "size": SIZE}
+    said: list[str] = []
+    file = extract(source, tmp_path / "a.h5", dtype="bfloat16", notify=said.append, **options)
+    assert file.provenance["arithmetic"]["dtype"] == ("bfloat16" if units else "float32")
+    assert ("float32 is taken (--dtype bfloat16! insists)" in said[0]) != units
+    exact = extract(source, tmp_path / "b.h5", **options)
+    assert (exact.digests["recipe"] == file.digests["recipe"]) != units
 
 
 class KilledError(Exception):

@@ -84,7 +84,7 @@ def test_the_file_is_that_of_one_process(tmp_path: Path) -> None:
         "weights": path,
         "size": 64,
         "layers": ["1"],
-        "dtype": "bfloat16",
+        "dtype": "bfloat16!",
         "threads": 1,
         "skip_bad": True,
         "notify": lambda message: None,

@@ -103,16 +103,17 @@ def test_an_order_file(name: str, text: str, tmp_path: Path) -> None:
     [
         ('["d", "b", "a"]', "must hold each of the 4 classes once; it holds 3"),
         ('["d", "b", "a", "a"]', "must hold each of the 4 classes once; it holds 3 of them in 4"),
-        ('["d", "b", "a", "x"]', "names 'x', which is not one of the file's 4 classes"),
-        ("[3, 1, 0, 4]", "names '4', which is not one of the file's 4 classes"),
+        ('["d", "b", "a", "x"]', "entry 4 of 4 is not one of the file's 4 classes"),
+        ("[3, 1, 0, 4]", "entry 4 of 4 is not one of the file's 4 classes"),
         ("", "must hold each of the 4 classes once; it holds 0"),
         ('"dbac"', "must hold a JSON list of classes, or one class a line"),
-        ("²\n--5\na\nb", "names '²', which is not one of the file's 4 classes"),
+        ("²\n--5\na\nb", "entry 1 of 4 is not one of the file's 4 classes"),
         ('{"order": 3}', "order must be a list, got 3"),
         ('{"order": [[0], 1.5]}', "order[0] must be a text or an integer, got a list"),
         ('{"order": [0, 1, 2, 3], "file": []}', "file must be an object, got a list"),
         ('{"order": [0, 1, 2, 3], "kind": 1}', "kind must be a text, got 1"),
-        ("[" * 100_000, "which is not one of the file's 4 classes"),
+        ("root:x:0:0:secret\nb", "entry 1 of 2 is not one of the file's 4 classes"),
+        ("[" * 100_000, "is not one of the file's 4 classes"),
     ],
 )
 def test_a_bad_order_file(text: str, sentence: str, tmp_path: Path) -> None:
@@ -121,6 +122,7 @@ def test_a_bad_order_file(text: str, sentence: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         IncrementalClass(order=str(path)).build([make_file(tmp_path)], seed=0)
     assert sentence in str(error.value)
+    assert "secret" not in str(error.value)
 
 
 def test_an_order_file_that_is_no_text(tmp_path: Path) -> None:

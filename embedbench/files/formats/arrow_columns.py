@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.errors import UserError
+from embedbench.files.layout import texts
 from embedbench.gate import too_large
+from embedbench.typed import parse_json
 
 from .tables import PARTS, Named, Sliced, Table, joined
 
 BATCH = 1024  # rows that are read at once
-TEXT = 512  # most characters of a label, an id or a group
 
 
 def arrow(path: Path) -> Any:
@@ -123,18 +123,19 @@ class Columns(Mapping[str, Any]):
         kind = _stored(self.parts[0].schema.field(name).type)
         whole = pa.chunked_array(chunks, kind)
         where = f"{self.parts[0].path}: {name}"
-        if whole.null_count:
-            raise UserError(f"{where} has {whole.null_count} rows without a value; leave them out.")
+        missing = whole.null_count
         if pa.types.is_dictionary(kind):
             one = whole.unify_dictionaries().combine_chunks()
             one = one.chunk(0) if isinstance(one, pa.ChunkedArray) else one
-            return Named(
-                one.indices.to_numpy(zero_copy_only=False).astype(np.int64),
-                np.array([str(value) for value in one.dictionary.to_pylist()], np.str_),
-            )
+            missing += one.dictionary.null_count
+        if missing:
+            raise UserError(f"{where} has {missing} rows without a value; leave them out.")
+        if pa.types.is_dictionary(kind):
+            numbers = one.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+            return _named(numbers, [str(value) for value in one.dictionary.to_pylist()], where)
         values = _values(pa, whole, where)
         names = _class_names(self.parts[0].schema, name)
-        return values if names is None else Named(values.astype(np.int64), np.array(names))
+        return values if names is None else _named(values, names, where)
 
 
 def _stored(kind: Any) -> Any:
@@ -163,23 +164,29 @@ def _values(pa: Any, column: Any, where: str) -> NDArray[Any]:
         return values
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         raise UserError(f"{where} is {kind}; expected one number or text a row.")
-    import pyarrow.compute as pc
+    return texts(column.to_pylist(), where)
 
-    longest = pc.max(pc.utf8_length(column)).as_py() or 0
-    if longest > TEXT:
+
+def _named(values: NDArray[Any], names: Sequence[str], where: str) -> Named:
+    """Numbers of names, each of which must be there."""
+    if values.dtype.kind not in "iu":
+        raise UserError(f"{where} has names for numbers, and holds {values.dtype}; correct it.")
+    wrong = values[(values < 0) | (values >= len(names))]
+    if len(wrong):
         raise UserError(
-            f"{where} has a text of {longest:,} characters; at most {TEXT} are possible."
+            f"{where} holds {wrong[0]}, and names {len(names)} values, from 0 on; name every one, "
+            "and leave rows without one out."
         )
-    return np.array(column.to_pylist(), np.str_)
+    return Named(values.astype(np.int64), texts(names, where))
 
 
 def _class_names(schema: Any, name: str) -> list[str] | None:
     """The names that `datasets` keeps of a column of the type ClassLabel."""
     try:
-        known = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+        known = parse_json((schema.metadata or {}).get(b"huggingface", b"{}"), "its metadata")
         feature = known["info"]["features"][name]
         names = feature["names"] if feature["_type"] == "ClassLabel" else None
-    except (ValueError, KeyError, TypeError):
+    except (UserError, KeyError, TypeError):
         return None
     sound = isinstance(names, list) and all(isinstance(label, str) for label in names)
     return names if sound else None
@@ -250,11 +257,11 @@ def _from_lists(pa: Any, column: Any, where: str, row: int, width: int | None) -
     """Features (n, D) of a column of lists; `row` is the number of its first row."""
     import pyarrow.compute as pc
 
-    lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
     values = column.flatten()
-    width = int(lengths[0]) if width is None and len(lengths) else width or 0
     if not _is_number(pa, values.type) or values.null_count or column.null_count:
         raise UserError(f"{where} must hold lists of numbers, none of them missing.")
+    lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
+    width = int(lengths[0]) if width is None and len(lengths) else width or 0
     wrong = np.flatnonzero(lengths != width)
     if len(wrong):
         raise UserError(

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.errors import UserError
+from embedbench.files.layout import TEXT
 from embedbench.gate import too_large
 
 _HEADERS = {
@@ -130,6 +131,9 @@ def _check_header(file: BinaryIO, size: int) -> tuple[tuple[int, ...], bool, np.
     shape, by_columns, dtype = _HEADERS[version](file)
     if dtype.hasobject:
         raise ValueError("it holds objects")
+    longest = dtype.itemsize // {"S": 1, "U": 4}.get(dtype.kind, dtype.itemsize or 1)
+    if shape and longest > TEXT:
+        raise ValueError(f"it has texts of {longest:,} characters; at most {TEXT} are possible")
     declared = math.prod(shape) * dtype.itemsize
     if min(shape, default=0) < 0 or declared > size - file.tell():
         raise ValueError(f"it declares {declared:,} bytes of values in a file of {size:,}")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from embedbench.disk import open_regular
 from embedbench.errors import UserError
+from embedbench.files.layout import texts
 from embedbench.typed import parse_json
 
 from .tables import Sliced
@@ -63,14 +64,14 @@ def read(path: Path) -> Mapping[str, Any]:
 
 def _texts(metadata: Mapping[str, str]) -> dict[str, NDArray[Any]]:
     """Texts that `export` puts into the metadata as JSON lists, and the provenance."""
-    texts: dict[str, NDArray[Any]] = {}
+    result: dict[str, NDArray[Any]] = {}
     for name in ("sample_ids", "classes", "domain", "group"):
         values = parse_json(metadata[name], name) if name in metadata else None
         if isinstance(values, list) and all(isinstance(value, str) for value in values):
-            texts[name] = np.array(values, np.str_)
+            result[name] = texts(values, name)
     if "provenance" in metadata:
-        texts["provenance"] = np.array(metadata["provenance"])
-    return texts
+        result["provenance"] = np.array(metadata["provenance"])
+    return result
 
 
 def _table(file: Any, name: str, kind: str) -> Any:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from embedbench.disk import open_regular, read_text
 from embedbench.errors import UserError, unknown
+from embedbench.typed import parse_json
 
 from .arrow_columns import Columns, Part, arrow, broken, part_of
 from .tables import PARTS
@@ -47,9 +47,9 @@ def _parts(path: Path, split: int | None) -> list[Part]:
 def _listed(path: Path, key: str) -> list[str]:
     """Names of files or folders beside a JSON file that lists them; they lead nowhere else."""
     try:
-        listed = json.loads(read_text(path))[key]
+        listed = parse_json(read_text(path), str(path))[key]
         names = [item if isinstance(item, str) else item["filename"] for item in listed]
-    except (ValueError, KeyError, TypeError) as error:
+    except (UserError, KeyError, TypeError) as error:
         raise UserError(f"{path} is damaged; save the data set again.") from error
     for name in names:
         if not isinstance(name, str) or "/" in name or name in ("", ".", ".."):

@@ -1,8 +1,8 @@
-"""Files of torch.save: a dictionary of tensors, or one tensor. Objects are never unpickled."""
+"""Files of torch.save: a dictionary of tensors, or one tensor."""
 
 from __future__ import annotations
 
-import zipfile
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.disk import open_regular
-from embedbench.errors import UserError
-from embedbench.gate import too_large
+from embedbench import torch_file
+from embedbench.errors import UserError, short
+from embedbench.files.layout import texts
 
 from .tables import Sliced
 
 SUFFIXES = (".pt", ".pth")
+REMEDY = "save a dictionary of tensors with torch.save, and no other objects"
 
 
 def read(path: Path) -> Mapping[str, Any]:
@@ -29,42 +30,32 @@ def read(path: Path) -> Mapping[str, Any]:
     UserError
         It cannot be read, holds other objects, or tensors of more bytes than it has.
     """
-    import torch
-
-    try:
-        with open_regular(path) as file:
-            if not zipfile.is_zipfile(file):
-                raise ValueError("it is not of torch 1.6 or newer")
-            size = path.stat().st_size
-            with zipfile.ZipFile(file) as archive:
-                if too_large(sum(info.file_size for info in archive.infolist()), size):
-                    raise ValueError("it declares more than its bytes can hold")
-        loaded = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except Exception as error:  # torch, pickle and zip raise errors of their own
-        reason = str(error).partition("\n")[0][:120]
-        raise UserError(
-            f"{path} cannot be read ({reason}); save a dictionary of tensors with torch.save, "
-            "and no other objects."
-        ) from error
+    loaded, size = torch_file.load(path, REMEDY), path.stat().st_size
     values = loaded if isinstance(loaded, dict) else {"features": loaded}
-    tables = {str(key): _table(value, path, str(key), size) for key, value in values.items()}
+    tables = {
+        key: _table(value, f"{path}: {short(key)[1:-1]}", size)
+        for key, value in values.items()
+        if isinstance(key, str)
+    }
     return {key: table for key, table in tables.items() if table is not None}
 
 
-def _table(value: Any, path: Path, key: str, size: int) -> Any:
+def _table(value: Any, where: str, size: int) -> Any:
     """A table or column; None for what is neither."""
     import torch
 
-    if isinstance(value, list) and value and all(isinstance(x, str | int) for x in value):
-        return np.array(value) if len({type(x) for x in value}) == 1 else None
+    if isinstance(value, list) and value and {type(x) for x in value} in ({str}, {int}):
+        return texts(value, where) if isinstance(value[0], str) else np.array(value)
     if not isinstance(value, torch.Tensor):
         return None
-    if value.layout is not torch.strided or value.is_quantized or value.is_complex():
-        raise UserError(f"{path}: {key} is no plain tensor of numbers; save it as float32.")
-    if value.numel() * value.element_size() > size:
+    dtype = str(value.dtype).removeprefix("torch.").replace("bfloat16", "float32")
+    if not hasattr(np, dtype) or value.is_complex():
+        raise UserError(f"{where} is no table of numbers but {value.dtype}; save it as float32.")
+    declared = max(len(value) if value.ndim else 0, math.prod(value.shape) * value.element_size())
+    if declared > size:
         raise UserError(
-            f"{path}: {key} declares {value.numel() * value.element_size():,} bytes of values in "
-            f"a file of {size:,}; save it again with .contiguous()."
+            f"{where} declares {declared:,} bytes of values in a file of {size:,}; save it again "
+            "with .contiguous()."
         )
     tensor = value.detach()
 

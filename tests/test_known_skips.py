@@ -1,0 +1,36 @@
+"""`--known-skips` fails for a skip that nobody expects, and for no other."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.mark.parametrize(("option", "code"), [([], 0), (["--known-skips"], 1)])
+@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+def test_an_unknown_skip_fails(
+    tmp_path: Path, option: list[str], code: int, workers: tuple[str, ...]
+) -> None:
+    tests = tmp_path / "tests"
+    (tests / "engines").mkdir(parents=True)
+    for name in ("conftest.py", "known_skips.txt"):
+        (tests / name).write_bytes((ROOT / "tests" / name).read_bytes())
+    body = "import pytest\n\ndef test_a():\n    pytest.skip({!r})\n"
+    reason = "a SLURM of one node: no slurmd"
+    (tests / "engines" / "test_one_node_slurm.py").write_text(body.format(reason))
+    (tests / "test_b.py").write_text(body.format(reason))
+    words = ["-m", "pytest", "-q", *(workers or ("-p", "no:xdist")), *option, "tests"]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+    done = subprocess.run(
+        [sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == code, done.stdout
+    lines = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED, not in")]
+    expected = [f"SKIPPED, not in known_skips.txt: tests/test_b.py::test_a: Skipped: {reason}"]
+    assert lines == expected * code
