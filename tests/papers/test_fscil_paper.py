@@ -33,6 +33,8 @@ from embedbench.papers.fscil.weights import of_losses, weights
 from embedbench.papers.page import table_text
 from embedbench.papers.paper import Asked
 from embedbench.papers.published import PaperTable, published
+from embedbench.reports.plots import Curve, curve_plot
+from embedbench.reports.styles import styles_of
 from embedbench.scores.few_shot import CORNER_CASES, aacc, curves_of
 
 MISPRINTS = published("fscil")["misprints"]
@@ -468,6 +470,12 @@ def test_figures_of_runs(tmp_path: Path) -> None:
         "mean gAcc by α",
     ]  # fmt: skip
     assert "NCM" in result.notes[0]
+    # by α with the ratio of the runs' own classes, 24 to 2: the accuracies of 12 · base + novel
+    along = np.stack([over_alpha(flat(b, n), 12.0) for b, n in ((0.8, 0.2), (0.7, 0.3))])
+    style = styles_of((n, n) for n in LEARNERS)["ncm"]
+    label = "toy, a stand-in: mean gAcc by α"
+    expected = curve_plot([Curve(along, style)], float("nan"), 0, label, axis="12 α")
+    assert result.figures[-1][1] == expected
     (empty,) = curves(runs_of(tmp_path))
     assert empty.figures == []
 
