@@ -74,6 +74,19 @@ def test_a_fixed_name_asks_nothing(web: Served, small: bytes) -> None:
     assert local(other).name == "bbbbbbbbb.h5"
 
 
+def test_where_a_file_came_from(web: Served, small: bytes) -> None:
+    """Known of names that were fetched, and of nothing else."""
+    name = f"{web.address}{PATH}#sha256={hashlib.sha256(small).hexdigest()}"
+    assert origin("a/b.h5") is None
+    assert origin("known:emoji-vit") is None  # ships with the package
+    assert origin(name) is None
+    fixed(web.address + PATH)
+    came = origin(name)
+    assert came is not None
+    assert (came.url, came.commit, came.size) == (web.address + PATH, None, len(small))
+    assert origin(web.address + PATH) is None  # may mean another file by now
+
+
 def test_paths_cost_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
     assert local("a/b.h5") == Path("a/b.h5")
@@ -93,7 +106,10 @@ def test_cut_off_again_and_again(web: Served, small: bytes, seed: int) -> None:
     """Each answer ends early; the next request goes on there."""
     size = [1000, 4321, len(small) // 2][seed]
     web.faults[PATH] = f"cut {size}"
-    assert local(web.address + PATH).read_bytes() == small
+    counts: list[tuple[int, int]] = []
+    path = local(web.address + PATH, progress=lambda *count: counts.append(count))
+    assert path.read_bytes() == small
+    assert counts == [(min(at + size, len(small)), len(small)) for at in range(0, len(small), size)]
     starts = [int(r.split("=")[1].split("-")[0]) for r in web.asked_for(PATH)]
     begun = [s for r, s in zip(web.asked_for(PATH), starts, strict=True) if r != "bytes=0-0"]
     assert begun == list(range(0, len(small), size))
@@ -114,8 +130,11 @@ def test_killed_in_the_middle(web: Served, small: bytes) -> None:
     assert [p.stat().st_size for p in (cache.directory() / "files").glob("*.partial")] == [5000]
     web.faults.clear()
     web.asked.clear()
-    assert local(web.address + PATH).read_bytes() == small
+    counts: list[tuple[int, int]] = []
+    path = local(web.address + PATH, progress=lambda *count: counts.append(count))
+    assert path.read_bytes() == small
     assert web.asked_for(PATH) == ["bytes=0-0", f"bytes=5000-{len(small) - 1}"]
+    assert counts == [(len(small), len(small))]  # what was there counts
 
 
 def test_a_server_without_ranges(web: Served, small: bytes) -> None:
@@ -166,9 +185,12 @@ def test_no_network(web: Served) -> None:
 
 
 def test_wrong_digests(web: Served, small: bytes) -> None:
-    assert "expected " + "0" * 64 in sentence_of(f"{web.address}{PATH}#sha256={'0' * 64}")
+    sha256 = hashlib.sha256(small).hexdigest()
+    assert sentence_of(f"{web.address}{PATH}#sha256={'0' * 64}").startswith(
+        f"{web.address}{PATH} has the SHA-256 {sha256}, expected {'0' * 64}; it is another file"
+    )
     assert kept() == []
-    with pytest.raises(UserError, match=r"has the content digest .*, expected 12"):
+    with pytest.raises(UserError, match=r"small.h5 has the content digest [0-9a-f]{64}, expected"):
         fixed(web.address + PATH, expect="12")
     path = local(web.address + PATH)
     assert path.read_bytes() == small
