@@ -16,7 +16,7 @@ from file_server import Served, serving
 
 from embedbench import cache
 from embedbench.errors import DamagedFileError, UserError
-from embedbench.fetching import download, shelf
+from embedbench.fetching import download, http, shelf
 from embedbench.fetching.local import all_fixed, fetch, fixed, local, origin
 
 PATH = "/data/small.h5"
@@ -163,6 +163,24 @@ def test_faults(web: Served, fault: str, sentence: str) -> None:
     assert (web.address + PATH) in said
     assert sentence in said
     assert kept() == [] or fault == "less"
+
+
+def test_a_connection_that_is_reset(web: Served) -> None:
+    web.faults[PATH] = "reset"
+    assert sentence_of(web.address + PATH).startswith(
+        f"{web.address}{PATH} could not be reached (Connection reset by peer); check the network"
+    )
+
+
+def test_a_login_follows_to_its_own_server_alone(web: Served) -> None:
+    web.files["/b.h5"] = web.files[PATH]
+    with serving({"/c.h5": web.files[PATH]}) as other:
+        for to, where in (("/b.h5", web), (f"{other.address}/c.h5", other)):
+            web.faults[PATH] = f"redirect {to}"
+            login = {"Authorization": "Bearer secret"}
+            assert http.ask(http.Address(web.address + PATH, "a file", login)).size
+            (asked,) = [given for path, _, given in where.asked if path.endswith(to[-5:])]
+            assert asked == ("Bearer secret" if where is web else "")
 
 
 def test_a_file_that_changes_in_the_middle(web: Served, tmp_path: Path, small: bytes) -> None:

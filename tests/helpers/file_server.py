@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import socket
+import struct
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -27,7 +31,7 @@ class Served:
         Path → bytes.
     faults : dict
         Path → what goes wrong there: a status; `cut N`, N bytes an answer; `redirect URL`;
-        `no-ranges`; `no-length`; `less`, a byte less than it says.
+        `no-ranges`; `no-length`; `less`, a byte less than it says; `reset`, no byte of it comes.
     address : str
         Of the server, without a path.
     asked : list of tuple
@@ -125,6 +129,13 @@ class _Handler(BaseHTTPRequestHandler):
         part = data[start:end]
         if fault.startswith("cut "):
             part = part[: int(fault.split()[1])]
+        if fault == "reset" and end - start > 1:
+            self._end(206, **span, **{"Content-Length": str(end - start)}, **more)
+            self.wfile.flush()
+            time.sleep(0.1)  # the headers arrive
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            os.close(self.connection.detach())
+            return
         self._end(206, part, **span, **{"Content-Length": str(end - start)}, **more)
 
     def _end(self, status: int, data: bytes = b"", **headers: str) -> None:

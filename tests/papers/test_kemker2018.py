@@ -195,7 +195,10 @@ def test_stand_ins_are_run_labelled_and_saved(
     assert [t.name for t in tables] == ["2", "2 MB", "4", "5", "Figures 2, S2, S3"]
     assert asked.used == [Path("birds.h5")]
     # held: a network of 6·8 + 8 + 8·8 + 8 + 8·4 + 4 numbers of four bytes
-    held = dict(tables[1].rows)["MLP", "birds for CUB-200"]["MB held here"]
+    sizes = dict(tables[1].rows)["MLP", "birds for CUB-200"]
+    held, counted = sizes["MB held here"], sizes["MB as the paper counts"]
+    size = megabytes("mlp", Size(6, 4, 24), Capacity())  # with the paper's 400 units
+    assert (counted.published, counted.ours) == (None, Stat.of([size]))
     assert (held.published, held.ours) == (None, Stat.of([4 * 164 / 1e6] * 2))
     # Table 4 has the protocols of one modality, and minutes of learning and of evaluation
     costs: dict[str, list[float]] = {}
@@ -307,6 +310,10 @@ def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
         assert values["Ω_all"].ours is not None
         assert len(values["Ω_all"].ours.values) == 1
     assert len(table.rows) == 22
+    assert table.notes[0].startswith(
+        "capacities tried: mlp.units 3, 5; ewc.units 200, 400, 800, 1600; geppnet.som.side 16, 23, "
+        "32; geppnet-stm.som.side 16, 23, 32; fel.fel_units 1200, 4000, 12000. "
+    )
 
 
 def test_figure_s1_has_one_curve_a_way_of_choosing_lambda(tmp_path: Path) -> None:
