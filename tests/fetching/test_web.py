@@ -162,6 +162,9 @@ def test_faults(web: Served, fault: str, sentence: str) -> None:
     said = sentence_of(web.address + PATH)
     assert (web.address + PATH) in said
     assert sentence in said
+    if fault == "less":
+        size = len(web.files[PATH])
+        assert f"ended after {size:,} of {size + 1:,} bytes" in said
     assert kept() == [] or fault == "less"
 
 

@@ -32,6 +32,7 @@ class Served:
     faults : dict
         Path → what goes wrong there: a status; `cut N`, N bytes an answer; `redirect URL`;
         `no-ranges`; `no-length`; `less`, a byte less than it says; `reset`, no byte of it comes.
+        `lfs` and `size` → what the hub says instead of the SHA-256 and the size of a large file.
     address : str
         Of the server, without a path.
     asked : list of tuple
@@ -109,7 +110,8 @@ class _Handler(BaseHTTPRequestHandler):
             said = self.store.faults.get("lfs") or hashlib.sha256(data).hexdigest()
             about = {"X-Repo-Commit": self.store.commit, "X-Linked-ETag": f'"{said}"'}
             where = f"{self.store.elsewhere.address}/lfs/{path}?Signature=hidden"
-            self._end(302, Location=where, **about, **{"X-Linked-Size": str(len(data))})
+            size = self.store.faults.get("size") or str(len(data))
+            self._end(302, Location=where, **about, **{"X-Linked-Size": size})
 
     def _send(self, data: bytes, fault: str, **more: str) -> None:
         match = re.match(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))

@@ -217,9 +217,11 @@ def test_data_have_the_papers_names_only_where_they_are_said_to(tmp_path: Path) 
         ["protocol.lists=cifar100"],
         ["protocol.base=24", "protocol.way=2", "protocol.order=size"],
     ]
-    blob_file(tmp_path / "cub200.h5", 4, 4)
-    with pytest.raises(UserError, match="give --data cub200="):
-        find_data([str(tmp_path / "cub200.h5")], tmp_path)
+    birds = str(blob_file(tmp_path / "cub200.h5", 4, 4).path)
+    with pytest.raises(UserError) as error:
+        find_data([birds], tmp_path)
+    assert str(error.value).startswith(f"{birds} stands in under the name of a data set")
+    assert f"; give --data cub200={birds} if it is that one" in str(error.value)
     with pytest.raises(UserError, match="mini-imagenet=FILE"):
         find_data([f"imagenet={toy}"], tmp_path)
 

@@ -232,6 +232,10 @@ def test_wrong_files_are_refused_with_one_sentence(what: str, tmp_path: Path) ->
         Results.read(path)
     assert sentence in str(error.value)
     assert "\n" not in str(error.value)
+    if what not in ("format", "version", "missing", "type"):
+        labels = data["tables"][0]["rows"][0]["labels"]
+        where = f"{path}: table '2', row {tuple(labels)}: "
+        assert str(error.value).startswith(where)
 
 
 @pytest.mark.parametrize("decimals", [0, 12])
@@ -251,7 +255,8 @@ def test_what_is_no_file_of_results_is_refused(content: str, tmp_path: Path) -> 
 
 
 def test_directories_without_results_and_names_that_occur_twice_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="must hold 1 to 1000 files"):
+    empty = rf"{tmp_path} must hold 1 to 1000 files \*\.json, has 0"
+    with pytest.raises(UserError, match=empty):
         read_results([tmp_path], "some2027")
     (tmp_path / "b").mkdir()
     for path in (tmp_path / "a.json", tmp_path / "b" / "a.json"):
