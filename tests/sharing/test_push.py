@@ -137,9 +137,7 @@ def test_a_licence_of_the_weights_that_is_not_stated_is_said(hub: Hub, tmp_path:
 
 
 def test_a_licence_that_contradicts_the_file_is_refused(hub: Hub, file: EmbeddingFile) -> None:
-    with pytest.raises(
-        UserError, match="h5 states the licence 'CC0', and --licence says 'MIT'"
-    ):
+    with pytest.raises(UserError, match="h5 states the licence 'CC0', and --licence says 'MIT'"):
         push(file.path, PLACE, How(licence="MIT"))
     push(file.path, PLACE, How(licence="CC0"))
 
