@@ -24,6 +24,8 @@ def test_the_surprise_is_said_only_where_the_runs_show_it() -> None:
     assert surprise([mlp]) == surprise([]) == ""
     assert surprise([mlp, _row("ewc", 0.03, 0.35)]) == ""  # not above
     assert surprise([mlp, _row("ewc", 0.30, 0.67)]) == ""  # it learned something
+    assert surprise([mlp, _row("ewc", 0.1, 0.67)]) == surprise([mlp, _row("ewc", 0.0, 0.36)]) == ""
+    assert surprise([mlp, _row("ewc", 0.099, 0.361)])
 
 
 def test_images_are_class_folders(tmp_path: Path) -> None:

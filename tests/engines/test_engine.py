@@ -6,6 +6,7 @@ import os
 import pickle
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
@@ -268,7 +269,15 @@ def test_an_executor_of_other_people(tmp_path: Path, monkeypatch: pytest.MonkeyP
     made = Engine.parse("an_engine_of_others:make", None, ["threads=2"])
     with made.executor(5) as executor:
         assert isinstance(executor, ThreadPoolExecutor)
-        assert executor.submit(int, "3").result() == 3
+        asked = [executor.submit(time.sleep, 0.05) for _ in range(6)]
+    assert not any(f.cancelled() for f in asked)  # what is queued when all is well is done
+    last = threading.Event()
+    with pytest.raises(ZeroDivisionError), made.executor(5) as executor:  # noqa: PT012
+        asked = [executor.submit(last.wait, 2) for _ in range(2)]
+        asked += [executor.submit(abs, -n) for n in range(4)]
+        asked[-1].add_done_callback(lambda _: last.set())
+        raise ZeroDivisionError
+    assert [f.cancelled() for f in asked] == [False] * 2 + [True] * 4
     with pytest.raises(
         UserError, match=r"an_engine_of_others:wrong must return a concurrent.futures.Executor"
     ):

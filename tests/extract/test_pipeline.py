@@ -96,6 +96,7 @@ def test_the_file_says_what_made_it(tmp_path: Path) -> None:
     made = file.provenance
     assert made["backbone"]["weights_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
     assert made["backbone"]["name"] == TINY
+    assert made["backbone"]["pooling"] == "avg"
     assert made["preprocessing"]["input_size"] == [3, 160, 160]
     assert made["preprocessing"]["interpolation"] == "bicubic"
     assert made["arithmetic"] == {"dtype": "float32", "device_kind": "cpu"}

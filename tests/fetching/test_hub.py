@@ -84,6 +84,14 @@ def test_other_bytes_than_the_hub_says(hub: Served) -> None:
         local(NAME.format("open"))
 
 
+def test_another_size_than_the_hub_says(hub: Served) -> None:
+    size = len(store_of(hub).files["/lfs/small.h5"])
+    hub.faults["size"] = "7"
+    with pytest.raises(UserError) as error:
+        local(NAME.format("open"))
+    assert str(error.value) == f"{FIXED.format('open')} has {size:,} bytes, and the hub says 7"
+
+
 def test_a_token_appears_nowhere(
     hub: Served,
     tmp_path: Path,

@@ -95,3 +95,10 @@ def test_wrong_entries(tmp_path: Path, old: str, new: str, sentence: str) -> Non
         known.read(tmp_path / "k.toml")
     assert sentence in str(error.value)
     assert str(tmp_path / "k.toml") in str(error.value)
+
+
+def test_the_smallest_size_is_one_byte(tmp_path: Path) -> None:
+    path = known.shipped("known:emoji-vit")
+    assert path is not None
+    (tmp_path / "k.toml").write_text(entry(path, size="1"))
+    assert known.read(tmp_path / "k.toml")["small"].size == 1

@@ -49,7 +49,11 @@ def test_a_hub_name_at_a_commit() -> None:
         ("https://x.org", "names no file"),
         ("hf://datasets/org/b.h5", "hf://datasets/ORG/NAME@REVISION/FILE"),
         ("hf://datasets/org/name/../b.h5", "hf://datasets/ORG/NAME@REVISION/FILE"),
-        ("https://x.org/b.h5#sha256=12", "64 hexadecimal digits"),
+        (
+            "https://x.org/b.h5#sha256=12",
+            "'https://x.org/b.h5#sha256=12': after # comes sha256= and 64 hexadecimal digits, got "
+            "'sha256=12'",
+        ),
         ("https://x.org/b.h5#top", "sha256="),
         ("https://me:pw@x.org/b.h5", "holds a password"),
         ("https://x.org/b.h5?X-Amz-Signature=abc", "holds a password or a signature"),

@@ -131,4 +131,7 @@ def test_ranges_against_bytes(seed: int) -> None:
         assert file.read(length) == data[at : at + length]
     file.seek(-5, 2)
     assert (file.tell(), file.read(9)) == (len(data) - 5, data[-5:])
+    for at in (len(data), len(data) + BLOCK):  # nothing is there
+        file.seek(at)
+        assert file.read(9) == b""
     assert set(asked) == set(range(5))

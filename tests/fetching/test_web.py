@@ -18,7 +18,7 @@ from file_server import Served, run_main, serving
 
 from embedbench import cache
 from embedbench.errors import DamagedFileError, UserError
-from embedbench.fetching import download, shelf
+from embedbench.fetching import download, http, shelf
 from embedbench.fetching.local import all_fixed, fetch, fixed, local, origin
 from embedbench.fetching.names import Name
 from embedbench.fetching.peek import peek
@@ -79,6 +79,19 @@ def test_a_fixed_name_asks_nothing(web: Served, small: bytes) -> None:
     assert local(other).name == "bbbbbbbbb.h5"
 
 
+def test_where_a_file_came_from(web: Served, small: bytes) -> None:
+    """Known of names that were fetched, and of nothing else."""
+    name = f"{web.address}{PATH}#sha256={hashlib.sha256(small).hexdigest()}"
+    assert origin("a/b.h5") is None
+    assert origin("known:emoji-vit") is None  # ships with the package
+    assert origin(name) is None
+    fixed(web.address + PATH)
+    came = origin(name)
+    assert came is not None
+    assert (came.url, came.commit, came.size) == (web.address + PATH, None, len(small))
+    assert origin(web.address + PATH) is None  # may mean another file by now
+
+
 def test_paths_cost_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
     assert local("a/b.h5") == Path("a/b.h5")
@@ -98,7 +111,10 @@ def test_cut_off_again_and_again(web: Served, small: bytes, seed: int) -> None:
     """Each answer ends early; the next request goes on there."""
     size = [1000, 4321, len(small) // 2][seed]
     web.faults[PATH] = f"cut {size}"
-    assert local(web.address + PATH).read_bytes() == small
+    counts: list[tuple[int, int]] = []
+    path = local(web.address + PATH, progress=lambda *count: counts.append(count))
+    assert path.read_bytes() == small
+    assert counts == [(min(at + size, len(small)), len(small)) for at in range(0, len(small), size)]
     starts = [int(r.split("=")[1].split("-")[0]) for r in web.asked_for(PATH)]
     begun = [s for r, s in zip(web.asked_for(PATH), starts, strict=True) if r != "bytes=0-0"]
     assert begun == list(range(0, len(small), size))
@@ -119,8 +135,11 @@ def test_killed_in_the_middle(web: Served, small: bytes) -> None:
     assert [p.stat().st_size for p in (cache.directory() / "files").glob("*.partial")] == [5000]
     web.faults.clear()
     web.asked.clear()
-    assert local(web.address + PATH).read_bytes() == small
+    counts: list[tuple[int, int]] = []
+    path = local(web.address + PATH, progress=lambda *count: counts.append(count))
+    assert path.read_bytes() == small
     assert web.asked_for(PATH) == ["bytes=0-0", f"bytes=5000-{len(small) - 1}"]
+    assert counts == [(len(small), len(small))]  # what was there counts
 
 
 def test_a_server_without_ranges(web: Served, small: bytes) -> None:
@@ -155,6 +174,9 @@ def test_faults(web: Served, fault: str, sentence: str) -> None:
     said = sentence_of(web.address + PATH)
     assert (web.address + PATH) in said
     assert sentence in said
+    if fault == "less":
+        size = len(web.files[PATH])
+        assert f"ended after {size:,} of {size + 1:,} bytes" in said
     assert all(name.endswith(".partial") for name in kept())
     with pytest.raises(UserError):
         peek(web.address + PATH)
@@ -169,6 +191,24 @@ def test_a_long_name(web: Served, small: bytes) -> None:
             assert path.read_bytes() == small
             assert len(path.name.encode()) <= 100
         assert len(web.asked_for(f"/{quote(name)}")) <= 3  # the second time nothing is fetched
+
+
+def test_a_connection_that_is_reset(web: Served) -> None:
+    web.faults[PATH] = "reset"
+    assert sentence_of(web.address + PATH).startswith(
+        f"{web.address}{PATH} could not be reached (Connection reset by peer); check the network"
+    )
+
+
+def test_a_login_follows_to_its_own_server_alone(web: Served) -> None:
+    web.files["/b.h5"] = web.files[PATH]
+    with serving({"/c.h5": web.files[PATH]}) as other:
+        for to, where in (("/b.h5", web), (f"{other.address}/c.h5", other)):
+            web.faults[PATH] = f"redirect {to}"
+            login = {"Authorization": "Bearer secret"}
+            assert http.ask(http.Address(web.address + PATH, "a file", login)).size
+            (asked,) = [given for path, _, given in where.asked if path.endswith(to[-5:])]
+            assert asked == ("Bearer secret" if where is web else "")
 
 
 def test_a_file_that_changes_in_the_middle(web: Served, tmp_path: Path, small: bytes) -> None:
@@ -191,9 +231,12 @@ def test_no_network(web: Served) -> None:
 
 
 def test_wrong_digests(web: Served, small: bytes) -> None:
-    assert "expected " + "0" * 64 in sentence_of(f"{web.address}{PATH}#sha256={'0' * 64}")
+    sha256 = hashlib.sha256(small).hexdigest()
+    assert sentence_of(f"{web.address}{PATH}#sha256={'0' * 64}").startswith(
+        f"{web.address}{PATH} has the SHA-256 {sha256}, expected {'0' * 64}; it is another file"
+    )
     assert kept() == []
-    with pytest.raises(UserError, match=r"has the content digest .*, expected 12"):
+    with pytest.raises(UserError, match=r"small.h5 has the content digest [0-9a-f]{64}, expected"):
         fixed(web.address + PATH, expect="12")
     path = local(web.address + PATH)
     assert path.read_bytes() == small

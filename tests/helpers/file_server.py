@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import socket
+import struct
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -28,7 +32,9 @@ class Served:
     faults : dict
         Path → what goes wrong there: a status; `cut N`, N bytes an answer; `redirect URL`;
         `no-ranges`; `no-length`; `less`, a byte less than it says; `says N` or `no-ranges says N`,
-        N bytes in all; `chunk N`, the length of a chunk.
+        N bytes in all; `chunk N`, the length of a chunk;
+        `reset`, no byte of it comes. `lfs` and `size` → what the hub says instead of the
+        SHA-256 and the size of a large file.
     address : str
         Of the server, without a path.
     asked : list of tuple
@@ -106,7 +112,8 @@ class _Handler(BaseHTTPRequestHandler):
             said = self.store.faults.get("lfs") or hashlib.sha256(data).hexdigest()
             about = {"X-Repo-Commit": self.store.commit, "X-Linked-ETag": f'"{said}"'}
             where = f"{self.store.elsewhere.address}/lfs/{path}?Signature=hidden"
-            self._end(302, Location=where, **about, **{"X-Linked-Size": str(len(data))})
+            size = self.store.faults.get("size") or str(len(data))
+            self._end(302, Location=where, **about, **{"X-Linked-Size": size})
 
     def _send(self, data: bytes, fault: str, **more: str) -> None:
         match = re.match(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
@@ -130,6 +137,13 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.startswith("chunk "):
             chunk = fault.split()[1].encode() + b"\r\n"
             self._end(206, chunk + part, **span, **{"Transfer-Encoding": "chunked"}, **more)
+            return
+        if fault == "reset" and end - start > 1:
+            self._end(206, **span, **{"Content-Length": str(end - start)}, **more)
+            self.wfile.flush()
+            time.sleep(0.1)  # the headers arrive
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            os.close(self.connection.detach())
             return
         self._end(206, part, **span, **{"Content-Length": str(end - start)}, **more)
 

@@ -160,7 +160,14 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
         assert all(v.difference is None for v in values.values())
         assert rows["BiC", label][LAST].ours is None  # was not run
         assert rows["FT", label]["after 2"].published is None
-    assert len(tables["Easiest and hardest order"].rows) == 3 * len(LEARNERS)
+    extremes = dict(tables["Easiest and hardest order"].rows)
+    assert len(extremes) == 3 * len(LEARNERS)
+    last = {label: rows["iCaRL", label][LAST].ours for label in ORDERS.values()}
+    for what, end in (("easiest", max), ("hardest", min)):
+        value = end(stat.mean for stat in last.values() if stat)
+        names = [label for label, stat in last.items() if stat and stat.mean == value]
+        assert extremes["iCaRL", LAST][what].words[1] == " = ".join(names)
+        assert extremes["BiC", LAST][what].words[1] == "–"  # was not run
     _check_rankings(tables["Rankings"], tables["1"])
     n_figures = {n: len(t.figures) for n, t in tables.items() if n.startswith("Fig")}
     assert n_figures == {"Figure 1": 2, "Figure 2": 2, "Figure 3": 10, "Figures 4–9": 2}

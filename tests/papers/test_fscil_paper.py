@@ -33,6 +33,8 @@ from embedbench.papers.fscil.weights import of_losses, weights
 from embedbench.papers.page import table_text
 from embedbench.papers.paper import Asked
 from embedbench.papers.published import PaperTable, published
+from embedbench.reports.plots import Curve, curve_plot
+from embedbench.reports.styles import styles_of
 from embedbench.scores.few_shot import CORNER_CASES, aacc, curves_of
 
 MISPRINTS = published("fscil")["misprints"]
@@ -215,9 +217,11 @@ def test_data_have_the_papers_names_only_where_they_are_said_to(tmp_path: Path) 
         ["protocol.lists=cifar100"],
         ["protocol.base=24", "protocol.way=2", "protocol.order=size"],
     ]
-    blob_file(tmp_path / "cub200.h5", 4, 4)
-    with pytest.raises(UserError, match="give --data cub200="):
-        find_data([str(tmp_path / "cub200.h5")], tmp_path)
+    birds = str(blob_file(tmp_path / "cub200.h5", 4, 4).path)
+    with pytest.raises(UserError) as error:
+        find_data([birds], tmp_path)
+    assert str(error.value).startswith(f"{birds} stands in under the name of a data set")
+    assert f"; give --data cub200={birds} if it is that one" in str(error.value)
     with pytest.raises(UserError, match="mini-imagenet=FILE"):
         find_data([f"imagenet={toy}"], tmp_path)
 
@@ -468,6 +472,12 @@ def test_figures_of_runs(tmp_path: Path) -> None:
         "mean gAcc by α",
     ]  # fmt: skip
     assert "NCM" in result.notes[0]
+    # by α with the ratio of the runs' own classes, 24 to 2: the accuracies of 12 · base + novel
+    along = np.stack([over_alpha(flat(b, n), 12.0) for b, n in ((0.8, 0.2), (0.7, 0.3))])
+    style = styles_of((n, n) for n in LEARNERS)["ncm"]
+    label = "toy, a stand-in: mean gAcc by α"
+    expected = curve_plot([Curve(along, style)], float("nan"), 0, label, axis="12 α")
+    assert result.figures[-1][1] == expected
     (empty,) = curves(runs_of(tmp_path))
     assert empty.figures == []
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 from commands import quick_workers
+from report_records import scored
 
 from embedbench.engines.engine import Engine
 from embedbench.errors import UserError
@@ -21,10 +23,11 @@ from embedbench.papers.kemker2018.runs import LEARNERS, PROTOCOLS, Runs
 from embedbench.papers.kemker2018.s1 import CHOICES, s1_cells, table_s1
 from embedbench.papers.kemker2018.s7 import Digits, drifting
 from embedbench.papers.kemker2018.sizes import FEL_UNITS, Capacity, megabytes, summary
-from embedbench.papers.kemker2018.tables import table1, table2, table2_sizes, table5
+from embedbench.papers.kemker2018.tables import table1, table2, table2_sizes, table5, table_s6
 from embedbench.papers.page import save, table_text
 from embedbench.papers.paper import Asked
 from embedbench.papers.published import Value, published
+from embedbench.scores import record
 from embedbench.scores.stats import Stat
 from embedbench.streams.view import rows_of
 
@@ -172,7 +175,7 @@ def test_stand_ins_are_run_labelled_and_saved(
     asked = Asked(
         out,
         [0, 1],
-        ["2", "2mb", "figures"],
+        ["2", "2mb", "4", "5", "figures"],
         data=["cub-stand-in=birds.h5"],
         learners=["mlp"],
         items=items,
@@ -189,8 +192,64 @@ def test_stand_ins_are_run_labelled_and_saved(
     page = save(tables, PAPER, out).read_text(encoding="utf-8")
     assert "birds for CUB-200" in page
     assert page.count("<svg") == 4  # two of each protocol
-    assert [t.name for t in tables] == ["2", "2 MB", "Figures 2, S2, S3"]
+    assert [t.name for t in tables] == ["2", "2 MB", "4", "5", "Figures 2, S2, S3"]
     assert asked.used == [Path("birds.h5")]
+    # held: a network of 6·8 + 8 + 8·8 + 8 + 8·4 + 4 numbers of four bytes
+    sizes = dict(tables[1].rows)["MLP", "birds for CUB-200"]
+    held, counted = sizes["MB held here"], sizes["MB as the paper counts"]
+    size = megabytes("mlp", Size(6, 4, 24), Capacity())  # with the paper's 400 units
+    assert (counted.published, counted.ours) == (None, Stat.of([size]))
+    assert (held.published, held.ours) == (None, Stat.of([4 * 164 / 1e6] * 2))
+    # Table 4 has the protocols of one modality, and minutes of learning and of evaluation
+    costs: dict[str, list[float]] = {}
+    for place in record.find(out / "runs"):
+        made = record.load(place)
+        if made.learner == "mlp":
+            took = made.seconds.learn + made.seconds.evaluate
+            costs.setdefault(made.protocol, []).append(took / 60)
+    assert list(tables[2].columns) == ["permutation", "incremental-class"]
+    minutes = dict(tables[2].rows)["MLP", "birds for CUB-200"]
+    for protocol, each in costs.items():
+        mine = minutes[protocol].ours
+        assert mine is not None
+        assert sorted(mine.values) == pytest.approx(sorted(each))
+    ticks = dict(tables[3].rows)
+    assert ticks["MLP",]["memory efficient"].words == ("✓", "✓")
+    assert ticks["PathNet",]["similar data"].words == ("✓", "✗")  # was not run
+
+
+def test_a_table_asks_for_the_runs_that_it_shows_and_no_others(tmp_path: Path) -> None:
+    data = {n: Data(n, tmp_path / f"{n}.h5", n == "cub") for n in ("mnist", "cub", "audioset")}
+    runs = Runs(tmp_path, [0], data=data)
+
+    def protocols(*tables: str) -> dict[str, int]:
+        return dict(Counter(cell.protocol.name for cell in PAPER.cells(runs, tables)))
+
+    one = {"permutation": 3 * 6, "incremental-class": 3 * 5}
+    assert protocols("4") == protocols("figures") == one
+    assert protocols("s8") == {"multi-modal": 2 * 6}
+    assert protocols("2", "s8") == protocols("5") == {**one, "multi-modal": 2 * 6}
+    assert protocols("1", "2mb", "s9") == {}
+    assert protocols("s6") == {"incremental-class": 20}
+    del data["mnist"]
+    assert protocols("s6", "s1") == {}
+
+
+def test_the_notes_of_table_s6_are_mean_gaps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All digits: 90 % on the base set, 95 % on the new class, 92 % on both; printed otherwise."""
+    made = scored([[0.9, None], [0.8, 0.95]], [0.9, 0.92], {})
+    monkeypatch.setattr(Runs, "records", lambda self, cells: [made])
+    runs = Runs(tmp_path, [0], data={"mnist": Data("mnist", tmp_path / "mnist.h5")})
+    table = table_s6(runs)
+    printed = [row for row in TABLES["S6"] if row["learner"] == "geppnet"]
+    ours = {"base": 90, "new": 95, "overall": 92}
+    gaps = [np.mean([abs(row[c] - v) for row in printed]) for c, v in ours.items()]
+    note = f"GeppNet: mean absolute gap {gaps[0]:.1f} (base), {gaps[1]:.1f} (new), "
+    assert f"{note}{gaps[2]:.1f} (overall)" in table.notes
+    assert min(gaps) > 0.1
+    assert [v.ours.mean for v in table.rows[0][1].values() if v.ours] == [90, 95, 92]
 
 
 def test_unknown_tables_are_refused(tmp_path: Path) -> None:
@@ -251,6 +310,10 @@ def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
         assert values["Ω_all"].ours is not None
         assert len(values["Ω_all"].ours.values) == 1
     assert len(table.rows) == 22
+    assert table.notes[0].startswith(
+        "capacities tried: mlp.units 3, 5; ewc.units 200, 400, 800, 1600; geppnet.som.side 16, 23, "
+        "32; geppnet-stm.som.side 16, 23, 32; fel.fel_units 1200, 4000, 12000. "
+    )
 
 
 def test_figure_s1_has_one_curve_a_way_of_choosing_lambda(tmp_path: Path) -> None:

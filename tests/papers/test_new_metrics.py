@@ -171,6 +171,7 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
             )
     assert len(accuracy.rows) == len(forgetting.rows) == 2 * 2 * len(LEARNERS)
     assert len(accuracy.figures) == len(forgetting.figures) == 4
+    assert accuracy.across == forgetting.across == 2  # a stream of 8 beside one of 12 sessions
     runs = Runs(tmp_path / "out", [0, 1], items=items, files={"toy": file.path})
     assert runs.sessions("toy") == [8, 12]
     assert runs.memory("toy") == 12  # a tenth of 24 · 5

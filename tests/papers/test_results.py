@@ -211,10 +211,13 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "column": (lambda d: d["tables"][0].update(columns=["v"]), "no column 'Ω'"),
     "made": (lambda d: _value(d).update(made="up"), "'made' must be drawn, fixed or exact"),
     "words": (lambda d: _value(d).update(words=["a"]), "'words' must be two texts, got 1"),
-    "decimals": (lambda d: _value(d).update(decimals=99), "'decimals' must be 0 to 12, got 99"),
     "rounding": (lambda d: _value(d).update(rounding=-1), "'rounding' must be 0 or more"),
     "mean": (lambda d: _value(d)["ours"].update(mean=0.6), "must be those of the values"),
     "half": (lambda d: _value(d)["ours"].update(half_95=0.001), "must be those of the values"),
+    "no half": (lambda d: _value(d)["ours"].update(half_95=None), "must be those of the values"),
+    "no value": (lambda d: _value(d)["ours"].update(values=[None]), "must be those of the values"),
+    "negative": (lambda d: _value(d).update(decimals=-1), "'decimals' must be 0 to 12, got -1"),
+    "one more": (lambda d: _value(d).update(decimals=13), "'decimals' must be 0 to 12, got 13"),
 }
 
 
@@ -229,6 +232,19 @@ def test_wrong_files_are_refused_with_one_sentence(what: str, tmp_path: Path) ->
         Results.read(path)
     assert sentence in str(error.value)
     assert "\n" not in str(error.value)
+    if what not in ("format", "version", "missing", "type"):
+        labels = data["tables"][0]["rows"][0]["labels"]
+        where = f"{path}: table '2', row {tuple(labels)}: "
+        assert str(error.value).startswith(where)
+
+
+@pytest.mark.parametrize("decimals", [0, 12])
+def test_decimals_up_to_the_limits_and_a_single_run_are_read(decimals: int, tmp_path: Path) -> None:
+    value = Value(0.5, Stat.of([0.5]), decimals)  # of one run there is no interval
+    made = results(table((("A", "birds"), value)))
+    made.write(tmp_path / "a.json")
+    (row,) = Results.read(tmp_path / "a.json").tables[0].rows
+    assert row.values["Ω"].texts() == value.texts()
 
 
 @pytest.mark.parametrize("content", ["", "[]", "3", "{", '{"format": "embedbench-results"}'])
@@ -239,7 +255,8 @@ def test_what_is_no_file_of_results_is_refused(content: str, tmp_path: Path) -> 
 
 
 def test_directories_without_results_and_names_that_occur_twice_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="must hold 1 to 1000 files"):
+    empty = rf"{tmp_path} must hold 1 to 1000 files \*\.json, has 0"
+    with pytest.raises(UserError, match=empty):
         read_results([tmp_path], "some2027")
     (tmp_path / "b").mkdir()
     for path in (tmp_path / "a.json", tmp_path / "b" / "a.json"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from pathlib import Path
@@ -146,6 +148,10 @@ def test_json_and_html(tmp_path: Path) -> None:
     assert "From frozen to full" in text
     assert "75.0 → 62.5 (−12.5 ±95.3)" in text
     assert "no run of ncm on images" in text
+    table = command("report", tmp_path / "runs", "--bridge", "--csv").stdout
+    (row,) = csv.DictReader(io.StringIO(table))
+    assert (row["title"], row["learner"]) == ("incremental-class · toy.h5 → toy-32.h5", "er")
+    assert float(row["gap_per_hour"]) == pytest.approx(-0.25)
     plain = tmp_path / "plain.html"
     assert command("report", tmp_path / "runs", "--html", plain).exit_code == 0
     assert "From frozen to full" not in plain.read_text(encoding="utf-8")

@@ -20,7 +20,7 @@ from embedbench.reports import lines, panels
 from embedbench.reports.collect import collect
 from embedbench.reports.figures import FORMATS, KINDS, WIDTHS, check_figure, save_figure
 from embedbench.reports.rows import Row
-from embedbench.reports.sheet import PAPER, words
+from embedbench.reports.sheet import PAPER, fit, words
 from embedbench.reports.styles import LEARNERS
 from embedbench.reports.svg import COLOURS, SOFT
 from embedbench.scores.stats import Stat
@@ -113,6 +113,38 @@ def test_axes_fit_the_values_and_the_legend_covers_none(rows: list[Row], width: 
 
 
 FINAL = "final_accuracy"
+
+
+# Lowest and highest value, most; the ends of the axis: 5 % outside, worked out by hand.
+ENDS = [
+    (0.0, 50.0, 100.0, 0.0, 52.5),  # as low as a value can be, and not below
+    (10.0, 100.0, 100.0, 0.0, 102.0),  # 10 - 4.5 is near 0 for a span of 90
+    (20.0, 100.0, np.inf, 16.0, 104.0),
+    (-5.0, 45.0, 100.0, -7.5, 47.5),  # what is below 0 is drawn
+    (50.0, 50.0, 100.0, 49.9975, 50.0025),
+    (0.0, 0.0, 100.0, 0.0, 5e-5),
+    (np.nan, np.nan, 100.0, 0.0, 1.05),
+]
+
+
+@pytest.mark.parametrize(("low", "high", "most", "bottom", "top"), ENDS)
+def test_an_axis_ends_just_outside_its_values(
+    low: float, high: float, most: float, bottom: float, top: float
+) -> None:
+    axes = Figure().add_subplot()
+    fit(axes, low, high, most)
+    np.testing.assert_allclose(axes.get_ylim(), (bottom, top), atol=1e-12)
+
+
+def test_a_learner_that_forgets_all_is_drawn_on_an_axis_from_zero(tmp_path: Path) -> None:
+    idle = make("mlp", final=0.0)
+    idle["pooled"] = [0.9, 0.45, 0.0]
+    keep(tmp_path, idle, make("ewc", final=0.7))
+    rows = collect(tmp_path)
+    for figure in (drawn(lines.curves, rows, COLUMN), drawn(lines.trade_off, rows, COLUMN, FINAL)):
+        low, high = figure.axes[0].get_ylim()
+        assert low == 0
+        assert high > 70
 
 
 @pytest.mark.parametrize("width", WIDTHS.values())

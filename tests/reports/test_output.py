@@ -275,6 +275,9 @@ def test_offline_and_chance_are_in_the_ranking(tmp_path: Path) -> None:
     levels = [line.split() for line in table_of(tmp_path)]
     assert [line[0] for line in levels].count("chance") == 1
     assert "20.0" in levels[3]
+    keep(tmp_path, make("offline", final=0.9))
+    firsts = [line.split()[0] for line in table_of(tmp_path)]
+    assert sorted(firsts) == ["chance", "ncm", "offline", "slda"]
 
 
 def test_equal_runs_have_no_interval(tmp_path: Path) -> None:

@@ -305,9 +305,9 @@ def test_spread_over_orders_by_hand() -> None:
 
 
 def test_one_order_has_no_spread() -> None:
-    with pytest.raises(UserError, match="needs runs on two class orders or more"):
+    with pytest.raises(UserError, match="on two class orders or more; toy has natural only"):
         by_order(study(a=[0.5], b=[0.4]))
-    with pytest.raises(UserError, match="needs two learners"):
+    with pytest.raises(UserError, match="needs two learners on the same stream; toy has a only"):
         compare(study(a=[0.5]))
 
 
@@ -363,7 +363,7 @@ def test_streams_that_differ_in_the_order_only_are_one_study(tmp_path: Path) -> 
     # another set of parameters is another study
     keep(tmp_path, make("mlp", seed=0, protocol_params={"base": 3}), stream="stream-z")
     assert len(studies(collect(tmp_path))) == 2
-    with pytest.raises(UserError, match="fwt is undefined in every run"):
+    with pytest.raises(UserError, match="fwt is undefined in every run of incremental-class; name"):
         studies(collect(tmp_path), "fwt")
     with pytest.raises(UserError, match="Did you mean 'final_accuracy'"):
         studies(collect(tmp_path), "final_acuracy")

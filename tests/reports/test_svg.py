@@ -18,6 +18,7 @@ def drawn(label: str = "accuracy & <time>") -> str:
         axes.plot([0, 1, 2], [1, 3, 2], color=colour(0), marker="o")
         axes.plot([0, 1, 2], [2, 1, 1], color=colour(HUES + 1))
         axes.axhline(1, color=INK)
+        axes.grid(axis="y")
         axes.set_xlabel("session")
         return svg(figure, label)
 
@@ -28,6 +29,13 @@ def test_colours_are_the_pages() -> None:
         re.findall(r"var\(--\w+\)", text)
     )
     assert not set(re.findall(r"#[0-9a-f]{6}", text)) & {INK, SOFT, LINE, BLANK, *COLOURS}
+
+
+def test_the_grid_is_seen_and_is_thinner_than_axes_and_curves() -> None:
+    widths = dict(
+        re.findall(r"stroke:var\(--(c0|line)\);stroke-width:([\d.]+);stroke-linec", drawn())
+    )
+    assert widths == {"c0": "1.6", "line": "0.6"}
 
 
 def test_nothing_is_loaded_and_the_font_is_the_pages() -> None:

@@ -73,6 +73,7 @@ def test_long_names_are_counted() -> None:
     assert "; er lr=0.1 memory.total=1 is behind by" in sentence(leader, far[0])
     long = runs("er " * 30 + "x", 0.1, 0.11, 0.12)
     assert "er x and 1 more are behind" in sentence(leader, long, far[0])
+    assert f"; {'er ' * 30}x is behind by" in sentence(leader, long)
 
 
 @pytest.mark.parametrize("n", [1, 2])

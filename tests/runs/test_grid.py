@@ -57,10 +57,23 @@ def cells(file, learners="mlp,ncm", seeds="0", items=(), protocol="incremental-c
 
 
 def test_processes_and_one_process_give_the_same_answers(blobs, tmp_path):
-    here = run_grid(cells(blobs, seeds="0-1"), tmp_path / "one", engine=Engine("local:1"))
-    there = run_grid(cells(blobs, seeds="0-1"), tmp_path / "two", engine=Engine("local:2"))
+    counts = {"one": [], "two": []}
+
+    def run(name, engine):
+        def progress(label, done, total):
+            counts[name].append((bool(label), done, total))
+
+        return run_grid(
+            cells(blobs, seeds="0-1"), tmp_path / name, engine=Engine(engine), progress=progress
+        )
+
+    here, there = run("one", "local:1"), run("two", "local:2")
     assert not here.failed
     assert not there.failed
+    total = len(record.find(tmp_path / "one", references=True))
+    assert total > 4  # before each cell here, after each cell elsewhere, and at the end
+    assert counts["one"] == [(True, n, total) for n in range(total)] + [(False, total, total)]
+    assert counts["two"] == [(True, n + 1, total) for n in range(total)] + [(False, total, total)]
     assert len(here.places) == len(there.places) == 4
     for a, b in zip(here.places, there.places, strict=True):
         assert a.relative_to(tmp_path / "one") == b.relative_to(tmp_path / "two")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +95,48 @@ def test_licences_by_the_names_of_the_hub(licence: str, known: str) -> None:
 def test_sizes_in_the_words_of_the_hub(tmp_path: Path, n: int, size: str) -> None:
     file = write_file(tmp_path / "a.h5", make_samples(n), make_features(n, 1), PROVENANCE)
     assert front(card_page(card(file)))["size_categories"] == [size]
+
+
+def test_texts_of_licences_are_cut_at_sixty_characters() -> None:
+    for n in (59, 60, 61):
+        assert hub_licence("x" * n) == {"license": "other", "license_name": "x" * min(n, 60)}
+    assert hub_licence("see https://e.org/a") == {
+        "license": "other", "license_name": "custom", "license_link": "https://e.org/a",
+    }  # fmt: skip
+
+
+def with_classes(file: EmbeddingFile, n: int, inner: int = 0) -> str:
+    """The page of a file with a picture, as if it had so many classes."""
+    made = card(file)
+    counts = {f"class {i}": dict.fromkeys(("train", "val", "test"), 1) for i in range(n)}
+    classes = replace(made.classes, leaves=n, inner=inner)
+    return card_page(replace(made, classes=classes, class_counts=counts), picture="a.png")
+
+
+def test_a_page_lists_twenty_classes_and_names_those_of_its_picture(tmp_path: Path) -> None:
+    file, pixels = embedding_file(tmp_path), pixel_file(tmp_path)
+    assert "class 18, class 19\n" in with_classes(file, 20)
+    assert "class 18, class 19, …\n" in with_classes(file, 21)
+    of_points = "First two principal components of samples, by "
+    assert f"![{of_points}class](a.png)\n\n*{of_points}class*" in with_classes(file, 12)
+    assert f"*{of_points}class*" in with_classes(file, 12, inner=3)
+    assert f"*{of_points}the 12 largest of 13 classes*" in with_classes(file, 13)
+    assert f"*{of_points}the classes at the top of the hierarchy*" in with_classes(file, 13, 3)
+    assert "*Some samples of all 10 classes*" in with_classes(pixels, 10)
+    assert "*Some samples of the 10 largest classes*" in with_classes(pixels, 11)
+
+
+def test_the_licence_of_the_file_counts_before_that_of_the_push(tmp_path: Path) -> None:
+    made = card(write_file(tmp_path / "a.h5", make_samples(40), make_features(40), PROVENANCE))
+    assert front(card_page(made, licence="MIT"))["license"] == "cc0-1.0"
+    without = replace(made, provenance={"source": {"licence": "not stated"}})
+    page = card_page(without, licence="MIT")
+    assert front(page)["license"] == "mit"
+    assert "- **data:** MIT\n" in page
+    assert "- **data:** not stated\n" in card_page(without)
+    assert "**pooling:**" not in page  # nothing is said of what is not known
+    assert "**layer:**" not in page
+    assert "**preprocessing:**" not in page
 
 
 def test_a_pixel_file_says_that_it_holds_images(tmp_path: Path) -> None:

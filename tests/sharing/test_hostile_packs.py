@@ -60,8 +60,9 @@ CASES: dict[str, tuple[Edit, str]] = {
     },
     "NUL behind": (member("pack.json\0"), "its name is not that of a run"),
     "nameless": (member("runs//x/record.json"), "its name is not that of a run"),
-    "long": (member(f"runs/{'x' * 300}/record.json"), "its name is not that of a run"),
-    "deep": (member(f"runs/{'x/' * 50}record.json"), "its name is not that of a run"),
+    "long": (member(f"runs/{'x' * 201}/record.json"), "its name is not that of a run"),
+    "deep": (member(f"runs/{'x/' * 12}record.json"), "its name is not that of a run"),
+    "at the top": (member("runs/record.json"), "no pack has such a file"),
     "run in a file": (member("runs/record.json/record.json"), "no pack has such a file"),
     "link": (member(RUN, mode=stat.S_IFLNK | 0o777), "it is no regular file"),
     "device": (member(RUN, mode=stat.S_IFCHR | 0o666), "it is no regular file"),
@@ -90,6 +91,13 @@ def test_a_member_that_no_pack_has(team: Path, tmp_path: Path, case: str) -> Non
     assert f"({why})" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert [p.name for p in tmp_path.iterdir()] == ["bad.zip"]
+
+
+@pytest.mark.parametrize("place", ["x", "x" * 200, "/".join("x" * 11)])
+def test_names_up_to_the_limits_are_read(team: Path, tmp_path: Path, place: str) -> None:
+    name = f"runs/{place}/record.json"
+    with unpacked(spoilt(team, tmp_path / "a.zip", member(name))) as made:
+        assert (made.folder / name).read_bytes() == b"x"
 
 
 def field(archive: bytes, name: str, at: int, form: str, *values: int) -> bytes:
@@ -123,14 +131,23 @@ def test_a_directory_that_lies(
 def test_a_large_member_of_a_small_kind(
     team: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("embedbench.sharing.unpack.SMALL", 10)
+    largest = max(len(d) for name, d in members(team / "a.zip").items() if name[:5] != "runs/")
+    monkeypatch.setattr("embedbench.sharing.unpack.SMALL", largest)
+    with unpacked(team / "a.zip"):
+        pass
+    monkeypatch.setattr("embedbench.sharing.unpack.SMALL", largest - 1)
     with pytest.raises(UserError, match="it is too large"), unpacked(team / "a.zip"):
         pass
 
 
 def test_too_many_members(team: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("embedbench.sharing.unpack.MOST", 3)
-    with pytest.raises(UserError, match="a pack has at most 3"), unpacked(team / "a.zip"):
+    count = len(members(team / "a.zip"))
+    monkeypatch.setattr("embedbench.sharing.unpack.MOST", count)
+    with unpacked(team / "a.zip"):
+        pass
+    monkeypatch.setattr("embedbench.sharing.unpack.MOST", count - 1)
+    says = rf"a\.zip has {count} members, and a pack has at most {count - 1}"
+    with pytest.raises(UserError, match=says), unpacked(team / "a.zip"):
         pass
 
 

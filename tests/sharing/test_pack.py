@@ -126,6 +126,7 @@ def test_a_damaged_run_of_a_pack_is_named_by_the_pack(team: Path, tmp_path: Path
     [
         (None, "22.11.2026", "the date must be written as 2026-11-30, got '22.11.2026'"),
         ("", None, "by must be a name of 1 to 200 characters"),
+        (" ", None, "by must be a name of 1 to 200 characters"),
         ("x" * 201, None, "by must be a name of 1 to 200 characters"),
     ],
 )
@@ -135,6 +136,12 @@ def test_a_name_and_a_date(
     with pytest.raises(UserError, match=what):
         pack(team / "runs", tmp_path / "b.zip", by=by, date=date)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_name_of_200_characters_travels(team: Path, tmp_path: Path) -> None:
+    pack(team / "runs", tmp_path / "b.zip", by="x" * 200)
+    with unpacked(tmp_path / "b.zip") as made:
+        assert made.info.by == "x" * 200
 
 
 def test_no_runs_and_a_single_run(team: Path, tmp_path: Path) -> None:

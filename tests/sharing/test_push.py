@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from file_helpers import PROVENANCE, flip, make_features, make_samples, span
 from hub_server import READER, WRITER, Hub
-from image_files import embedding_file
+from image_files import embedding_file, pixel_file
 from typer.testing import CliRunner, Result
 
 from embedbench.cli.app import app
@@ -116,9 +116,30 @@ def test_a_licence_is_needed(hub: Hub, tmp_path: Path) -> None:
     assert "- **data:** CC BY 4.0" in page
 
 
+def test_a_licence_of_the_weights_that_is_not_stated_is_said(hub: Hub, tmp_path: Path) -> None:
+    """To the user alone: the file may be pushed. Pixels come from no weights."""
+
+    def said(file: EmbeddingFile) -> list[str]:
+        sentences: list[str] = []
+        push(file.path, PLACE, How(licence="CC0", overwrite=True), notify=sentences.append)
+        return sentences
+
+    def made(licence: str) -> EmbeddingFile:
+        provenance = {**PROVENANCE, "weights": {"licence": licence}}
+        return write_file(
+            tmp_path / "a.h5", make_samples(60), make_features(60), provenance, overwrite=True
+        )
+
+    notice = "the licence of the weights is not stated; --weights-licence of extract states it"
+    assert said(made("unknown")) == said(made("")) == [notice]
+    assert said(made("mit")) == []
+    assert said(pixel_file(tmp_path)) == []
+
+
 def test_a_licence_that_contradicts_the_file_is_refused(hub: Hub, file: EmbeddingFile) -> None:
-    with pytest.raises(UserError, match="states the licence 'CC0', and --licence says 'MIT'"):
+    with pytest.raises(UserError, match="h5 states the licence 'CC0', and --licence says 'MIT'"):
         push(file.path, PLACE, How(licence="MIT"))
+    push(file.path, PLACE, How(licence="CC0"))
 
 
 def test_a_damaged_file_is_not_sent(hub: Hub, file: EmbeddingFile) -> None:
