@@ -126,7 +126,9 @@ class FSCIL(Protocol):
         split = Split(train, val, split.test)
         layers = layer_names(file, self.layers)
         scale = "none" if self.scale == "auto" and file.layers else self.scale
-        table, features, fitted = load_table(file, scale, base, layers, self.embedding)
+        table, features, fitted = load_table(
+            file, scale, base, layers, self.embedding, least=self.scale_least
+        )
         if self.embedding != FINAL:
             notes = (*notes, f"the layer {self.embedding} stands in the place of the embedding")
         pairs = loss_limited(

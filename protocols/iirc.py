@@ -126,7 +126,7 @@ class IIRC(Protocol):
         check_configuration(hierarchy, order)
         roles = leaf_roles(file, hierarchy, self.val_fraction)
         rows, val_rows = self._rows(hierarchy, order, roles)
-        table, features, fitted = load_table(file, self.scale, rows[0])
+        table, features, fitted = load_table(file, self.scale, rows[0], least=self.scale_least)
         introduced = np.sort(np.concatenate(order))
         teaching = _Teaching(
             table=table,
@@ -149,6 +149,7 @@ class IIRC(Protocol):
                 len(introduced),
                 multilabel=True,
                 scaling=table.scaling,
+                scale=table.scale,
             ),
             sessions=OnDemand([partial(teaching.session, t) for t in range(len(order))]),
             eval_sets=tuple(teaching.asked(split, own_rows) for split, own_rows in sets),

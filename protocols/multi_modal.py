@@ -73,7 +73,8 @@ class MultiModal(Protocol):
         alone = tuple(self._alone(file, width) for file in files)
         classes = np.cumsum([0, *(file.samples.n_leaves for file in files)])
         ids = np.cumsum([0, *(len(file.labels) for file in files)])
-        spec = StreamSpec((width,), int(classes[-1]))
+        scales = dict.fromkeys(stream.spec.scale for stream in alone)
+        spec = StreamSpec((width,), int(classes[-1]), scale=", ".join(scales))
         pairs = [
             self._joined(stream, spec, int(classes[t]), int(ids[t]))
             for t, stream in enumerate(alone)
@@ -129,9 +130,11 @@ class MultiModal(Protocol):
         offline reference therefore serves them all.
         """
         split = split_rows(file, self.validation, self.val_fraction)
-        table, features, fitted = load_table(file, self.scale, split.train)
+        table, features, fitted = load_table(file, self.scale, split.train, least=self.scale_least)
         if self.join == "project":
+            scale = table.scale
             table = Table(table.whole() @ self._matrix(file, width))  # (N, D) @ (D, W) -> (N, W)
+            table.scale = scale
             features = digest("projected", features, width, self.projection)
         everything = np.arange(file.samples.n_leaves)
         session, test = view_session(table, file, split, classes=everything)

@@ -104,6 +104,8 @@ class StreamSpec:
     scaling : Scaling or None
         Per-channel (factor, offset) that turned bytes into the values a learner receives; None for
         embeddings.
+    scale : str
+        The name of the scaling, see `Protocol`; empty where it is not known.
     """
 
     input_shape: tuple[int, ...]
@@ -113,6 +115,7 @@ class StreamSpec:
     reveals_session_id: bool = False
     loss_over_seen: bool = False
     scaling: Scaling | None = None
+    scale: str = ""
 
 
 @dataclass(frozen=True)
