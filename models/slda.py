@@ -34,10 +34,10 @@ class SLDA(Learner):
     before ε = 1e-4: where samples are few for their width, ε alone is far too little; `shrinkage` =
     1e-4 is the authors'. By default the weight is n_c/(n_c + 1), n_c the samples of the class so
     far. Then Σ is exactly the within-class covariance of all samples, in whatever order they came,
-    and a class's first sample adds nothing. The paper's base initialisation computes the base session's
-    covariance by oracle approximating shrinkage (OAS); here it follows from the running Σ after
-    `base_samples` samples. Samples are processed in batches: a batch's outer products are one
-    matrix product, equal to the sample-by-sample updates.
+    and a class's first sample adds nothing. The paper's base initialisation computes the base
+    session's covariance by OAS; here it follows from the running Σ after `base_samples` samples.
+    Samples are processed in batches: a batch's outer products are one matrix product, equal to the
+    sample-by-sample updates.
 
     Parameters
     ----------
