@@ -149,7 +149,6 @@ class IIRC(Protocol):
                 len(introduced),
                 multilabel=True,
                 scaling=table.scaling,
-                scale=table.scale,
             ),
             sessions=OnDemand([partial(teaching.session, t) for t in range(len(order))]),
             eval_sets=tuple(teaching.asked(split, own_rows) for split, own_rows in sets),
@@ -283,6 +282,11 @@ def _notes(
 ) -> list[str]:
     """Notes for the reader on samples that the stream leaves out or divides."""
     notes = []
+    if (hierarchy.parents < 0).all():
+        notes.append(
+            f"{hierarchy.name} has no hierarchy, so that every sample has one label, as in "
+            "incremental-class; --set protocol.hierarchy=… names one"
+        )
     dropped = [file.classes[k] for k in np.flatnonzero(hierarchy.leaf < 0)]
     if dropped:
         more = ", …" if len(dropped) > 3 else ""

@@ -73,8 +73,7 @@ class MultiModal(Protocol):
         alone = tuple(self._alone(file, width) for file in files)
         classes = np.cumsum([0, *(file.samples.n_leaves for file in files)])
         ids = np.cumsum([0, *(len(file.labels) for file in files)])
-        scales = dict.fromkeys(stream.spec.scale for stream in alone)
-        spec = StreamSpec((width,), int(classes[-1]), scale=", ".join(scales))
+        spec = StreamSpec((width,), int(classes[-1]))
         pairs = [
             self._joined(stream, spec, int(classes[t]), int(ids[t]))
             for t, stream in enumerate(alone)

@@ -44,6 +44,9 @@ def import_command(
     stratify: Stratify = False,
     classes: Annotated[int | None, typer.Option(help="Number of AudioSet classes (100).")] = None,
     columns: ColumnList = None,
+    backbone: Annotated[
+        str | None, typer.Option(help="'pixels': the features are raw values of images.")
+    ] = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
@@ -65,6 +68,7 @@ def import_command(
             classes=classes,
             columns=columns,
             column_keys=column_keys,
+            backbone=backbone,
             stated=stated,
             overwrite=overwrite,
             progress=advance,

@@ -293,5 +293,4 @@ def flat_spec(
         layers=layer_columns(file, layers, embedding),
         loss_over_seen=loss == "seen",
         scaling=table.scaling,
-        scale=table.scale,
     )

@@ -40,7 +40,7 @@ class Protocol(ABC):
         clipped) or "auto" (standard; none if session 0 has too few samples).
     scale_least : int
         Training samples of session 0 below which "auto" takes a scaling without statistics over
-        samples: fitted to one sample, "standard" would make every feature ±5 or 0.
+        samples: fitted to one sample, "standard" makes every other feature ±5.
     observe_batch : int
         Samples in the batches that online learners are given; 0: the stream is not online, and
         learners get whole sessions.

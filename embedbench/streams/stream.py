@@ -18,7 +18,7 @@ from embedbench.files.file import FINAL, EmbeddingFile
 from .digests import CoveredSet, eval_digest, mask, packed
 from .merging import columns_of, merge
 from .table import Scaling
-from .view import View, rows_of
+from .view import View, rows_of, table_of
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,6 @@ class StreamSpec:
     scaling : Scaling or None
         Per-channel (factor, offset) that turned bytes into the values a learner receives; None for
         embeddings.
-    scale : str
-        The name of the scaling, see `Protocol`; empty where it is not known.
     """
 
     input_shape: tuple[int, ...]
@@ -115,7 +113,6 @@ class StreamSpec:
     reveals_session_id: bool = False
     loss_over_seen: bool = False
     scaling: Scaling | None = None
-    scale: str = ""
 
 
 @dataclass(frozen=True)
@@ -218,6 +215,11 @@ class Stream:
             "eval": eval_digest(self.samples, tests),
             "features": self.features,
         }
+
+    @cached_property
+    def scale(self) -> str:
+        """How the features were scaled, see `Protocol`; empty for tables made in memory."""
+        return ", ".join(dict.fromkeys(table_of(s.x).scale for s in self.sessions))
 
     @cached_property
     def class_sizes(self) -> tuple[int, ...] | None:
