@@ -94,7 +94,7 @@ def test_auto_leaves_pixels_alone_and_standardises_embeddings(tmp_path: Path) ->
     stream = Permutation().build([pixels], seed=0)
     np.testing.assert_array_equal(table_of(stream.sessions[0].x).values, pixels.read())
     assert stream.fitted == ""
-    stream = Permutation(scale_least=16).build([make_file(tmp_path)], seed=0)
+    stream = Permutation(scale_least=9).build([make_file(tmp_path)], seed=0)
     assert stream.scale == "standard"
     train = stream.sessions[0].x.numpy()
     np.testing.assert_allclose(train.mean(0), 0, atol=1e-6)
@@ -111,7 +111,8 @@ def test_auto_takes_no_statistics_of_too_few_samples(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.square(x).mean(1), 1, rtol=1e-5)
     assert (few.scale, few.fitted, few.notes) == ("rms", "", earlier.notes)
     assert (np.abs(earlier.sessions[1].x.numpy()) == 5).all()
-    whole = IncrementalClass(base=3).build([make_file(tmp_path, (20, 20, 20, 20))], seed=0)
+    more = make_file(tmp_path, (20, 20, 20, 20), name="more.h5")
+    whole = IncrementalClass(base=3).build([more], seed=0)
     assert whole.scale == "standard"  # 54 samples after validation
 
 
