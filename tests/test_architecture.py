@@ -313,9 +313,9 @@ def test_rooms_are_flat_and_linked_into_the_package(room: str) -> None:
 
 
 def test_no_file_is_long() -> None:
-    """Under 300 lines."""
+    """Under 500 lines."""
     lengths = {n: len(p.read_text(encoding="utf-8").splitlines()) for n, p in FILES.items()}
-    assert not {name: n for name, n in lengths.items() if n >= 300}
+    assert not {name: n for name, n in lengths.items() if n >= 500}
 
 
 def test_no_function_is_long() -> None:

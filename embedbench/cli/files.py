@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from embedbench.files.inspect import Card, Redundancy
 
 
+RawValues = Annotated[
+    str | None, typer.Option(help="'pixels': the features are raw values of images.")
+]
+
+
 @taking(column_keys=column_keys, stated=stated)
 def import_command(
     source: Annotated[
@@ -44,9 +49,7 @@ def import_command(
     stratify: Stratify = False,
     classes: Annotated[int | None, typer.Option(help="Number of AudioSet classes (100).")] = None,
     columns: ColumnList = None,
-    backbone: Annotated[
-        str | None, typer.Option(help="'pixels': the features are raw values of images.")
-    ] = None,
+    backbone: RawValues = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
