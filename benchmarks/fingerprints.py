@@ -73,6 +73,10 @@ SMALL = {
     "ranpac": "projections=50",
     "si": "c=300",
 }
+# Defaults that have changed since are named at their earlier value, so that rows can be compared
+# over the change; code from before it does not know those that are new: there, empty these two.
+EARLIER = {"ranpac": "lam_rule=session", "slda": "shrinkage=1e-4"}
+EARLIER_OF = {"": "scale_least=0", "fscil": "novel=1"}  # of protocols; "": of all
 RULES = {
     "epochs": "stop.rule=epochs stop.epochs=2",
     "patience": "stop.epochs=5 stop.patience=1 stop.min_steps=4",
@@ -132,7 +136,10 @@ class Case:
 
     def items(self, learners: Sequence[str]) -> list[str]:
         """The values of `--set` for these learners."""
-        items = []
+        items = [
+            f"protocol.{EARLIER_OF[name]}" for name in ("", self.protocol) if name in EARLIER_OF
+        ]
+        items += [f"{name}.{EARLIER[name]}" for name in learners if name in EARLIER]
         if "big" not in self.settings:
             for name in ("", "offline", *learners):
                 start = f"{name}." if name else ""

@@ -51,7 +51,8 @@ class EWC(NetLearner):
     falls to 1e-3 before the search gives up. With `past_validation`, as in Kirkpatrick et al.
     (2017) and in Fig. S1 of Kemker et al., the search is ours, too: λ falls until two values in a
     row are worse than the best, by mean validation accuracy over all sessions so far. `online-ewc`
-    is "online" with γ = .95, our choice; with γ = 1 it would be "sum".
+    is "online" with γ = .95, our choice; with γ = 1 it would be "sum". Schwarz et al. weight the
+    penalty by γF, here it is F: their λ is γλ here.
 
     Parameters
     ----------

@@ -25,6 +25,10 @@ class NCM(Learner):
     SimpleCIL (`simplecil`): Zhou et al. (2023), "Revisiting class-incremental learning with
     pre-trained models: generalizability and adaptivity are all you need", and their code.
 
+    **Departs**: SimpleCIL takes the features as the backbone gives them. Here they are scaled as
+    the stream says, by default to mean 0, which moves the origin of every cosine; `protocol.scale`
+    = "none" is theirs.
+
     Parameters
     ----------
     metric : str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from embedbench.errors import unknown
 from embedbench.fields import at_least, check_size, later, require
 from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
 from embedbench.learning.net import generator
@@ -19,6 +21,7 @@ from embedbench.streams.stream import Session, StreamSpec
 from ._ridge import ridge
 
 LAMBDAS = [10.0**k for k in range(-8, 9)]
+RULES = ("all", "session")
 BLOCK = 2048  # samples projected at once
 
 
@@ -33,10 +36,14 @@ class RanPAC(Learner):
     learning on frozen embeddings.
 
     **Departs**: M = 2,000 by default, for processors without an accelerator. The split is drawn at
-    random. λ is chosen in every session, also on the few samples of a few-shot one, where it can
-    fall to 1e-8; with `lam_sessions` = 1 it is chosen in the first session alone. A session of one
-    sample keeps the λ of the previous session. Sums are in float64; if G + λI is still not positive
-    definite, λ rises tenfold until it is.
+    random. The authors choose λ in every session on that session alone, and solve all of W with it,
+    so that the last session decides; `lam_rule` = "session" does so. By default the moments of the
+    fitted samples and of the held-out fifths are added up apart. They give the squared error on all
+    held-out samples so far exactly, of every λ: tr(WᵀGW) - 2 tr(WᵀQ) + n, with the W of the fitted
+    samples and G, Q and n of the others. The first choice is the authors'; later ones go from the
+    last λ to a neighbour for as long as that has a smaller error. A session of one sample chooses
+    nothing. Sums are in float64; if G + λI is still not positive definite, λ rises tenfold until it
+    is.
 
     Parameters
     ----------
@@ -46,17 +53,24 @@ class RanPAC(Learner):
         λ ≥ 0, or None to choose it.
     lam_sessions : int or None
         Number of choices; afterwards the last λ is used. None: one in each session.
+    lam_rule : str
+        The samples that λ is chosen on: "all", the held-out ones of all sessions so far; "session",
+        those of the last session, the authors' rule.
     """
 
     projections: int = 2000
     lam: float | None = None
     lam_sessions: int | None = later(None, earlier=None)
+    lam_rule: str = later("all", earlier="session")
 
     state: ClassVar[tuple[str, ...]] = (
-        "projection", "gram", "targets", "weights", "lam_", "learned", "searched",
+        "projection", "gram", "targets", "held_gram", "held_targets", "n_held", "weights", "lam_",
+        "learned", "searched",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
+        if self.lam_rule not in RULES:
+            raise unknown("ranpac.lam_rule", self.lam_rule, RULES)
         ranges = {"projections": at_least(1), "lam": at_least(0), "lam_sessions": at_least(1)}
         require(self, self.name, **ranges)
 
@@ -65,11 +79,19 @@ class RanPAC(Learner):
         self.learned = self.searched = 0
         self.lam_ = 1.0 if self.lam is None else self.lam
         size, n_classes = self.projections, spec.n_classes
-        check_size(self.name, size * (size + spec.input_shape[0]))
+        apart = self.lam is None and self.lam_rule == "all" and self.lam_sessions != 1
+        check_size(self.name, size * ((1 + apart) * size + spec.input_shape[0]))
         drawn = torch.randn(spec.input_shape[0], size, generator=generator(seeds.init, 0))
         self.projection = drawn.to(device)
-        self.gram = torch.zeros(size, size, device=device, dtype=torch.float64)
-        self.targets = torch.zeros(size, n_classes, device=device, dtype=torch.float64)
+        shapes = [(size, size), (size, n_classes)]
+        self.gram, self.targets = (
+            torch.zeros(shape, device=device, dtype=torch.float64) for shape in shapes
+        )
+        self.held_gram, self.held_targets = (
+            torch.zeros(shape if apart else (0, 0), device=device, dtype=torch.float64)
+            for shape in shapes
+        )  # (M, M) and (M, C) of the held-out samples; without them, all are in the sums above
+        self.n_held = 0
         self.weights = torch.zeros(size, n_classes, device=device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
@@ -80,14 +102,24 @@ class RanPAC(Learner):
         gram, targets = self._moments(session, fitted)
         log: dict[str, Any] = {}
         searches = self.lam_sessions is None or self.searched < self.lam_sessions
-        if self.lam is None and held and searches:
+        chooses = self.lam is None and held > 0 and searches
+        by_session = not (len(self.held_gram) and self.searched)
+        if chooses and by_session:
             errors = self._errors(session, fitted, held_out, gram, targets)
             self.lam_ = LAMBDAS[int(errors.argmin())]
             log["validation_mse"] = errors.tolist()
-            self.searched += 1
         rest = self._moments(session, held_out)
-        self.gram += gram + rest[0]
-        self.targets += targets + rest[1]
+        if len(self.held_gram):
+            self.held_gram += rest[0]
+            self.held_targets += rest[1]
+            self.n_held += held
+        else:
+            gram, targets = gram + rest[0], targets + rest[1]
+        self.gram += gram
+        self.targets += targets
+        if chooses and not by_session:
+            log["tried_mse"] = self._choose_nearby()
+        self.searched += chooses
         if self.lam is not None:
             self.lam_ = self.lam
         self._solve()
@@ -137,8 +169,35 @@ class RanPAC(Learner):
                 total[k] += ((left / (values.clamp(min=0) + lam)) @ right - true).square().sum()
         return total / (len(held_out) * n_classes)
 
+    def _choose_nearby(self) -> dict[str, float]:
+        """Go from the last λ to the least error nearby; the errors of the λ that were tried."""
+        errors: dict[int, float] = {}
+        best = LAMBDAS.index(min(LAMBDAS, key=lambda lam: abs(math.log(lam / self.lam_))))
+        at = -1
+        while best != at:
+            at = best
+            near = range(max(at - 1, 0), min(at + 2, len(LAMBDAS)))
+            errors |= {k: self._error(LAMBDAS[k]) for k in near if k not in errors}
+            best = min(near, key=lambda k: (errors[k], k != at))
+        self.lam_ = LAMBDAS[best]
+        return {f"{LAMBDAS[k]:g}": errors[k] for k in sorted(errors) if errors[k] < math.inf}
+
+    def _error(self, lam: float) -> float:
+        """Mean squared error on all held-out samples of the ridge fitted to all others."""
+        whole = self.gram.clone()
+        whole.diagonal().add_(lam)
+        factor, failed = torch.linalg.cholesky_ex(whole)
+        if int(failed):
+            return math.inf
+        w = torch.cholesky_solve(self.targets, factor)  # (M, C)
+        total = (w * (self.held_gram @ w - 2 * self.held_targets)).sum() + self.n_held
+        return float(total) / (self.n_held * w.shape[1])
+
     def _solve(self) -> None:
-        weights, self.lam_ = ridge(self.gram, self.targets, self.lam_, LAMBDAS[0])
+        gram, targets = self.gram, self.targets
+        if len(self.held_gram):
+            gram, targets = gram + self.held_gram, targets + self.held_targets
+        weights, self.lam_ = ridge(gram, targets, self.lam_, LAMBDAS[0])
         self.weights = weights.float()
 
     def scores(self, x: Tensor, *, session_id: Tensor | None = None) -> Tensor:
@@ -147,6 +206,6 @@ class RanPAC(Learner):
     def footprint(self) -> Footprint:
         return Footprint(
             projection=tensor_bytes(self.projection),
-            moments=tensor_bytes(self.gram, self.targets),
+            moments=tensor_bytes(self.gram, self.targets, self.held_gram, self.held_targets),
             classifier=tensor_bytes(self.weights),
         )

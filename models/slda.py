@@ -17,6 +17,7 @@ from embedbench.streams.stream import StreamSpec
 
 from ._gaussians import deviations, discriminants, oas
 
+EPSILON = 1e-4  # the authors'
 BLOCK = 256  # samples at once; for more, comparing them costs more than it saves
 
 
@@ -29,17 +30,20 @@ class SLDA(Learner):
     times the outer product of x - μ_c, where μ_c is its class's mean so far. Their weight is n/(n +
     1), n all samples so far. A class begins with μ_c = 0, so its first sample adds x xᵀ.
 
-    **Departs**: by default the weight is n_c/(n_c + 1), n_c the samples of the class so far. Then Σ
-    is exactly the within-class covariance of all samples, in whatever order they came, and a
-    class's first sample adds nothing. The paper's base initialisation computes the base session's
-    covariance by oracle approximating shrinkage (OAS); here it follows from the running Σ after
-    `base_samples` samples. Samples are processed in batches: a batch's outer products are one
-    matrix product, equal to the sample-by-sample updates.
+    **Departs**: by default Σ is shrunk by oracle approximating shrinkage (OAS) at every evaluation,
+    before ε = 1e-4: where samples are few for their width, ε alone is far too little; `shrinkage` =
+    1e-4 is the authors'. By default the weight is n_c/(n_c + 1), n_c the samples of the class so
+    far. Then Σ is exactly the within-class covariance of all samples, in whatever order they came,
+    and a class's first sample adds nothing. The paper's base initialisation computes the base
+    session's covariance by OAS; here it follows from the running Σ after `base_samples` samples.
+    Samples are processed in batches: a batch's outer products are one matrix product, equal to the
+    sample-by-sample updates.
 
     Parameters
     ----------
-    shrinkage : float
-        ε in (0, 1], in squared units of the features.
+    shrinkage : float or None
+        ε in (0, 1], in squared units of the features; None: OAS, and the authors' ε, 1e-4. With
+        `base_samples`, OAS is theirs alone.
     weight : str
         "class", n_c/(n_c + 1); "published", n/(n + 1) and μ_c = 0 for a new class.
     base_samples : int
@@ -48,7 +52,7 @@ class SLDA(Learner):
         Do not change Σ after the base samples.
     """
 
-    shrinkage: float = 1e-4
+    shrinkage: float | None = None
     weight: str = "class"
     base_samples: int = 0
     freeze: bool = False
@@ -105,9 +109,12 @@ class SLDA(Learner):
 
     def prepare(self) -> None:
         """Invert the covariance: (D³)/3 multiplications, once per evaluation."""
-        n = min(self.seen, self.base_samples) if self.freeze else self.seen
-        sigma = self.scatter * ((1 - self.shrinkage) / max(n, 1))
-        sigma.diagonal().add_(self.shrinkage)
+        n = max(min(self.seen, self.base_samples) if self.freeze else self.seen, 1)
+        epsilon, rho, mean = self.shrinkage or EPSILON, 0.0, 0.0
+        if self.shrinkage is None and not self.base_samples:
+            rho, mean = oas(self.scatter / n, n)
+        sigma = self.scatter * ((1 - epsilon) * (1 - rho) / n)
+        sigma.diagonal().add_(epsilon + (1 - epsilon) * rho * mean)
         means = self.sums / self.counts.clamp(min=1)[:, None]  # (C, D)
         weights, bias = discriminants(sigma, means, self.counts)
         self.weights, self.bias = weights.float(), bias.float()

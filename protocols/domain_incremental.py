@@ -84,7 +84,9 @@ class DomainIncremental(Protocol):
         parts = [self._of(domain, split, group) for group in groups]
         for part, group in zip(parts, groups, strict=True):
             self._check(part, group)
-        table, features, fitted = load_table(file, self.scale, parts[0].train)
+        table, features, fitted = load_table(
+            file, self.scale, parts[0].train, least=self.scale_least
+        )
         everything = np.arange(file.samples.n_leaves)
         nothing = everything[:0]
         pairs = [

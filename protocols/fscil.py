@@ -60,7 +60,9 @@ class FSCIL(Protocol):
     base : int
         Classes of session 0; 0: 60 % of the classes.
     way : int
-        N, new classes of each later session; 0: 5, or all that are left if they are fewer.
+        N, new classes of each later session; 0: 5, or fewer for `novel` sessions.
+    novel : int
+        Later sessions that `way` = 0 leaves room for where the classes after the base suffice.
     shot : int
         K, training samples of each new class. The draw depends on the seed and not on the class
         order; a smaller K takes the first of the samples of a larger one.
@@ -88,13 +90,14 @@ class FSCIL(Protocol):
     layers: str = "all"
     embedding: str = FINAL
     loss: str = later("all", earlier="all")
+    novel: int = later(3, earlier=1)
 
     name: ClassVar[str] = "fscil"
     teaches_all: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        least = {"base": 0, "way": 0, "shot": 1, "sessions": 0}
+        least = {"base": 0, "way": 0, "shot": 1, "sessions": 0, "novel": 1}
         require(self, "", **{name: at_least(low) for name, low in least.items()})
         check_loss(self.loss)
         if not self.lists:
@@ -126,7 +129,9 @@ class FSCIL(Protocol):
         split = Split(train, val, split.test)
         layers = layer_names(file, self.layers)
         scale = "none" if self.scale == "auto" and file.layers else self.scale
-        table, features, fitted = load_table(file, scale, base, layers, self.embedding)
+        table, features, fitted = load_table(
+            file, scale, base, layers, self.embedding, least=self.scale_least
+        )
         if self.embedding != FINAL:
             notes = (*notes, f"the layer {self.embedding} stands in the place of the embedding")
         pairs = loss_limited(
@@ -203,15 +208,17 @@ class FSCIL(Protocol):
             Classes, those that belong to session 0, and those without test samples.
         """
         base = self.base or round(0.6 * n)
+        needed = max(early, untested + 1)
+        larger = f"--set protocol.base={needed} --set protocol.way={self._way(n - needed)}"
         if not 0 < base < n:
             raise UserError(f"base must be between 1 and {n - 1} of the {n} classes, got {base}")
         if early > base or untested >= base:
             raise UserError(
                 f"{early} of the {n} classes have no test samples or fewer than {self.shot} "
                 f"training samples and belong to the base session, which would hold {base}; "
-                "enlarge protocol.base, or lower protocol.shot"
+                f"{f'take {larger}, or ' if needed < n else ''}lower protocol.shot"
             )
-        way = self.way or min(WAY, n - base)
+        way = self.way or self._way(n - base)
         most = 1 + (n - base) // way
         if most < 2:
             raise UserError(
@@ -223,3 +230,7 @@ class FSCIL(Protocol):
                 f"a session, got {self.sessions}"
             )
         return [base + way * k for k in range(self.sessions or most)]
+
+    def _way(self, left: int) -> int:
+        """New classes of a session where the settings leave them open, of `left` classes."""
+        return max(1, min(WAY, left // self.novel))

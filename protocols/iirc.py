@@ -126,7 +126,7 @@ class IIRC(Protocol):
         check_configuration(hierarchy, order)
         roles = leaf_roles(file, hierarchy, self.val_fraction)
         rows, val_rows = self._rows(hierarchy, order, roles)
-        table, features, fitted = load_table(file, self.scale, rows[0])
+        table, features, fitted = load_table(file, self.scale, rows[0], least=self.scale_least)
         introduced = np.sort(np.concatenate(order))
         teaching = _Teaching(
             table=table,
@@ -282,6 +282,11 @@ def _notes(
 ) -> list[str]:
     """Notes for the reader on samples that the stream leaves out or divides."""
     notes = []
+    if (hierarchy.parents < 0).all():
+        notes.append(
+            f"{hierarchy.name} has no hierarchy, so that every sample has one label, as in "
+            "incremental-class; --set protocol.hierarchy=… names one"
+        )
     dropped = [file.classes[k] for k in np.flatnonzero(hierarchy.leaf < 0)]
     if dropped:
         more = ", …" if len(dropped) > 3 else ""

@@ -79,7 +79,9 @@ class IncrementalClass(Protocol):
         names = ", ".join(file.classes[c] for c in untested)
         notes = (f"classes without test samples, in the base session: {names}",) if names else ()
         base_rows = split.train[np.isin(file.labels[split.train], order[: cuts[0]])]
-        table, features, fitted = load_table(file, self.scale, base_rows, embedding=self.embedding)
+        table, features, fitted = load_table(
+            file, self.scale, base_rows, embedding=self.embedding, least=self.scale_least
+        )
         parts = np.split(order, cuts)
         pairs = [view_session(table, file, split, classes=classes) for classes in parts]
         for session, _ in pairs:

@@ -93,7 +93,9 @@ class Instance(Protocol):
         file = one_file(files, self.name)
         split = split_rows(file, self.validation, self.val_fraction)
         parts = self._parts(file, split.train, seed)
-        table, features, fitted = load_table(file, self.scale, np.sort(parts[0]))
+        table, features, fitted = load_table(
+            file, self.scale, np.sort(parts[0]), least=self.scale_least
+        )
         pairs = self._sessions(table, file, split, parts)
         columns = (file.digests["columns"],) if self._by_group else ()
         untimed = self._by_group and "time" not in file.columns

@@ -135,7 +135,7 @@ class Mixture(Protocol):
                     f"no training samples for session {k}; use fewer protocol.sessions than "
                     f"{self.sessions}"
                 )
-        table, features, fitted = load_table(file, self.scale, parts[0])
+        table, features, fitted = load_table(file, self.scale, parts[0], least=self.scale_least)
         pairs = self._sessions(table, file, split, parts)
         return Stream(
             spec=flat_spec(table, file),

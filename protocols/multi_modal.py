@@ -129,9 +129,11 @@ class MultiModal(Protocol):
         offline reference therefore serves them all.
         """
         split = split_rows(file, self.validation, self.val_fraction)
-        table, features, fitted = load_table(file, self.scale, split.train)
+        table, features, fitted = load_table(file, self.scale, split.train, least=self.scale_least)
         if self.join == "project":
+            scale = table.scale
             table = Table(table.whole() @ self._matrix(file, width))  # (N, D) @ (D, W) -> (N, W)
+            table.scale = scale
             features = digest("projected", features, width, self.projection)
         everything = np.arange(file.samples.n_leaves)
         session, test = view_session(table, file, split, classes=everything)

@@ -46,7 +46,7 @@ class Permutation(Protocol):
     def build(self, files: Sequence[EmbeddingFile], *, seed: int) -> Stream:
         file = one_file(files, self.name)
         split = split_rows(file, self.validation, self.val_fraction)
-        table, features, fitted = load_table(file, self.scale, split.train)
+        table, features, fitted = load_table(file, self.scale, split.train, least=self.scale_least)
         rng = np.random.default_rng(seed)
         everything = np.arange(file.samples.n_leaves)
         pairs = [

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from embedbench.files.inspect import Card, Redundancy
 
 
+RawValues = Annotated[
+    str | None, typer.Option(help="'pixels': the features are raw values of images.")
+]
+
+
 @taking(column_keys=column_keys, stated=stated)
 def import_command(
     source: Annotated[
@@ -44,6 +49,7 @@ def import_command(
     stratify: Stratify = False,
     classes: Annotated[int | None, typer.Option(help="Number of AudioSet classes (100).")] = None,
     columns: ColumnList = None,
+    backbone: RawValues = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
@@ -65,6 +71,7 @@ def import_command(
             classes=classes,
             columns=columns,
             column_keys=column_keys,
+            backbone=backbone,
             stated=stated,
             overwrite=overwrite,
             progress=advance,

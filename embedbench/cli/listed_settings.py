@@ -31,27 +31,35 @@ NAMES: dict[str, Callable[[], Sequence[str]]] = {
 
 
 def show_settings(kind: str | None, name: str, as_json: bool) -> None:
-    """Print what a name is, and its settings.
+    """Print what a name is, and its settings; of a protocol and a preset of one name, both.
 
     Parameters
     ----------
     kind : str or None
-        A key of `NAMES`; None: the one that has the name.
+        A key of `NAMES`; None: those that have the name.
 
     Raises
     ------
     UserError
-        Nothing has the name, or several kinds have it.
+        Nothing has the name.
     """
-    data = listed_settings(kind or _kind_of(name), name)
+    every = [listed_settings(k, name) for k in ([kind] if kind else _kinds_of(name))]
+    rows = [row for data in every for row in data["settings"]]
+    data = every[0] if len(every) == 1 else every
 
     def tables() -> list[Text | Table]:
         from embedbench.table_forms import table_of
 
-        table = [table_of(data["settings"])] if data["settings"] else []
-        return [*map(line, _head(data)), *table]
+        parts: list[Text | Table] = []
+        for data in every:
+            table = [table_of(data["settings"])] if data["settings"] else []
+            parts += [*map(line, _head(data)), *table]
+        return parts
 
-    show_tables(data, _text, as_json, lambda: data["settings"], tables)
+    def text(_: Any) -> str:
+        return "\n\n".join(map(_text, every))
+
+    show_tables(data, text, as_json, lambda: rows, tables)
 
 
 def _head(data: dict[str, Any]) -> list[str]:
@@ -117,19 +125,16 @@ def _data(
     return {**known, "settings": rows}
 
 
-def _kind_of(name: str) -> str:
-    """The kind that has a name."""
+def _kinds_of(name: str) -> list[str]:
+    """The kinds that have a name."""
     if ":" in name:
         thing = plugins.outside(name)
         is_protocol = inspect.isclass(thing) and issubclass(thing, Protocol)
-        return "protocols" if is_protocol else "learners"
+        return ["protocols" if is_protocol else "learners"]
     plain = {name, name.replace("_", "-")}
     kinds = [kind for kind, names in NAMES.items() if plain & {*names()}]
-    if len(kinds) == 1:
-        return kinds[0]
     if kinds:
-        which = " or ".join(f"embedbench list {kind} {name}" for kind in kinds)
-        raise UserError(f"{name} is in {' and '.join(kinds)}; say which: {which}")
+        return kinds
     if name in registry.FIELD_NAMES:
         registry.protocol_class(name)  # refuses it, and names ours
     every = [*KINDS, *(known for names in NAMES.values() for known in names())]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -21,6 +22,7 @@ from .columns import read_list
 from .exports import write_npz, write_parquet, write_safetensors
 from .file import EmbeddingFile
 from .formats.arrays import Arrays, Wanted, read_source
+from .formats.idx import pixels, pixels_recipe
 from .samples import Samples
 from .split import make_split, split_rule
 from .stated import NOTHING, Stated
@@ -41,6 +43,7 @@ def import_file(
     stratify: bool = False,
     columns: str | os.PathLike[str] | None = None,
     column_keys: Mapping[str, str] = MappingProxyType({}),
+    backbone: str | None = None,
     stated: Stated = NOTHING,
     overwrite: bool = False,
     progress: Progress = lambda *_: None,
@@ -76,6 +79,10 @@ def import_file(
     column_keys : mapping
         Keys of the source whose arrays are the columns `domain`, `group` and `time`, by column;
         without one, the key is the column's name.
+    backbone : str or None
+        "pixels": the features are raw values of images, bytes or between 0 and 1; they become rows
+        of values between 0 and 1, as those of `extract --backbone pixels`, so that
+        `protocol.scale=auto` leaves them so.
     stated : Stated
         What the user says of the file.
     overwrite : bool
@@ -100,6 +107,8 @@ def import_file(
             f"{src} has {len(source.features)} rows of features and {len(source.labels)} labels; "
             "give one label per row."
         )
+    if backbone is not None:
+        source = _pixel_rows(src, source, backbone)
     rows, rule = _split(src, source, group, split, stratify=stratify)
     samples = Samples(source.ids, source.labels, rows, source.classes, source.parents)
     listed = {} if columns is None else read_list(Path(columns), samples.ids.tolist())
@@ -117,6 +126,28 @@ def import_file(
     if remark := lopsided(rows, samples.labels, leaves, made):
         notify(remark)
     return file
+
+
+def _pixel_rows(src: Path, source: Arrays, backbone: str) -> Arrays:
+    """The source with raw values as rows of values between 0 and 1, and their recipe."""
+    if backbone != "pixels":
+        raise UserError(
+            f"import --backbone takes pixels, for raw values, got {backbone!r}; name what made the "
+            "features with --backbone-name."
+        )
+    x, recipe = np.asarray(source.features[:]), pixels_recipe()
+    low, high, most = x.min(initial=0), x.max(initial=0), 1 if x.dtype.kind == "f" else 255
+    if not 0 <= low <= high <= most:
+        raise UserError(
+            f"{src} has features from {low:g} to {high:g}; pixels are bytes or between 0 and 1, so "
+            "divide them first, or drop --backbone pixels."
+        )
+    if most == 255:
+        x = pixels(x.astype(np.uint8))
+    else:
+        recipe["preprocessing"] = {"scale": "value", "layout": "row by row"}
+    rows = x.reshape(len(x), -1).astype(np.float32)
+    return replace(source, features=rows, provenance={**source.provenance, **recipe})
 
 
 def _split(

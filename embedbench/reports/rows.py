@@ -153,6 +153,7 @@ class Group:
         source = "TEST data" if self.first.validation == "test" else "training data"
         phrases = [f"{classes} classes", f"{self.sessions} sessions", train]
         phrases += [f"validation from {source}", loss_of(self.first)]
+        phrases += [f"scale {self.first.scale}" if self.first.scale else ""]
         phrases += [SCORE_NAMES.get(self.first.score, "")]
         if self.ideals:
             phrases.append(f"α_ideal {', '.join(f'{100 * v:.1f} %' for v in self.ideals)}")

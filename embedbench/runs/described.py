@@ -35,6 +35,7 @@ def described_stream(work: Work) -> dict[str, Any]:
         "digests": Digests(**stream.digests),
         "validation": stream.validation,
         "notes": (*stream.notes, *_seen(work, classes)),
+        "scale": stream.scale or None,
         "n_train": tuple(len(s.x) for s in stream.sessions),
         "n_classes": tuple(len(s.classes) for s in stream.sessions),
         "n_candidates": tuple(

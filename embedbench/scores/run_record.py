@@ -73,6 +73,7 @@ class Unscored(Typed):
     digests: Digests
     validation: str
     notes: tuple[str, ...]
+    scale: str | None = field(default=None, metadata=ABSENT)
     n_train: tuple[int, ...]
     n_classes: tuple[int, ...] | None = field(default=None, metadata=ABSENT)
     n_candidates: tuple[int | None, ...] | None = field(default=None, metadata=ABSENT)

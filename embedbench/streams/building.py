@@ -77,6 +77,8 @@ def load_table(
     base_rows: Ints,
     layers: Sequence[str] = (),
     embedding: str = FINAL,
+    *,
+    least: int = 0,
 ) -> tuple[Table, str, str]:
     """Read a file's embeddings and the named layers behind them, scaled; or its images.
 
@@ -97,6 +99,8 @@ def load_table(
         Layers to read.
     embedding : str
         A layer that replaces the final embedding, in the digest too.
+    least : int
+        Rows of session 0 below which "auto" takes no statistics of them, see `scale_least`.
 
     Returns
     -------
@@ -105,22 +109,32 @@ def load_table(
     """
     tables = file.tables(layers, embedding)  # refuses unknown layers
     if scale == "auto":
-        pixels = file.provenance.get("backbone", {}).get("name") == "pixels"
-        scale = "none" if pixels else "standard"
+        flat = file.provenance.get("backbone", {}).get("name") == "pixels"
+        few = "none" if file.kind == PIXELS else "rms"
+        scale = "none" if flat else few if len(base_rows) < least else "standard"
     fitted = digest("fitted", base_rows) if scale == "standard" else ""
     chosen = [*([] if embedding == FINAL else [f"{embedding} is the embedding"]), *layers]
     features = digest("features", file.digests["content"], scale, *chosen)
+    table: Table
     if file.kind == PIXELS:
-        return _load_images(file, scale, base_rows), features, fitted
-    if is_mapped(file, layers, embedding):
-        parts = [_mapped_part(file, name, scale, base_rows) for name in tables]
-        return MappedTable(parts), features, fitted
+        table = _load_images(file, scale, base_rows)
+    elif is_mapped(file, layers, embedding):
+        table = MappedTable([_mapped_part(file, name, scale, base_rows) for name in tables])
+    else:
+        table = _load_resident(file, scale, base_rows, layers, embedding)
+    table.scale = scale
+    return table, features, fitted
+
+
+def _load_resident(
+    file: EmbeddingFile, scale: str, base_rows: Ints, layers: Sequence[str], embedding: str
+) -> Table:
     x = file.read(layers, embedding)
     columns = layer_columns(file, layers, embedding).values()
     for first, end in ((0, file.width(embedding)), *columns):
         part = x[:, first:end]
         fit(scale, part.__getitem__, base_rows).apply(part)
-    return Table(x), features, fitted
+    return Table(x)
 
 
 def is_mapped(file: EmbeddingFile, layers: Sequence[str] = (), embedding: str = FINAL) -> bool:

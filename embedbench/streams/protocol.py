@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from embedbench.disk import read_text
 from embedbench.errors import unknown
-from embedbench.fields import at_least, identity, require, within
+from embedbench.fields import at_least, identity, later, require, within
 from embedbench.files.file import EmbeddingFile
 
 from .class_order import ORDERS, _order_file
@@ -35,8 +35,12 @@ class Protocol(ABC):
     scale : str
         "none"; "l2" (each vector to length 1); "rms" (each vector to root mean square 1, so to
         length √D); "standard" (mean 0, deviation 1 per column over session 0's training data,
-        clipped to ±5); "auto": none for flat pixels, standard otherwise. Images: "none" (values
-        between 0 and 1), "standard" (per channel, not clipped) or "auto" (standard).
+        clipped to ±5); "auto": none for flat pixels; standard otherwise, but rms if session 0 has
+        too few samples. Images: "none" (values between 0 and 1), "standard" (per channel, not
+        clipped) or "auto" (standard; none if session 0 has too few samples).
+    scale_least : int
+        Training samples of session 0 below which "auto" takes a scaling without statistics over
+        samples: fitted to one sample, "standard" makes every other feature ±5.
     observe_batch : int
         Samples in the batches that online learners are given; 0: the stream is not online, and
         learners get whole sessions.
@@ -55,6 +59,7 @@ class Protocol(ABC):
     validation: str = "train"
     val_fraction: float = 0.1
     scale: str = "auto"
+    scale_least: int = later(50, earlier=0)
     observe_batch: int = 10
     evaluate_every: int = 0
 
@@ -76,6 +81,7 @@ class Protocol(ABC):
             self,
             "",
             val_fraction=within("(0, 1)"),
+            scale_least=at_least(0),
             observe_batch=at_least(0),
             evaluate_every=at_least(0),
         )

@@ -18,7 +18,7 @@ from embedbench.files.file import FINAL, EmbeddingFile
 from .digests import CoveredSet, eval_digest, mask, packed
 from .merging import columns_of, merge
 from .table import Scaling
-from .view import View, rows_of
+from .view import View, rows_of, table_of
 
 
 @dataclass(frozen=True)
@@ -215,6 +215,11 @@ class Stream:
             "eval": eval_digest(self.samples, tests),
             "features": self.features,
         }
+
+    @cached_property
+    def scale(self) -> str:
+        """How the features were scaled, see `Protocol`; empty for tables made in memory."""
+        return ", ".join(dict.fromkeys(table_of(s.x).scale for s in self.sessions))
 
     @cached_property
     def class_sizes(self) -> tuple[int, ...] | None:

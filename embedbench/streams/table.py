@@ -30,6 +30,8 @@ class Table:
         (N, D) float32.
     """
 
+    scale = ""  # the name of the scaling, where the table was read from a file
+
     def __init__(self, values: NDArray[Any]) -> None:
         self.values = values
         self._tensors: dict[str, torch.Tensor] = {}

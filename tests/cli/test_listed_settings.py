@@ -131,10 +131,18 @@ def test_every_form_of_a_table(call: Call) -> None:
     assert call("list", "chance")[1].endswith("It has no settings.\n")
 
 
+def test_a_protocol_and_a_preset_of_one_name(call: Call) -> None:
+    protocol, preset = (call("list", kind, "iirc")[1] for kind in ("protocols", "presets"))
+    assert call("list", "iirc") == (0, f"{protocol}\n{preset}", "")
+    both = json.loads(call("list", "iirc", "--json")[1])
+    assert [data["kind"] for data in both] == ["protocols", "presets"]
+    rows = list(csv.DictReader(io.StringIO(call("list", "iirc", "--csv")[1])))
+    assert len(rows) == sum(len(data["settings"]) for data in both)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["iirc"], "iirc is in protocols and presets; say which: embedbench list protocols iirc"),
         (["ewcc"], "unknown listing 'ewcc'. Did you mean 'ewc'?"),
         (["settings"], "a learner, a protocol or a preset gives its settings"),
         (["class-incremental"], "Did you mean 'incremental-class'?"),

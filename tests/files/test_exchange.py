@@ -17,6 +17,7 @@ from embedbench.files.file import EmbeddingFile
 from embedbench.files.formats.idx import pixels, read_idx
 from embedbench.files.samples import TEST
 from embedbench.files.writer import write_file
+from embedbench.protocols.incremental_class import IncrementalClass
 
 
 def save(path: Path, **arrays: Any) -> Path:
@@ -272,3 +273,48 @@ def test_import_overwrites_only_when_asked(tmp_path: Path) -> None:
         import_file(src, tmp_path / "a.h5")
     import_file(src, tmp_path / "a.h5", overwrite=True)
     assert EmbeddingFile.open(tmp_path / "a.h5").shape == (30, 5)
+
+
+@pytest.mark.parametrize("form", ["bytes", "rows of bytes", "rows", "images"])
+def test_pixels_of_an_npz_are_those_of_extract(tmp_path: Path, form: str) -> None:
+    """Values between 0 and 1 with the name of the backbone, which a stream then leaves unscaled."""
+    images = np.random.default_rng(0).integers(0, 256, (30, 4, 3, 1), dtype=np.uint8)
+    values = pixels(images)
+    given = {
+        "bytes": images,
+        "rows of bytes": images.reshape(30, 12).astype(np.int64),
+        "rows": values.astype(np.float64),
+        "images": values.reshape(images.shape),
+    }[form]
+    np.savez(tmp_path / "a.npz", features=given, labels=np.arange(30) % 3)
+    file = import_file(tmp_path / "a.npz", tmp_path / "a.h5", backbone="pixels", split="0.3")
+    np.testing.assert_array_equal(file.read(), values)
+    assert file.provenance["backbone"]["name"] == "pixels"
+    assert IncrementalClass().build([file], seed=0).scale == "none"
+    if form == "rows":
+        plain = import_file(tmp_path / "a.npz", tmp_path / "b.h5", split="0.3")
+        scaled = IncrementalClass(scale_least=0).build([plain], seed=0)
+        assert scaled.scale == "standard"
+
+
+@pytest.mark.parametrize(
+    ("factor", "backbone", "message"),
+    [
+        (16, "pixels", "from 0 to 16; pixels are bytes or between 0 and 1, so divide them first"),
+        (-1, "pixels", "from -1 to 0; pixels are bytes or between 0 and 1"),
+        (np.nan, "pixels", "from nan to nan; pixels are bytes"),
+        (
+            1,
+            "resnet50",
+            "takes pixels, for raw values, got 'resnet50'; name",
+        ),
+    ],
+)
+def test_what_is_no_pixels_is_refused(
+    tmp_path: Path, factor: float, backbone: str, message: str
+) -> None:
+    x = np.linspace(0, 1, 60).reshape(30, 2) * factor
+    np.savez(tmp_path / "a.npz", features=x, labels=np.arange(30) % 3)
+    with pytest.raises(UserError, match=message):
+        import_file(tmp_path / "a.npz", tmp_path / "a.h5", backbone=backbone)
+    assert not (tmp_path / "a.h5").exists()

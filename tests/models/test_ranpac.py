@@ -65,15 +65,57 @@ def test_lambda_has_the_least_squared_error_on_a_fifth(seed: int, projections: i
     assert log["lam"] >= 1e-3  # noise: so that the least is among those compared
 
 
-def test_lambda_is_picked_anew_in_each_session_from_its_own_data() -> None:
+def test_by_the_authors_rule_lambda_is_picked_anew_in_each_session() -> None:
     y = np.resize([0, 1, 2], 60)
     easy, hard = (session(blobs(y, 6, 0, spread=s), y) for s in (0.01, 3.0))
-    learner = started()
+    learner = started(lam_rule="session")
     first, second = learner.learn(easy, context()), learner.learn(hard, context())
     assert first["lam"] < second["lam"]
-    other = started()
+    other = started(lam_rule="session")
     other.learn(hard, context())
     assert other.learn(hard, context())["lam"] == second["lam"]  # what came before is no matter
+
+
+@pytest.mark.parametrize("projections", [12, 40])
+@pytest.mark.parametrize("seed", range(3))
+def test_later_choices_have_the_error_on_all_held_out_samples(seed: int, projections: int) -> None:
+    """The error from moments is that of the samples themselves, and no neighbour has a smaller."""
+    learner = started(projections=projections, n_classes=4)
+    fitted, held = [], []
+    for k, (labels, spread) in enumerate((([0, 1], 0.5), ([2], 3.0), ([3], 0.1), ([1, 3], 2.0))):
+        y = np.resize(labels, 25)
+        part = session(blobs(y, 6, 10 * seed + k, spread=spread), y)
+        log = learner.learn(part, context())
+        order = torch.randperm(25, generator=generator(Seeds.of(0).batches, k)).numpy()
+        h, true = projected(learner, part.x.tensor())[order], np.eye(4)[y[order]]
+        fitted.append((h[:20], true[:20]))
+        held.append((h[20:], true[20:]))
+        if k == 0:
+            continue
+        (x, t), (held_x, held_t) = (
+            (np.concatenate(part) for part in zip(*parts, strict=True)) for parts in (fitted, held)
+        )
+        tried = {float(lam): error for lam, error in log["tried_mse"].items()}
+        for lam, error in tried.items():
+            if lam >= 1e-3:  # below, singular to the oracle's precision
+                w = np.linalg.solve(x.T @ x + lam * np.eye(projections), x.T @ t)
+                np.testing.assert_allclose(error, np.mean((held_x @ w - held_t) ** 2), rtol=1e-3)
+        assert log["lam"] == min(tried, key=lambda lam: tried[lam])
+        at = LAMBDAS.index(log["lam"])
+        assert {f"{lam:g}" for lam in LAMBDAS[max(at - 1, 0) : at + 2]} <= {*log["tried_mse"]}
+
+
+def test_a_last_session_of_few_samples_does_not_decide() -> None:
+    """By the authors' rule it does: what two samples ask for, all of W is solved with."""
+    y = np.resize([0, 1, 2], 300)
+    many, few = session(blobs(y, 6, 0, spread=2.0), y), session(np.full((2, 6), 0.1), [3, 3])
+    last = {}
+    for rule in ("all", "session"):
+        learner = started(n_classes=4, lam_rule=rule)
+        first = learner.learn(many, context())["lam"]
+        last[rule] = learner.learn(few, context())["lam"] / first
+    assert 0.1 <= last["all"] <= 10
+    assert last["session"] <= 1e-3
 
 
 def test_lambda_stays_after_lam_sessions_choices() -> None:
@@ -118,11 +160,12 @@ def test_moments_do_not_depend_on_the_order_of_samples_or_on_chosen_lambda() -> 
     one, other = started(), started(lam=5.0)
     one.learn(given, context())
     other.learn(back, context())
-    torch.testing.assert_close(one.gram, other.gram)
-    torch.testing.assert_close(one.targets, other.targets)
+    gram, targets = one.gram + one.held_gram, one.targets + one.held_targets
+    torch.testing.assert_close(gram, other.gram)
+    torch.testing.assert_close(targets, other.targets)
     h = projected(one, given.x.tensor())
-    np.testing.assert_allclose(one.gram.numpy(), h.T @ h, rtol=1e-5)
-    np.testing.assert_allclose(one.targets.numpy(), h.T @ np.eye(3)[y], rtol=1e-5)
+    np.testing.assert_allclose(gram.numpy(), h.T @ h, rtol=1e-5)
+    np.testing.assert_allclose(targets.numpy(), h.T @ np.eye(3)[y], rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -130,6 +173,7 @@ def test_moments_do_not_depend_on_the_order_of_samples_or_on_chosen_lambda() -> 
     [
         ({"projections": 0}, "ranpac.projections must be at least 1, got 0"),
         ({"lam": -1.0}, "ranpac.lam must be at least 0, got -1.0"),
+        ({"lam_rule": "sessions"}, "Did you mean 'session'"),
         ({"lam_sessions": 0}, "ranpac.lam_sessions must be at least 1, got 0"),
     ],
 )

@@ -157,3 +157,39 @@ def test_oas_of_what_has_no_direction_is_that() -> None:
 def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         SLDA(**settings)
+
+
+@pytest.mark.parametrize("n", [4, 12, 60])
+def test_by_default_sigma_is_shrunk_by_oas_at_every_evaluation(n: int) -> None:
+    """scikit-learn's OAS of the deviations from class means, and the authors' ε on top of it."""
+    x, y, test = data(2, n)
+    learner = taught(x, y, [n // 2])
+    counts = np.bincount(y, minlength=3)
+    means = np.stack(
+        [x[y == c].astype(np.float64).mean(0) if counts[c] else 0 * x[0] for c in range(3)]
+    )
+    known = OAS(assume_centered=True).fit(x.astype(np.float64) - means[y]).covariance_
+    mean = means[y[0]]
+    away = np.linalg.solve((1 - 1e-4) * known + 1e-4 * np.eye(5), mean)
+    found = learner.scores(torch.tensor(test))[:, y[0]].numpy()
+    np.testing.assert_allclose(found, test @ away - 0.5 * mean @ away, rtol=1e-3, atol=1e-3)
+    again = taught(x, y, [n // 2], shrinkage=1e-4)
+    assert torch.equal(learner.scatter, again.scatter)  # what is held is not shrunk
+
+
+def test_as_many_features_as_samples_are_learned() -> None:
+    """64 features, 66 samples: with 1e-4 alone, Σ is inverted where it is noise."""
+    right = {}
+    for shrinkage in (None, 1e-4):
+        scores = []
+        for seed in range(5):
+            rng = np.random.default_rng(seed)
+            y, asked = np.arange(66) % 3, np.arange(300) % 3
+            centres = rng.normal(size=(3, 64)).astype(np.float32) * 0.5
+            x, test = (
+                (centres[k] + rng.normal(size=(len(k), 64))).astype(np.float32) for k in (y, asked)
+            )
+            answers = taught(x, y, [], shrinkage=shrinkage).scores(torch.tensor(test))
+            scores.append((answers.argmax(1).numpy() == asked).mean())
+        right[shrinkage] = np.mean(scores)
+    assert right[None] > right[1e-4] + 0.1

@@ -38,7 +38,8 @@ def shots(stream: Stream) -> dict[int, list[int]]:
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({}, [[0, 1, 2, 3, 4], [5, 6, 7]]),  # 60 % of 8 are 4.8; 3 are left, fewer than 5
+        ({}, [[0, 1, 2, 3, 4], [5], [6], [7]]),  # 60 % of 8 are 4.8; 3 are left, for 3 sessions
+        ({"novel": 1}, [[0, 1, 2, 3, 4], [5, 6, 7]]),  # fewer than 5
         ({"way": 1}, [[0, 1, 2, 3, 4], [5], [6], [7]]),
         ({"base": 2, "way": 3}, [[0, 1], [2, 3, 4], [5, 6, 7]]),
         ({"base": 2, "way": 2, "sessions": 3}, [[0, 1], [2, 3], [4, 5]]),
@@ -61,6 +62,21 @@ def test_classes_of_the_sessions(
     assert [note.rpartition(": ")[2] for note in told] == (
         [", ".join("abcdefgh"[c] for c in left)] if left else []
     )
+
+
+@pytest.mark.parametrize(
+    ("n", "cuts", "earlier"),
+    [
+        (6, [4, 5, 6], [4, 6]),
+        (14, [8, 10, 12, 14], [8, 13]),
+        (25, [15, 18, 21, 24], [15, 20, 25]),
+        (100, [*range(60, 101, 5)], [*range(60, 101, 5)]),
+    ],
+)
+def test_way_follows_the_number_of_classes(n: int, cuts: list[int], earlier: list[int]) -> None:
+    """Three few-shot sessions at least, where there used to be one of five classes."""
+    assert FSCIL()._cuts(n, early=0, untested=0) == cuts
+    assert FSCIL(novel=1)._cuts(n, early=0, untested=0) == earlier
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -143,7 +159,13 @@ def test_classes_of_fewer_samples_than_shots_join_the_base_session(tmp_path: Pat
     ("settings", "sentence"),
     [
         ({"shot": 9}, "3 of the 8 classes have no test samples or fewer than 9 training samples"),
-        ({"shot": 9}, "which would hold 2; enlarge protocol.base, or lower protocol.shot"),
+        (
+            {"shot": 9},
+            "which would hold 2; take --set protocol.base=3 --set protocol.way=1, or lower "
+            "protocol.shot",
+        ),
+        ({"shot": 31}, "which would hold 2; lower protocol.shot"),
+        ({"novel": 0}, "novel must be at least 1, got 0"),
         ({"base": 8}, "base must be between 1 and 7 of the 8 classes, got 8"),
         ({"base": 6, "way": 3}, "way must be at most 2, the classes after a base of 6, got 3"),
         ({"base": 2, "way": 2, "sessions": 5}, "sessions must be 2 to 4 for 8 classes, a base of"),
@@ -191,7 +213,7 @@ def test_an_order_file_counts_by_its_content(tmp_path: Path, file: EmbeddingFile
     for path in (one, two):
         path.write_text("h\ng\nf\ne\nd\nc\nb\na\n", encoding="utf-8")
     streams = [FSCIL(order=str(p)).build([file], seed=0) for p in (one, two)]
-    assert classes(streams[0]) == [[7, 6, 5, 4, 3], [2, 1, 0]]
+    assert classes(streams[0]) == [[7, 6, 5, 4, 3], [2], [1], [0]]
     assert streams[0].digests == streams[1].digests
     assert FSCIL(order="size").order_record() == {"kind": "size", "name": None, "digest": None}
 

@@ -145,6 +145,17 @@ def test_validation_that_the_file_brings() -> None:
     assert "the file's validation samples: half in-task, half post-task validation" in stream.notes
 
 
+def test_a_file_without_a_hierarchy_is_said_in_one_sentence() -> None:
+    labels, split = np.arange(40) % 4, np.where(np.arange(40) < 30, TRAIN, TEST)
+    flat = IIRC().build([label_file(labels, split, list("abcd"))], seed=0)
+    said = [n for n in flat.notes if "no hierarchy" in n]
+    assert said == [
+        "labels.h5 has no hierarchy, so that every sample has one label, as in incremental-class; "
+        "--set protocol.hierarchy=… names one"
+    ]
+    assert not any("no hierarchy" in note for note in IIRC().build([bears()], seed=0).notes)
+
+
 # --- random hierarchies ---
 
 

@@ -103,7 +103,8 @@ def test_restricted_answers_mask_the_loss_and_the_candidates(tmp_path: Path) -> 
 
 def test_every_file_is_scaled_by_its_own_training_data(tmp_path: Path) -> None:
     files = two_files(tmp_path)
-    stream = build(files)
+    stream = build(files, scale_least=0)
+    assert (stream.scale, build(files).scale) == ("standard", "rms")
     for file, session in zip(files, stream.sessions, strict=True):
         raw = file.read().astype(np.float64)
         base = raw[rows_of(session.x)]

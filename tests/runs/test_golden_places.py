@@ -4,7 +4,8 @@ The literals were made by the code of 2026-11-22, before cells were cut into `Ce
 setting that is added later changes none of them, see `embedbench.fields.later`.
 
 `offline` has had another default since (`stop.perfect`), so its runs lie elsewhere (`PERFECT`);
-with the setting `FORMER` it is the first one.
+with the setting `FORMER` it is the first one. Protocols have had `scale_least` and fscil `novel`
+since: cells name their earlier values.
 """
 
 from __future__ import annotations
@@ -48,9 +49,14 @@ CELLS: dict[str, tuple[str, str, int, str]] = {
         "l",
         "fscil",
         0,
-        "protocol.base=3 protocol.way=1 protocol.layers=all fr.epochs=2",
+        "protocol.base=3 protocol.way=1 protocol.layers=all protocol.novel=1 fr.epochs=2",
     ),
-    "ncm": ("l", "fscil", 5, "protocol.base=3 protocol.way=1 ncm.metric=cosine seeds.init=9"),
+    "ncm": (
+        "l",
+        "fscil",
+        5,
+        "protocol.base=3 protocol.way=1 protocol.novel=1 ncm.metric=cosine seeds.init=9",
+    ),
     "lwf": ("e", "iirc", 0, "protocol.step=2 lwf.lam=3 lwf.stop.monitor=pw_js"),
     "er-infinite": ("e l", "multi-modal", 2, "protocol.join=project protocol.width=10"),
     "finetune": (
@@ -191,7 +197,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def planned(folder: Path, name: str, *more: str) -> Cell:
     files, protocol, seed, items = CELLS[name]
     paths = [str(folder / f"{file}.h5") for file in files.split()]
-    settings = parse_settings([*items.split(), *more], [name], None)
+    earlier = "protocol.scale_least=0"
+    settings = parse_settings([earlier, *items.split(), *more], [name], None)
     (cell,) = plan(paths, protocol, [name], [seed], settings=settings, device="cpu")
     return cell
 
@@ -226,6 +233,14 @@ def test_the_new_default_of_offline_moves_offline_and_nothing_else(folder: Path,
     assert moved == ({"place", "settings"} if name == "offline" else {"references"})
     if name in PERFECT:
         assert {key: new[key] for key in moved} == PERFECT[name]
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_the_new_default_of_scale_least_moves_every_stream(folder: Path, name: str) -> None:
+    """What a stream is follows from its settings alone, though here only some change their bits."""
+    new = places(folder, name, FORMER, "protocol.scale_least=50")
+    moved = {key for key, value in GOLDEN[name].items() if new[key] != value}
+    assert {"place", "recipe"} <= moved | ({"place"} if name == "offline" else set())
 
 
 @pytest.mark.parametrize("name", ["mlp", "er", "fr"])

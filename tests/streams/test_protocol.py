@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,18 +94,35 @@ def test_auto_leaves_pixels_alone_and_standardises_embeddings(tmp_path: Path) ->
     stream = Permutation().build([pixels], seed=0)
     np.testing.assert_array_equal(table_of(stream.sessions[0].x).values, pixels.read())
     assert stream.fitted == ""
-    stream = Permutation().build([make_file(tmp_path)], seed=0)
+    stream = Permutation(scale_least=9).build([make_file(tmp_path)], seed=0)
+    assert stream.scale == "standard"
     train = stream.sessions[0].x.numpy()
     np.testing.assert_allclose(train.mean(0), 0, atol=1e-6)
     np.testing.assert_allclose(train.std(0), 1, rtol=1e-5)
 
 
+def test_auto_takes_no_statistics_of_too_few_samples(tmp_path: Path) -> None:
+    """One sample has no deviation: by the earlier rule every later feature was -5, 0 or 5."""
+    file = make_file(tmp_path, train=(1, 20, 20, 20))
+    few, earlier = (
+        IncrementalClass(base=1, scale_least=least).build([file], seed=0) for least in (50, 0)
+    )
+    x = few.sessions[1].x.numpy()
+    np.testing.assert_allclose(np.square(x).mean(1), 1, rtol=1e-5)
+    assert (few.scale, few.fitted, few.notes) == ("rms", "", earlier.notes)
+    assert (np.abs(earlier.sessions[1].x.numpy()) == 5).all()
+    more = make_file(tmp_path, (20, 20, 20, 20), name="more.h5")
+    whole = IncrementalClass(base=3).build([more], seed=0)
+    assert whole.scale == "standard"  # 54 samples after validation
+
+
 def test_a_fitted_scaling_is_recorded_by_the_rows_it_saw(tmp_path: Path) -> None:
     file = make_file(tmp_path)
+    of_base = partial(IncrementalClass, order="random", scale_least=0, base=1)
     fitted = {
         tuple(s.classes.tolist()): stream.fitted
         for seed in range(30)
-        for stream in [IncrementalClass(order="random", base=1).build([file], seed=seed)]
+        for stream in [of_base().build([file], seed=seed)]
         for s in stream.sessions[:1]
     }
     assert len(fitted) == len(set(fitted.values())) == 4  # one for each base class
@@ -148,6 +166,7 @@ def test_the_recipe_is_readable(tmp_path: Path) -> None:
         "evaluate_every": 0,
         "sessions": 4,
         "validation": "train",
+        "scale_least": 50,
         "val_fraction": 0.1,
         "scale": "auto",
     }

@@ -38,9 +38,9 @@ LEARNERS = {
     "teen": Variant("TEEN", "teen"),
     "c-fscil": Variant("C-FSCIL", "c-fscil"),
     "alice": Variant("ALICE", "alice"),
-    "ranpac": Variant("RanPAC", "ranpac"),
+    "ranpac": Variant("RanPAC", "ranpac", ("ranpac.lam_rule=session",)),
     "fecam": Variant("FeCAM", "fecam"),
-    "slda": Variant("SLDA", "slda"),
+    "slda": Variant("SLDA", "slda", ("slda.shrinkage=1e-4",)),
     "ncm": Variant("NCM", "ncm"),
 }
 NO_LAYERS = "the file has no intermediate layers; embedbench extract --layers makes one that has"
