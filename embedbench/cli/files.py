@@ -15,7 +15,7 @@ from embedbench.table_forms import pairs
 
 from . import completion
 from .extract import written
-from .file_options import ColumnList, Out, STRATIFY, Split, column_keys, stated, taking
+from .file_options import STRATIFY, ColumnList, Out, Split, column_keys, stated, taking
 from .named import File, here, transfer_text
 from .options import Json, Overwrite, Quiet, check_free, note, show
 from .tables import show_tables, with_tables

@@ -42,6 +42,11 @@ def write_html(rows: Sequence[Row], out: Path, name: str, *, bridge: Bridge | No
     write_safely(out, render(rows, name, bridge))
 
 
+def heading(roots: Sequence[Path]) -> str:
+    """Directories of runs with their parents: most are called `runs`."""
+    return ", ".join("/".join(root.resolve().parts[1:][-2:]) for root in roots)
+
+
 def render(rows: Sequence[Row], name: str, bridge: Bridge | None = None) -> str:
     """The page as text; `name` is its heading."""
     learners = [r for r in rows if r.learns]  # the chance level has no colour and mark

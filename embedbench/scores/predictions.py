@@ -48,6 +48,16 @@ class Kept:
     samples_seen: Ints
     seen: Bools
 
+    def __repr__(self) -> str:
+        """Three lines: moments and classes, samples, and the arrays with their shapes."""
+        shapes = ", ".join(f"{name} {getattr(self, name).shape}" for name in self.TABLES)
+        return (
+            f"<{type(self).__name__} at {len(self.session)} moments, {self.session[-1] + 1} sessions, "
+            f"{self.seen.shape[1]} classes\n"
+            f" {len(self.y):,} test samples, {self.samples_seen[-1]:,} training samples seen\n"
+            f" {shapes}>"
+        )
+
     def save(self, path: Path) -> None:
         """Write the file completely or not at all."""
         # version 1.8 of HDF5's format has checksums of its structure
@@ -173,7 +183,7 @@ def _chunks(table: h5py.Dataset) -> list[Any]:
     return chunks
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Predictions(Kept):
     """Answers of one run. M moments, n test samples, E eval sets, C classes.
 
