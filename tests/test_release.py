@@ -75,7 +75,9 @@ def test_a_script_beside_the_clone_after_pip_install(tmp_path: Path) -> None:
     assert done.stdout.startswith(str(tmp_path / "embedbench" / "src"))
 
 
-def _python(python: Path, folder: Path, script: str, *options: str) -> subprocess.CompletedProcess[str]:
+def _python(
+    python: Path, folder: Path, script: str, *options: str
+) -> subprocess.CompletedProcess[str]:
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     return subprocess.run(
         [str(python), *options, "-c", script],

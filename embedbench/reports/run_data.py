@@ -99,8 +99,8 @@ class Run:
         b, final = self._brief, self._brief.metrics.get(FINAL, math.nan)
         files = " ".join(f.name for f in b.files)
         return (
-            f"<Run {self.name}\n {b.learner} on {b.protocol} of {files}, {len(b.n_train)} sessions, "
-            f"seed {b.seed}\n {FINAL} {final:.4f} ({b.score})>"
+            f"<Run {self.name}\n {b.learner} on {b.protocol} of {files}, "
+            f"{len(b.n_train)} sessions, seed {b.seed}\n {FINAL} {final:.4f} ({b.score})>"
         )
 
     @property

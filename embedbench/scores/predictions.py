@@ -44,6 +44,7 @@ class Kept:
         "seen": (_BYTE, "MC"),
     }
 
+    ids: Ints
     session: Ints
     samples_seen: Ints
     seen: Bools
@@ -52,9 +53,9 @@ class Kept:
         """Three lines: moments and classes, samples, and the arrays with their shapes."""
         shapes = ", ".join(f"{name} {getattr(self, name).shape}" for name in self.TABLES)
         return (
-            f"<{type(self).__name__} at {len(self.session)} moments, {self.session[-1] + 1} sessions, "
-            f"{self.seen.shape[1]} classes\n"
-            f" {len(self.y):,} test samples, {self.samples_seen[-1]:,} training samples seen\n"
+            f"<{type(self).__name__} of {len(self.ids):,} samples at {len(self.session)} moments\n"
+            f" {self.session[-1] + 1} sessions, {self.seen.shape[1]} classes, "
+            f"{self.samples_seen[-1]:,} training samples\n"
             f" {shapes}>"
         )
 
