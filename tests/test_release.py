@@ -50,11 +50,12 @@ def test_what_is_on_the_path_is_the_package_alone(tmp_path: Path) -> None:
     (tmp_path / "models.py").write_text("WHOSE = 'mine'\n")
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     assert settings["package-dir"] == {"": "src"}
-    script = f"import sys; sys.path.append('embedbench/src'); {SCRIPT}"
-    for isolated in ([], ["-P"]):  # with the working directory on the path, and without it
-        done = _python(Path(sys.executable), tmp_path, script, *isolated)
-        assert ("Session'> mine" in done.stdout) is not isolated, done.stderr
-    assert "No module named 'models'" in done.stderr  # ours is not offered as a top module
+    script = "import sys; sys.path.append('embedbench/src'); import embedbench, models"
+    script += "; print(embedbench.__version__, models.__file__)"
+    done = _python(Path(sys.executable), tmp_path, script, "-S")  # without any installed package
+    assert done.stdout.split() == [__version__, str(tmp_path / "models.py")], done.stderr
+    done = _python(Path(sys.executable), tmp_path, script, "-S", "-P")  # only src/ is left
+    assert "No module named 'models'" in done.stderr
 
 
 @pytest.mark.long
