@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from embedbench.files.inspect import Card, Redundancy
 
 
+Grouped = Annotated[
+    str | None,
+    typer.Option(help="Key or column that groups samples; of their ids: stem, parent, a regex."),
+]
+
+
 @taking(column_keys=column_keys, stated=stated)
 def import_command(
     source: Annotated[
@@ -39,12 +45,7 @@ def import_command(
     labels: Annotated[
         str | None, typer.Option(help="Key or column of the labels; for NAME.npy, their file.")
     ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            help="Key or column that groups samples; of their ids: stem, parent, a regex."
-        ),
-    ] = None,
+    group: Grouped = None,
     split: Split = None,
     stratify: Annotated[bool, typer.Option("--stratify", help=f"{STRATIFY}.")] = False,
     classes: Annotated[int | None, typer.Option(help="Number of AudioSet classes (100).")] = None,
