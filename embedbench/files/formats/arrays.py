@@ -157,7 +157,7 @@ def _from_arrays(arrays: Mapping[str, Any], src: Path, wanted: Wanted) -> Arrays
     names = {
         what: next((key for key in keys if key in arrays), None) for what, keys in _KEYS.items()
     }
-    rule = None if wanted.group in arrays else wanted.group
+    rule = None if wanted.group is None or wanted.group in arrays else wanted.group
     key = None if rule else wanted.group
     asked = {"features": wanted.features, "labels": wanted.labels, "groups": key}
     names |= {what: name for what, name in asked.items() if name is not None}
