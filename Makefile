@@ -1,24 +1,32 @@
 # Two commands: `make demo` shows what embedbench does, `make test` says whether it works here.
-# Each makes .venv and installs what it needs, the first time; PYTHON=python3.12 picks another Python.
-PYTHON ?= python3
-VENV   := .venv
-BIN    := $(VENV)/bin
+# Each makes .venv and installs what it needs, the first time; PYTHON=python3.12 picks another Python,
+# and TORCH_INDEX=URL another index for torch, such as PyTorch's own for machines without a GPU.
+PYTHON      ?= python3
+TORCH_INDEX ?=
+VENV        := .venv
+BIN         := $(VENV)/bin
 
 .PHONY: demo test test-long fuzz lint types wheel-check readme-check docs release clean
 
 # setuptools warns at length of folders that an editable installation is meant to find.
 INSTALL := PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet
 
-# The stamp is newer than pyproject.toml exactly when the environment holds what it asks for.
-$(VENV)/.installed: pyproject.toml
+# A stamp is newer than pyproject.toml exactly when the environment holds what it asks for:
+# .package for the package alone, .installed for the tools of development, too.
+$(VENV)/.package: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "embedbench needs Python 3.11 or newer, this is %d.%d; name another one: make PYTHON=python3.12" % sys.version_info[:2])'
 	@echo "installing into $(VENV) (a few minutes, the first time only)" >&2
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) --upgrade pip
+	$(if $(TORCH_INDEX),$(INSTALL) --index-url $(TORCH_INDEX) torch torchvision)
+	$(INSTALL) -e .
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.package
 	$(INSTALL) -e ".[dev]"
 	@touch $@
 
-demo: $(VENV)/.installed
+demo: $(VENV)/.package
 	$(BIN)/embedbench demo
 
 test: $(VENV)/.installed

@@ -41,7 +41,7 @@ def choose_beside(
     source: Source,
     split: str | None,
     group: str | None,
-    stratify: bool,
+    stratify: bool | None,
     columns: ColumnRules,
     stated: Stated,
 ) -> tuple[Source, Beside]:
@@ -49,7 +49,7 @@ def choose_beside(
 
     Parameters
     ----------
-    source, split, group, stratify : Source, str or None, str or None, bool
+    source, split, group, stratify : Source, str or None, str or None, bool or None
         See `choose_split`.
     columns : ColumnRules
         Where the optional columns come from.

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from embedbench.errors import UserError, short
 from embedbench.files.columns import read_list
 from embedbench.files.layout import COLUMNS
+from embedbench.files.split import groups
 
 from .source import Source
 from .sources import SPLIT_FOLDERS, hierarchy
-from .splits import groups
 
 FOLDER = "folder"
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from embedbench.callbacks import Notify
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.partial import Partial
 from embedbench.files.samples import Samples
-from embedbench.files.stratify import lopsided
+from embedbench.files.stratify import lopsided, split_again
 from embedbench.networks.timm_models import known_weights
 
 from .beside import Beside
@@ -46,7 +47,7 @@ def finish(
     )
     digests = np.frombuffer(bytes.fromhex("".join(note["hashes"] for note in notes)), np.uint8)
     pairs = across(digests.reshape(-1, 16), ids, samples.split)
-    for remark in _remarks(source, samples, beside, pairs, skipped):
+    for remark in _remarks(source, samples, beside.rule, pairs, skipped, partial.path):
         notify(remark)
     provenance = {
         "backbone": facts.backbone,
@@ -71,9 +72,10 @@ def finish(
 def _remarks(
     source: Source,
     samples: Samples,
-    beside: Beside,
+    rule: Mapping[str, Any],
     pairs: Sequence[tuple[str, str]],
     skipped: Sequence[Sequence[str]],
+    path: Path,
 ) -> Iterator[str]:
     """Yield sentences on samples with the same content, samples left out, and a lopsided split."""
     if pairs:
@@ -82,7 +84,8 @@ def _remarks(
         yield (
             f"left out {len(skipped)} {source.holds} that cannot be used, first {skipped[0][0]}."
         )
-    if remark := lopsided(samples.split, samples.labels, samples.classes, beside.rule):
+    remedy = split_again(path, rule) if "group" in rule else ""
+    if remark := lopsided(samples.split, samples.labels, samples.classes, rule, remedy):
         yield remark
 
 

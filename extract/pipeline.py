@@ -46,7 +46,7 @@ def extract(
     size: int | None = None,
     split: str | None = None,
     group: str | None = None,
-    stratify: bool = False,
+    stratify: bool | None = None,
     columns: ColumnRules = NO_COLUMNS,
     stated: Stated = NOTHING,
     device: str = "auto",
@@ -85,7 +85,7 @@ def extract(
     size : int or None
         Input height and width instead of the model's own; seconds of sounds (default 10); with
         `hf:`, tokens of texts.
-    split, group, stratify : str or None, str or None, bool
+    split, group, stratify : str or None, str or None, bool or None
         See `choose_split`.
     columns : ColumnRules
         Where optional columns come from.

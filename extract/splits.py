@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -12,13 +10,13 @@ from numpy.typing import NDArray
 
 from embedbench.errors import UserError
 from embedbench.files.samples import SPLITS
-from embedbench.files.split import make_split, split_rule
+from embedbench.files.split import fraction_of, groups, make_split, small, split_rule
 
 from .source import Source
 
 
 def choose_split(
-    source: Source, choice: str | None, group: str | None, *, stratify: bool = False
+    source: Source, choice: str | None, group: str | None, *, stratify: bool | None = None
 ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
     """Return the split of a source's samples, and its rule for the provenance.
 
@@ -30,8 +28,9 @@ def choose_split(
         A test fraction such as `0.3`, or a list file; None: the official split, else 0.3 by hash.
     group : str or None
         The rule for `groups`, for a hash split; None means `stem`.
-    stratify : bool
-        Let every class keep its share in a hash split, see `embedbench.files.stratify`.
+    stratify : bool or None
+        Let every class keep its share in a hash split, see `embedbench.files.stratify`. None: where
+        the data are `small`.
 
     Returns
     -------
@@ -40,6 +39,8 @@ def choose_split(
     """
     if source.split is not None and choice is None and group is None and not stratify:
         return source.split, {"rule": "official"}
+    if stratify is None:
+        stratify = fraction_of(choice) is not None and small(source.labels)
     rule = split_rule(choice, group or "stem", stratify=stratify)
     classes = source.labels if stratify else None
     if rule["rule"] == "hash":
@@ -49,45 +50,6 @@ def choose_split(
             "--group belongs to a hash split (--split 0.3); a list file needs no groups."
         )
     return make_split(choice, source.ids, classes=classes), rule
-
-
-def groups(ids: Sequence[str], rule: str, option: str = "--group") -> list[str]:
-    """Return the group of each sample; no group is in both train and test.
-
-    Parameters
-    ----------
-    ids : sequence of str
-        (N,) sample ids.
-    rule : str
-        `stem`: the path up to the first dot of the file name, so that `art_1f3a8.noto.png` and
-        `art_1f3a8.twemoji.png` of one folder belong together; `parent`: the folder; or a
-        regular expression, whose first group (else the whole match) names the group.
-    option : str
-        The option that gave the rule, for messages.
-
-    >>> groups(["a/x.noto.png", "a/x.twemoji.png", "b/x.png"], "stem")
-    ['a/x', 'a/x', 'b/x']
-    >>> groups(["v1_f1.jpg", "v1_f2.jpg"], "(v[0-9]+)_")
-    ['v1', 'v1']
-    """
-    paths = [PurePosixPath(name) for name in ids]
-    if rule == "stem":
-        return [(path.parent / path.name.split(".", 1)[0]).as_posix() for path in paths]
-    if rule == "parent":
-        return [path.parent.as_posix() for path in paths]
-    try:
-        pattern = re.compile(rule)
-    except re.error as error:
-        raise UserError(
-            f"{option} {rule!r} is no regular expression ({error}), nor 'stem' or 'parent'."
-        ) from error
-    matches = [pattern.search(name) for name in ids]
-    out = []
-    for name, match in zip(ids, matches, strict=True):
-        if match is None:
-            raise UserError(f"{option} {rule!r} matches nothing in sample {name!r}; widen it.")
-        out.append((match.group(1) if pattern.groups else match.group(0)) or "")
-    return out
 
 
 def across(

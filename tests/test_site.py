@@ -53,6 +53,13 @@ def test_all_there_is_has_a_page_or_a_heading(pages: dict[str, str]) -> None:
     assert all(f"\n## {name}" in pages["commands.md"] for name in commands)
 
 
+def test_a_search_for_few_shot_has_the_protocol_first(pages: dict[str, str]) -> None:
+    """A main entry of the index comes before titles and texts; it is on that page alone."""
+    assert [name for name, text in pages.items() if "{index} ! few-shot" in text] == [
+        "protocols/fscil.md"
+    ]
+
+
 def test_every_setting_has_a_row_that_says_what_it_means(pages: dict[str, str]) -> None:
     rows = re.compile(r"^\| `(\w+)` \| .*? \| (?:\*.*?\.\*|\[\S+\)\.) (.*) \|$", re.MULTILINE)
     classes = {f"learners/{n}.md": registry.learner_class(n) for n in registry.our_learners()}

@@ -48,7 +48,7 @@ def _costs(rows: Sequence[Row], order: Sequence[str]) -> Figure:
     for axes, name in ((left, "MB held"), (right, "seconds of learning")):
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.set_xlabel(name)
+        axes.set_xlabel(f"{name}, logarithmic")
         axes.margins(x=0.2)
     left.set_ylabel("final accuracy, %")
     return figure

@@ -38,6 +38,8 @@ BEHIND = {
     "Samples": "files.samples",
     "DamagedFileError": "errors",
 }
+# Words that a search finds a page by before every other, where its name is not one of them.
+SOUGHT = {"fscil": ("few-shot", "few shot")}
 
 
 def setup(app: Any) -> dict[str, Any]:
@@ -114,9 +116,11 @@ def class_page(name: str, cls: type, room: str, groups: dict[str, type], notes: 
     """The page of a learner or a protocol: what it is, its settings, where its code is."""
     path = f"{cls.__module__.removeprefix('embedbench.').replace('.', '/')}.py"
     key = "protocol" if room == "protocols" else name
+    words = [f"```{{index}} ! {word}\n```" for word in SOUGHT.get(name, ())]
     return "\n\n".join(
         [
             f"# {name}",
+            *words,
             markdown(parts(cls)[""]),
             notes,
             "## Settings",

@@ -12,7 +12,7 @@ from embedbench.disk import write_safely
 from embedbench.engines.engine import Engine
 from embedbench.networks.shipped import SHIPPED
 from embedbench.reports.collect import collect
-from embedbench.reports.html import write_html
+from embedbench.reports.html import heading, write_html
 from embedbench.reports.rows import Row
 from embedbench.reports.text import print_report
 from embedbench.runs import grid
@@ -68,7 +68,7 @@ def run_demo(out: Path, *, quiet: bool) -> None:
         _run(file, protocol, settings, runs, quiet)
     _say("3/3  predictions to scores", quiet)
     rows, page = collect(runs), out / "report.html"
-    write_html(rows, page, "runs")
+    write_html(rows, page, heading([runs]))
     print_report(rows, as_json=False)
     if sentence := surprise(rows):
         print(f"\n{fitted(sentence, terminal_width())}\n")

@@ -16,9 +16,7 @@ Out = Annotated[Path, typer.Option(help="The embedding file to write.")]
 Split = Annotated[
     str | None, typer.Option(help="Test fraction (0.3) or a list file: sample_id,train|val|test.")
 ]
-Stratify = Annotated[
-    bool, typer.Option("--stratify", help="Keep each class's share in a split by test fraction.")
-]
+STRATIFY = "Keep each class's share in a split by test fraction"
 ColumnList = Annotated[
     Path | None,
     typer.Option("--columns", help="A CSV file: sample_id and any of domain, group, time."),
@@ -83,7 +81,9 @@ def samples(
     group: Annotated[
         str | None, typer.Option(help="Samples to keep in one split: stem, parent or a regex.")
     ] = None,
-    stratify: Stratify = False,
+    stratify: Annotated[
+        bool | None, typer.Option(help=f"{STRATIFY}; as it is below 50 samples a class.")
+    ] = None,
     columns: ColumnList = None,
     domain_from: Annotated[
         str | None,

@@ -15,7 +15,7 @@ from embedbench.table_forms import pairs
 
 from . import completion
 from .extract import written
-from .file_options import ColumnList, Out, Split, Stratify, column_keys, stated, taking
+from .file_options import STRATIFY, ColumnList, Out, Split, column_keys, stated, taking
 from .named import File, here, transfer_text
 from .options import Json, Overwrite, Quiet, check_free, note, show
 from .tables import show_tables, with_tables
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 RawValues = Annotated[
     str | None, typer.Option(help="'pixels': the features are raw values of images.")
+]
+Grouped = Annotated[
+    str | None,
+    typer.Option(help="Key or column that groups samples; of their ids: stem, parent, a regex."),
 ]
 
 
@@ -44,9 +48,9 @@ def import_command(
     labels: Annotated[
         str | None, typer.Option(help="Key or column of the labels; for NAME.npy, their file.")
     ] = None,
-    group: Annotated[str | None, typer.Option(help="Key or column that groups samples.")] = None,
+    group: Grouped = None,
     split: Split = None,
-    stratify: Stratify = False,
+    stratify: Annotated[bool, typer.Option("--stratify", help=f"{STRATIFY}.")] = False,
     classes: Annotated[int | None, typer.Option(help="Number of AudioSet classes (100).")] = None,
     columns: ColumnList = None,
     backbone: RawValues = None,

@@ -108,6 +108,9 @@ Data = Annotated[
     typer.Option(metavar="FILE", help="With --site: a file to rebuild streams from.", parser=here),
 ]
 Html = Annotated[Path | None, typer.Option(help="Also write one HTML file.")]
+Title = Annotated[
+    str | None, typer.Option(help="Heading of the page; the directory and its parent without it.")
+]
 Compare = Annotated[
     bool, typer.Option("--compare", help="Print paired differences, ties and ranks instead.")
 ]
@@ -140,6 +143,7 @@ Width = Annotated[
 def report(
     runs: Reported,
     html: Html = None,
+    title: Title = None,
     compare: Compare = False,
     by: By = None,
     bridge: Bridged = False,
@@ -156,9 +160,11 @@ def report(
     from embedbench.reports.collect import collect
 
     if site is not None or data:
-        others = (html, figure, out, compare, by, bridge, metric)
+        others = (html, title, figure, out, compare, by, bridge, metric)
         _site(runs, site, data or [], others, overwrite, as_json)
         return
+    if title is not None and html is None:
+        raise UserError("--title is the heading of a page; add --html FILE")
     drawing = _figure(figure, out, width)
     _check_options(runs, (html, drawing), compare, by, bridge, overwrite)
     rows = [row for root in runs for row in collect(root, metrics=metric or ())]
@@ -170,9 +176,9 @@ def report(
     else:
         output = partial(show_rows, rows, as_json)
     if html is not None:
-        from embedbench.reports.html import write_html
+        from embedbench.reports.html import heading, write_html
 
-        write_html(rows, html, ", ".join(r.resolve().name for r in runs), bridge=pairs)
+        write_html(rows, html, title or heading(runs), bridge=pairs)
         note(f"wrote {html}")
     if figure and drawing:
         from embedbench.reports.figures import save_figure

@@ -45,5 +45,6 @@ def stream_rows(summary: StreamSummary) -> list[dict[str, Any]]:
 
 
 def _names(classes: tuple[str, ...]) -> str:
-    more = f", … {len(classes) - NAMED} more" if len(classes) > NAMED else ""
-    return ", ".join(classes[:NAMED]) + more if classes else "–"
+    if len(classes) > NAMED + 1:  # "… 1 more" is as long as the last name
+        classes = (*classes[:NAMED], f"… {len(classes) - NAMED} more")
+    return ", ".join(classes) or "–"

@@ -67,7 +67,8 @@ def import_file(
         Key or column of the labels; None: `labels`, `label` or `y`. If `src` is a features file
         NAME.npy, the npy file of the labels.
     group : str or None
-        Key or column of the source that groups the samples; no group is in both train and test.
+        Key or column of the source that groups the samples, or a rule for their ids, see
+        `split.groups`; no group is in both train and test.
     split : str or None
         A test fraction or a list file; None: the source's own split, or 0.3 if it has none.
     classes : int or None
@@ -113,16 +114,18 @@ def import_file(
     samples = Samples(source.ids, source.labels, rows, source.classes, source.parents)
     listed = {} if columns is None else read_list(Path(columns), samples.ids.tolist())
     leaves = samples.classes[: samples.n_leaves]
+    made, provenance = ({} if rows is source.split else rule), dict(source.provenance)
+    if made:
+        provenance.pop("same_content_in_two_splits", None)  # it was said of another split
     file = write_file(
         out,
         samples,
         source.features,
-        stated.added_to({**source.provenance, "split": rule}, leaves),
+        stated.added_to({**provenance, "split": rule}, leaves),
         layers=source.layers,
         columns={**source.columns, **listed},
         overwrite=overwrite,
     )
-    made = {} if rows is source.split else rule
     if remark := lopsided(rows, samples.labels, leaves, made):
         notify(remark)
     return file

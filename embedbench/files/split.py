@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from .samples import SPLITS, TEST, TRAIN
 from .stratify import stratified
 
 TEST_FRACTION = 0.3
+SMALL = 50  # samples a class, below which a split by hash alone leaves classes without a side
 
 
 def make_split(
@@ -61,6 +63,11 @@ def fraction_of(choice: str | None) -> float | None:
         return None
 
 
+def small(labels: NDArray[np.int64]) -> bool:
+    """Whether there are fewer than `SMALL` samples a class, on average; (N,) labels."""
+    return len(labels) < SMALL * len(np.unique(labels))
+
+
 def split_rule(choice: str | None, group: str, *, stratify: bool = False) -> dict[str, Any]:
     """Return the rule of `make_split`, for the provenance.
 
@@ -72,6 +79,45 @@ def split_rule(choice: str | None, group: str, *, stratify: bool = False) -> dic
         return {"rule": "list file"}
     rule = {"rule": "hash", "test_fraction": fraction, "group": group}
     return {**rule, "stratified": True} if stratify else rule
+
+
+def groups(ids: Sequence[str], rule: str, option: str = "--group") -> list[str]:
+    """Return the group of each sample; no group is in both train and test.
+
+    Parameters
+    ----------
+    ids : sequence of str
+        (N,) sample ids.
+    rule : str
+        `stem`: the path up to the first dot of the file name, so that `art_1f3a8.noto.png` and
+        `art_1f3a8.twemoji.png` of one folder belong together; `parent`: the folder; or a
+        regular expression, whose first group (else the whole match) names the group.
+    option : str
+        The option that gave the rule, for messages.
+
+    >>> groups(["a/x.noto.png", "a/x.twemoji.png", "b/x.png"], "stem")
+    ['a/x', 'a/x', 'b/x']
+    >>> groups(["v1_f1.jpg", "v1_f2.jpg"], "(v[0-9]+)_")
+    ['v1', 'v1']
+    """
+    paths = [PurePosixPath(name) for name in ids]
+    if rule == "stem":
+        return [(path.parent / path.name.split(".", 1)[0]).as_posix() for path in paths]
+    if rule == "parent":
+        return [path.parent.as_posix() for path in paths]
+    try:
+        pattern = re.compile(rule)
+    except re.error as error:
+        raise UserError(
+            f"{option} {rule!r} is no regular expression ({error}), nor 'stem' or 'parent'."
+        ) from error
+    matches = [pattern.search(name) for name in ids]
+    out = []
+    for name, match in zip(ids, matches, strict=True):
+        if match is None:
+            raise UserError(f"{option} {rule!r} matches nothing in sample {name!r}; widen it.")
+        out.append((match.group(1) if pattern.groups else match.group(0)) or "")
+    return out
 
 
 def hash_split(

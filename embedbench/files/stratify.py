@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -79,8 +81,9 @@ def lopsided(
     labels: NDArray[np.int64],
     classes: Sequence[str],
     rule: Mapping[str, Any],
+    remedy: str = "--stratify keeps the shares of classes.",
 ) -> str:
-    """Return in a sentence which classes lack a side, or a fair share of test; empty if none does.
+    """Return in words which classes lack a side, or a fair share of test; empty if none does.
 
     Parameters
     ----------
@@ -90,6 +93,8 @@ def lopsided(
         Names of the classes; those without a sample do not count.
     rule : mapping
         How the split was made, see `split.split_rule`; empty: in some other way.
+    remedy : str
+        What to do about a split by hash.
     """
     n, test, train = (
         np.bincount(labels[rows], minlength=len(classes))
@@ -113,9 +118,29 @@ def lopsided(
                 f"{_counted(far, there, classes)} a share of test samples far from "
                 f"{100 * test_fraction:g} % (of {classes[worst]!r}: {100 * share[worst]:.0f} %)"
             )
+    said = f"the split is lopsided: {'; '.join(parts)}." if parts else ""
     if parts and test_fraction is not None and "stratified" not in rule:
-        parts.append("--stratify keeps the shares of classes")
-    return f"the split is lopsided: {'; '.join(parts)}." if parts else ""
+        said += f" {remedy}"
+    return said
+
+
+def split_again(path: Path, rule: Mapping[str, Any]) -> str:
+    """How to split an extracted file anew, stratified, without its backbone; ends with a command.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    rule : mapping
+        How its split was made, see `split.split_rule`.
+    """
+    source, arrays = shlex.quote(str(path)), shlex.quote(str(path.with_suffix(".npz")))
+    out = shlex.quote(str(path.with_name(f"{path.stem}-stratified{path.suffix}")))
+    return (
+        f"Split again without extracting: embedbench export {source} --out {arrays} && "
+        f"embedbench import {arrays} --split {rule['test_fraction']:g} "
+        f"--group {shlex.quote(rule['group'])} --stratify --out {out}"
+    )
 
 
 def _counted(mask: NDArray[np.bool_], there: NDArray[np.bool_], classes: Sequence[str]) -> str:

@@ -8,6 +8,9 @@ from pathlib import Path
 from embedbench.errors import UserError
 
 SHIPPED = "tf_efficientnet_lite0"  # the network whose weights are in the package
+# Of its weights: their file, and their licence as timm would name it; see assets/NOTICE.md.
+SHA256 = "8e654630357a0c7769ee1aef746b2ca013b14d47e6ef4752704dee80172cd03c"
+LICENCE = "apache-2.0"
 
 
 def shipped_weights(name: str) -> Path:

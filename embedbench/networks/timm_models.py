@@ -14,6 +14,7 @@ from timm.models.resnet import BasicBlock, ResNet
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
+from . import shipped
 from .pretraining import pretrained_on
 
 __all__ = ["timm"]
@@ -57,13 +58,15 @@ def _fscil(variant: str, patch: int, pretrained: bool, settings: dict[str, Any])
 
 
 def known_weights(backbone: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what timm knows of its published weights, as `weights` of a provenance, or nothing.
+    """Return what is known of published or shipped weights, as `weights` of a provenance.
 
     Parameters
     ----------
     backbone : mapping
         Part of a provenance.
     """
+    if backbone.get("weights_sha256") == shipped.SHA256:
+        return {"weights": {"licence": shipped.LICENCE}}
     name = str(backbone.get("weights_id", ""))
     if backbone.get("library") != "timm" or not name.startswith(HUB):
         return {}

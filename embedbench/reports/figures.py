@@ -10,7 +10,7 @@ from embedbench.errors import UserError, unknown
 from .rows import Row, groups
 
 KINDS = {
-    "curves": "accuracy after each session, with 95 % intervals over seeds",
+    "curves": "accuracy after each session, with 95 % intervals over five seeds or more",
     "matrix": "R[i, j] of each learner, mean over seeds",
     "omega": "Ω_base, Ω_new and Ω_all with 95 % intervals over seeds",
     "trade-off": "accuracy against memory and against seconds of learning",

@@ -23,7 +23,7 @@ from .lines import stacked
 from .maps import colour_scale, heat_map
 from .moments import by_samples
 from .page import page
-from .pictures import curve_figures, trade_off_figures
+from .pictures import compared, curve_figures, trade_off_figures
 from .rows import FLAGS, Group, Row, groups
 from .slim import share_styles
 from .styles import glyph, hue, styles_of
@@ -40,6 +40,11 @@ def write_html(rows: Sequence[Row], out: Path, name: str, *, bridge: Bridge | No
         `out` cannot be written.
     """
     write_safely(out, render(rows, name, bridge))
+
+
+def heading(roots: Sequence[Path]) -> str:
+    """Directories of runs with their parents: most are called `runs`."""
+    return ", ".join("/".join(root.resolve().parts[1:][-2:]) for root in roots)
 
 
 def render(rows: Sequence[Row], name: str, bridge: Bridge | None = None) -> str:
@@ -94,6 +99,9 @@ def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> d
         "facts": group.describe(),
         "notes": group.notes,
         "rows": entries,
+        "drawn": [e for r, e in zip(rows, entries, strict=True) if r.used],
+        "costly": [e for r, e in zip(rows, entries, strict=True) if r in compared(drawn)],
+        "levels": _levels(group, drawn),
         "ranking": _with_levels(group, rows, entries),
         "columns": [(n, h.removesuffix(" %"), f == 100) for n, h, _, f in columns_of(group)],
         "several": any(len(r.used) > 1 for r in rows),
@@ -112,6 +120,12 @@ def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> d
         "digests": _digests(group),
         "environments": _environments(group),
     }
+
+
+def _levels(group: Group, drawn: Sequence[Row]) -> list[str]:
+    """The levels that figures have beside the learners."""
+    guessed = not math.isnan(chance(group)) or any(not row.learns for row in drawn)
+    return ["offline"] * (not math.isnan(offline(group))) + ["chance"] * guessed
 
 
 def _entry(row: Row, styles: dict[str, int]) -> dict[str, object]:

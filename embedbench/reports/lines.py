@@ -47,8 +47,8 @@ def stacked(row: Row, key: str) -> Floats:
 def curves(rows: Sequence[Row], width: float) -> Figure:
     """The main score over all sessions so far, after each session.
 
-    Means over runs with bands of the 95 % t-interval. The curve of chance and the level of the
-    offline reference are drawn where they lie between the others; the legend has their last values.
+    Means over runs, see `draw_curve`. The curve of chance and the level of the offline reference
+    are drawn where they lie between the others; the legend then has their last values.
 
     Parameters
     ----------
@@ -77,7 +77,9 @@ def curves(rows: Sequence[Row], width: float) -> Figure:
         if row.learns:
             curve = Curve(100 * stacked(row, "pooled"), styles[row.label])
             pale = 0.15 if len(styles) < MANY else 0.06
-            entries[row.label] = draw_curve(axes, curve, 0, 100, alpha=pale)
+            line = draw_curve(axes, curve, 0, 100, alpha=pale)
+            if not np.isnan(curve.values).all():
+                entries[row.label] = line
     fit_to(axes, 100)
     axes.yaxis.set_major_locator(MaxNLocator(6))
     axes.grid(axis="y")
@@ -110,14 +112,16 @@ def _levels(axes: Axes, rows: Sequence[Row], *, by_session: bool = False) -> dic
     low, high = axes.get_ylim()
     entries: dict[str, Artist] = {}
     for name, value, ink, dashes in levels:
-        if math.isnan(value):
+        runs = [100 * stacked(row, "pooled") for row in guesses if name == "chance"]
+        ends = runs[0].mean(axis=0) if runs else np.array([100 * value])
+        if math.isnan(value) or not ((low <= ends) & (ends <= high)).any():
             continue
         line = Line2D([], [], color=ink, linewidth=0.9, linestyle=dashes)
         entries[f"{name} ({signed(100 * value, 1)})"] = line
-        if low <= 100 * value <= high and not (guesses and name == "chance"):
+        if runs:
+            draw_curve(axes, Curve(runs[0], None), 0, 100)
+        else:
             axes.axhline(100 * value, color=ink, linewidth=0.9, linestyle=dashes, zorder=1)
-    for row in guesses:
-        draw_curve(axes, Curve(100 * stacked(row, "pooled"), None), 0, 100)
     axes.set_ylim(low, high)
     return entries
 
@@ -229,6 +233,7 @@ def _points(
     entries = {
         row.label: _point(axes, cost, score, styles[row.label], scale)
         for row, cost, score in zip(rows, costs, scores, strict=True)
+        if not math.isnan(cost + score.mean)
     }
     front = pareto(costs, [-score.mean if lower else score.mean for score in scores])
     (line,) = axes.plot(
@@ -286,6 +291,7 @@ def _cost_axis(axes: Axes, name: str, costs: Sequence[float]) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(5))
         return
     axes.set_xscale("log")
+    axes.set_xlabel(f"{name}, logarithmic")
     axes.set_xlim(least / 1.3, most * 1.3)
     subs = (1.0, 2.0, 5.0) if most < 100 * least else (1.0,)
     axes.xaxis.set_major_locator(LogLocator(subs=subs))

@@ -41,7 +41,10 @@ class Runs(Sequence[Run]):
         return iter(self._runs)
 
     def __repr__(self) -> str:
-        return f"<{len(self)} runs>"
+        """Three lines: how many, of which learners, on which protocols."""
+        parts = [sorted({getattr(r._brief, key) for r in self}) for key in ("learner", "protocol")]
+        learners, protocols = (", ".join(names) or "none" for names in parts)
+        return f"<{len(self)} runs\n learners: {learners}\n protocols: {protocols}>"
 
     def where(self, conditions: Mapping[str, Any] | None = None, /, **more: Any) -> Runs:
         """The runs whose rows have these values.

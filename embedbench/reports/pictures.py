@@ -15,6 +15,11 @@ from .rows import Group, Row
 RESCALED = (("raa", "RAA: against guessing"), ("raf", "RAF: forgetting against guessing"))
 
 
+def compared(drawn: Sequence[Row]) -> list[Row]:
+    """The learners among rows that have a final score."""
+    return [r for r in drawn if r.learns and not math.isnan(r.metrics["final_accuracy"].mean)]
+
+
 def trade_off_figures(drawn: Sequence[Row], styles: Mapping[str, int]) -> list[tuple[str, str]]:
     """Titles and SVGs of the final score against memory and against seconds of learning.
 
@@ -27,9 +32,7 @@ def trade_off_figures(drawn: Sequence[Row], styles: Mapping[str, int]) -> list[t
     styles : mapping
         Label → style.
     """
-    learners = [
-        row for row in drawn if row.learns and not math.isnan(row.metrics["final_accuracy"].mean)
-    ]
+    learners = compared(drawn)
     if len(learners) < 2:
         return []
     scores = scores_of(learners, "final_accuracy")

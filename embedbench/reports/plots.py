@@ -21,6 +21,8 @@ from embedbench.scores.stats import t_quantile
 from .sheet import fit
 from .svg import INK, SOFT, STYLE, colour, look, svg
 
+LEAST = 5  # runs of a band
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -52,7 +54,7 @@ def curve_plot(
     deviations: bool = False,
     places: Sequence[str] = (),
 ) -> str:
-    """Means over runs with bands of the 95 % t-interval; α_ideal dashed, chance dotted.
+    """Means over runs, see `draw_curve`; α_ideal dashed, chance dotted.
 
     The y axis fits the values.
 
@@ -114,7 +116,11 @@ def draw_curve(
     deviations: bool = False,
     alpha: float = 0.11,
 ) -> Line2D:
-    """Draw the mean of a curve over its runs, and a band between 0 and `top`."""
+    """Draw the mean of a curve over its runs, and how far they lie apart.
+
+    That is a band of the 95 % t-interval, or of the standard deviation, between 0 and `top`; of
+    fewer than `LEAST` runs, whose interval says little, the runs themselves.
+    """
     values = curve.values
     n, sessions = values.shape
     x = _across(curve, first)
@@ -123,7 +129,9 @@ def draw_curve(
         (line,) = axes.plot(x, mean, color=SOFT, linewidth=1.2, linestyle=(0, (1, 2)), zorder=1)
         return line
     ink = colour(curve.style)
-    if n > 1:
+    if 1 < n < LEAST and not deviations:
+        axes.plot(x, values.T, color=ink, linewidth=0.6, alpha=0.5)
+    elif n > 1:
         half = values.std(axis=0, ddof=1) * (1 if deviations else t_quantile(n) / np.sqrt(n))
         low, high = np.clip(mean - half, 0, top), np.clip(mean + half, 0, top)
         axes.fill_between(x, low, high, color=ink, alpha=alpha, linewidth=0)

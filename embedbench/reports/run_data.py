@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +15,15 @@ from embedbench.errors import UserError, unknown
 from embedbench.scores import record
 from embedbench.scores.label_sets import AnyPredictions
 from embedbench.scores.matrix import ScoreMatrix
-from embedbench.scores.run_record import SCHEMA, ClassOrder, Costs, Digests, FileInfo, RunRecord
+from embedbench.scores.run_record import (
+    FINAL,
+    SCHEMA,
+    ClassOrder,
+    Costs,
+    Digests,
+    FileInfo,
+    RunRecord,
+)
 from embedbench.scores.scoring import score_matrices
 from embedbench.seeds import Seeds
 from embedbench.typed import ABSENT, Typed
@@ -48,7 +57,7 @@ class _Brief(Typed):
     flags: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """One finished run.
 
@@ -84,6 +93,15 @@ class Run:
             raise UserError(f"{place} has no predictions.h5; run that cell again")
         data = record.decoded(record.read(place), place)
         return cls(place, root, _brief(data, str(place / record.RECORD)))
+
+    def __repr__(self) -> str:
+        """Three lines: its directory, the stream, and the final score."""
+        b, final = self._brief, self._brief.metrics.get(FINAL, math.nan)
+        files = " ".join(f.name for f in b.files)
+        return (
+            f"<Run {self.name}\n {b.learner} on {b.protocol} of {files}, "
+            f"{len(b.n_train)} sessions, seed {b.seed}\n {FINAL} {final:.4f} ({b.score})>"
+        )
 
     @property
     def name(self) -> str:

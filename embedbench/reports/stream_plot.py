@@ -71,6 +71,7 @@ def draw_stream(
     _ticks(axes, [words(names[c], 24) for c in order], sessions, list(sets) if apart else [])
     bar = figure.colorbar(shades, ax=axes, label="training samples", aspect=30, pad=0.02)
     if isinstance(shades.norm, LogNorm):
+        bar.set_label("training samples, logarithmic")
         bar.ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     bar.ax.yaxis.set_major_formatter("{x:g}")
     bar.ax.minorticks_off()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Iterable
 
 # Ten to a block: the place in a block is the hue, the block decides how the mark is moved on. The
 # first ten are those that most tables have: ten hues, ten filled marks. In the others, learners
 # that papers compare have different hues. A new learner goes to the end, so that the others keep
-# theirs; one that is not here has the style of its name's checksum.
+# theirs; one that is not here has a style from `FREE` on, by its name's checksum.
 LEARNERS = (
     *("mlp", "ewc", "icarl", "slda", "ncm", "er", "lwf", "bic", "derpp", "ranpac"),
     *("knn", "er-ace", "mir", "gss", "lucir", "eeil", "agem", "gdumb", "wa", "il2m"),
@@ -16,13 +17,14 @@ LEARNERS = (
     *("prototype", "fr", "teen", "nc-fscil", "c-fscil", "alice"),
     *("geppnet-stm", "fearnet", "randumb", "klda"),
     *("perceptron", "icarl-cnn", "er-infinite", "icarl-norm", "fel-2012"),
-    *("one-vs-rest", "naive-bayes", "joint"),
+    *("one-vs-rest", "naive-bayes", "joint", "simplecil", "online-ewc"),
 )
 SAME = {"finetune": "mlp", "incremental-joint": "joint"}  # two names of one learner
 HUES = 10
 MARKERS = ("o", "s", "^", "D", "v", "*", "X", "P", "<", ">")
 GLYPHS = ("●■▲◆▼★✖✚◀▶", "○□△◇▽☆✕✙◁▷")  # the markers as text, filled and hollow
 STYLES = HUES * len(MARKERS)  # a style is a number below this: a hue and a mark
+FREE = 60  # styles from here on are no shipped learner's
 
 
 def hue(style: int) -> int:
@@ -46,11 +48,11 @@ def glyph(style: int) -> str:
 
 
 def styles_of(labels: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """The style of each label.
+    """The style of each label: no two have the same, and a learner keeps its own beside any other.
 
     A learner that ships has a fixed style, any other one that of its name's checksum. Where a
     report has several settings of a learner, the first label has the learner's style, and the
-    others take the next hue that is free in this report.
+    others have styles of the next hues, whatever other learners there are.
 
     Parameters
     ----------
@@ -58,31 +60,30 @@ def styles_of(labels: Iterable[tuple[str, str]]) -> dict[str, int]:
         The learner's name, and its label in the report.
     """
     result: dict[str, int] = {}
-    learners: set[str] = set()
-    later: list[tuple[int, str]] = []
+    settings = Counter[str]()  # labels of a learner so far
     for name, label in sorted(set(labels), key=lambda pair: (pair[0] not in LEARNERS, pair)):
-        learner = SAME.get(name, name)
-        if learner in learners:
-            later.append((_usual(learner), label))
-        else:
-            result.setdefault(label, _free(_usual(learner), set(result.values())))
-            learners.add(learner)
-    for usual, label in later:
-        used = set(result.values())
-        hues = {hue(style) for style in used}
-        free = (s for s in range(usual, usual + HUES) if hue(s) not in hues)
-        result.setdefault(label, _free(next(free, usual), used))
+        if label not in result:
+            learner = SAME.get(name, name)
+            usual = _usual(learner, settings[learner])
+            result[label] = _unused(usual, set(result.values()))
+            settings[learner] += 1
     return result
 
 
-def _usual(learner: str) -> int:
-    """The style of a learner, whatever else is in the report."""
-    if learner in LEARNERS:
+def _usual(learner: str, setting: int) -> int:
+    """The style of a setting of a learner, whatever else is in the report; 0 is the first."""
+    if learner in LEARNERS and not setting:
         return LEARNERS.index(learner)
-    return zlib.crc32(learner.encode()) % STYLES
+    checksum = zlib.crc32(learner.encode())
+    first = LEARNERS.index(learner) if learner in LEARNERS else checksum
+    blocks = (STYLES - FREE) // HUES
+    return FREE + checksum % blocks * HUES + (first + setting) % HUES
 
 
-def _free(style: int, used: set[int]) -> int:
-    """The first style from this one on that is not used; this one if all are."""
-    following = ((style + k) % STYLES for k in range(STYLES))
-    return next((s for s in following if s not in used), style)
+def _unused(style: int, used: set[int]) -> int:
+    """This style, else one that is not used; where it can be, of the same hue and nobody's own."""
+    free = [s for s in range(FREE, STYLES) if s not in used]
+    left = [s for s in range(STYLES) if s not in used]
+    if style not in used:
+        return style
+    return next((s for s in free if hue(s) == hue(style)), (free or left or [style])[0])

@@ -93,7 +93,7 @@ def run_grid(
     waiting = Waiting(asked, root, workshop)
     try:
         with (
-            planned(root, todo) as plan,
+            planned(root, places, todo) as plan,
             makers_of(engine, len(todo), root, threads, tell, workshop) as makers,
         ):
             crew = _Crew(makers, outcome, progress, tell, len(todo), waiting, learned, plan)

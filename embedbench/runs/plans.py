@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from embedbench.holder import Holder, contents_of, has_ended, parsed
 from embedbench.scores.bounds import are_inside
 from embedbench.typed import Typed, parse_json
 
+from .cell import Cell
 from .execute import named
 from .publish import run_at
 from .share import Task
@@ -29,7 +30,7 @@ PLANS = ".plan-*.json"
 
 @dataclass(frozen=True)
 class PlannedCell(Typed):
-    """A cell that was not finished when the grid began.
+    """A cell of a grid, finished already or to be made.
 
     Parameters
     ----------
@@ -98,11 +99,23 @@ class PlanFile:
 
 
 @contextmanager
-def planned(root: Path, tasks: Iterable[Task]) -> Iterator[PlanFile]:
-    """Keep the plan of a grid on disk while it runs; those of killed grids are removed."""
+def planned(root: Path, places: Mapping[Path, Cell], tasks: Iterable[Task]) -> Iterator[PlanFile]:
+    """Keep the plan of a grid on disk while it runs; those of killed grids are removed.
+
+    Parameters
+    ----------
+    root : Path
+        The directory of all runs.
+    places : mapping
+        Where each cell belongs, also those that are finished, so that a grid that goes on after an
+        interruption has the total that it began with.
+    tasks : iterable of Task
+        What is to be made; without any there is no plan.
+    """
+    replaces = {task.place: task.replaces for task in tasks}
     cells = {
-        str(task.place.relative_to(root)): PlannedCell(named(task.cell), task.replaces)
-        for task in tasks
+        str(place.relative_to(root)): PlannedCell(named(cell), replaces.get(place))
+        for place, cell in (places.items() if replaces else ())
     }
     path = root / f".plan-{secrets.token_hex(4)}.json"
     with ExitStack() as held:

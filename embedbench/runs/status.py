@@ -81,7 +81,7 @@ class Status(Typed):
     finished : int
         Finished runs, references included.
     planned, done, waiting : int or None
-        Cells that the running grids had to make, and those of them that are finished or not begun;
+        Cells of the running grids, and those of them that are finished or not begun;
         None if no grid runs.
     running, abandoned, failed : tuple
         Cells that are being made, that have a checkpoint alone, that failed.

@@ -52,7 +52,7 @@ def levels(parents: Ints) -> Ints:
     return result
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LabelSets(Kept):
     """Answers of one multi-label run. M moments, n samples, C classes, T sessions, B = ⌈C/8⌉ bytes.
 

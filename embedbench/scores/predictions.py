@@ -44,9 +44,20 @@ class Kept:
         "seen": (_BYTE, "MC"),
     }
 
+    ids: Ints
     session: Ints
     samples_seen: Ints
     seen: Bools
+
+    def __repr__(self) -> str:
+        """Three lines: moments and classes, samples, and the arrays with their shapes."""
+        shapes = ", ".join(f"{name} {getattr(self, name).shape}" for name in self.TABLES)
+        return (
+            f"<{type(self).__name__} of {len(self.ids):,} samples at {len(self.session)} moments\n"
+            f" {self.session[-1] + 1} sessions, {self.seen.shape[1]} classes, "
+            f"{self.samples_seen[-1]:,} training samples\n"
+            f" {shapes}>"
+        )
 
     def save(self, path: Path) -> None:
         """Write the file completely or not at all."""
@@ -173,7 +184,7 @@ def _chunks(table: h5py.Dataset) -> list[Any]:
     return chunks
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Predictions(Kept):
     """Answers of one run. M moments, n test samples, E eval sets, C classes.
 

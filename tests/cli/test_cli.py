@@ -271,6 +271,7 @@ BAD_INPUT: dict[str, tuple[list[str], str]] = {
         "toy.h5 exists; choose another name, or replace it with --overwrite",
     ),
     "export that is there": (["export", "toy.h5", "--out", "taken.npz"], "--overwrite"),
+    "title without a page": (["report", "runs", "--title", "x"], "add --html FILE"),
     "report that is there": (["report", "runs", "--html", "taken.html"], "--overwrite"),
     "output folder that is not there": (
         ["extract", "photos", "--backbone", "pixels", "--out", "no/such/new.h5"],
@@ -355,7 +356,7 @@ OPTIONS = {
     "--shard --jobs --device --checkpoint --out --json",
     "pretrain": "--protocol --trunk --epochs --out --set --seed --device --overwrite --json",
     "score": "--audit --update --json",
-    "report": "--html --compare --by --bridge --metric --figure --out --width --json",
+    "report": "--html --title --compare --by --bridge --metric --figure --out --width --json",
     "list": "--json",
     "check": "--json",
     "reproduce": "--table --data --out --seeds --set --jobs --json",

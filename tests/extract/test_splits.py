@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
+from typer.testing import CliRunner
 
+from embedbench.cli.app import app
 from embedbench.errors import UserError
+from embedbench.extract.pipeline import extract
 from embedbench.extract.source import Source
 from embedbench.extract.sources import open_source
-from embedbench.extract.splits import across, choose_split, groups, pairs_text
+from embedbench.extract.splits import across, choose_split, pairs_text
+from embedbench.files.file import EmbeddingFile
 from embedbench.files.samples import TEST, TRAIN
+from embedbench.files.split import groups
 
 VENDORS = ("noto", "twemoji", "other")
 
@@ -26,7 +35,7 @@ def emoji(n: int, official: bool = False) -> Source:
 @pytest.mark.parametrize("n", [10, 57, 500])
 def test_drawings_of_one_emoji_never_straddle(n: int) -> None:
     source = emoji(n)
-    split, rule = choose_split(source, None, None)
+    split, rule = choose_split(source, None, None, stratify=False)
     assert rule == {"rule": "hash", "test_fraction": 0.3, "group": "stem"}
     per_emoji = split.reshape(n, len(VENDORS))
     assert (per_emoji == per_emoji[:, :1]).all()
@@ -35,10 +44,52 @@ def test_drawings_of_one_emoji_never_straddle(n: int) -> None:
 
 def test_a_vendor_more_or_less_moves_no_emoji() -> None:
     ids = open_source("demo").ids
-    split, _ = choose_split(open_source("demo"), "0.3", None)
+    split, _ = choose_split(open_source("demo"), "0.3", None, stratify=False)
     both = tuple(id_.replace(".noto.", f".{v}.") for id_ in ids for v in ("noto", "twemoji"))
     source = Source("x", both, np.zeros(len(both), int), ("c",), np.array([-1]), lambda i: b"")
-    assert choose_split(source, "0.3", "stem")[0][::2].tolist() == split.tolist()
+    again, _ = choose_split(source, "0.3", "stem", stratify=False)
+    assert again[::2].tolist() == split.tolist()
+
+
+@pytest.mark.parametrize(("each", "stratified"), [(49, True), (50, False)])
+def test_few_samples_a_class_are_split_by_class(each: int, stratified: bool) -> None:
+    """Two classes of `each` samples on average; what the user says counts more."""
+    ids = tuple(f"{i:03d}.png" for i in range(2 * each))
+    labels = np.repeat([0, 1], [each - 20, each + 20])
+    source = Source("x", ids, labels, ("a", "b"), np.array([-1, -1]), lambda i: b"")
+    split, rule = choose_split(source, None, None)
+    assert rule.get("stratified", False) is stratified
+    for choice in (True, False):
+        rows, made = choose_split(source, None, None, stratify=choice)
+        assert made.get("stratified", False) is choice
+        assert (rows.tolist() == split.tolist()) is (choice is stratified)
+
+
+def test_a_lopsided_split_is_made_again_without_the_images(tmp_path: Path) -> None:
+    """By the command of the sentence: the same rows, each class with its share, stems whole."""
+    for c, number in (("c", 60), ("d", 12)):
+        (tmp_path / "in" / c).mkdir(parents=True)
+        for i in range(number):
+            image = Image.new("RGB", (4, 4), (5 * i, i, ord(c)))
+            image.save(tmp_path / "in" / c / f"{i // 2:03d}.{i % 2}.png")
+    options: dict[str, Any] = {"backbone": "pixels", "size": 2, "stratify": False, "split": "0.2"}
+    sentences: list[str] = []
+    old = extract(str(tmp_path / "in"), tmp_path / "a b.h5", notify=sentences.append, **options)
+    (sentence,) = [text for text in sentences if "lopsided" in text]
+    shutil.rmtree(tmp_path / "in")
+    for command in sentence.partition("extracting: ")[2].split(" && "):
+        done = CliRunner().invoke(app, shlex.split(command)[1:])
+        assert done.exit_code == 0, done.output
+    new = EmbeddingFile.open(tmp_path / "a b-stratified.h5")
+    assert (old.digests["recipe"], old.digests["content"]) == (
+        new.digests["recipe"],
+        new.digests["content"],
+    )
+    assert [(new.split[new.labels == c] == TEST).sum() for c in (0, 1)] == [12, 2]
+    stems = {id_[:5] for id_ in new.sample_ids[new.split == TEST]}
+    assert not stems & {id_[:5] for id_ in new.sample_ids[new.split == TRAIN]}
+    assert new.provenance["split"] == {**old.provenance["split"], "stratified": True}
+    assert "same_content_in_two_splits" not in new.provenance  # it was of the old split
 
 
 def test_which_rule_counts(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_lopsided_by_hand() -> None:
     assert lopsided(split, labels, names, {}) == f"{both}."
     assert lopsided(split, labels, names, {"test_fraction": 0.3}) == (
         f"{both}; 1 of 4 classes (first 'a') has a share of test samples far from 30 % "
-        "(of 'a': 10 %); --stratify keeps the shares of classes."
+        "(of 'a': 10 %). --stratify keeps the shares of classes."
     )
     assert lopsided(split, labels, names, {"test_fraction": 0.25, "stratified": True}) == f"{both}."
     fair = labels == 3

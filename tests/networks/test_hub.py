@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -17,7 +18,8 @@ import pytest
 from embedbench.errors import UserError
 from embedbench.extract.shipped import choose_backbone
 from embedbench.learning.trunk import weights_file
-from embedbench.networks.shipped import shipped_weights
+from embedbench.networks.shipped import LICENCE, SHA256, shipped_weights
+from embedbench.networks.timm_models import known_weights
 
 WEIGHTS = b"the weights"
 PAGE = "/org/{}/resolve/main/{}"
@@ -118,7 +120,11 @@ def test_offline(tmp_path: Path) -> None:
 
 def test_shipped_weights_for_backbones_and_trunks() -> None:
     file = shipped_weights("tf_efficientnet_lite0.in1k")
-    assert file.is_file()
+    assert hashlib.sha256(file.read_bytes()).hexdigest() == SHA256
+    said = known_weights({"library": "timm", "weights_sha256": SHA256})
+    assert said == {"weights": {"licence": LICENCE}} == {"weights": {"licence": "apache-2.0"}}
+    notice = file.with_name("NOTICE.md").read_text(encoding="utf-8")
+    assert f"`{file.name}` `{SHA256}`" in notice
     assert choose_backbone("photos", "tf_efficientnet_lite0", "shipped")[1] == file
     assert weights_file("timm:tf_efficientnet_lite0", "shipped") == file
     sentence = "ships the weights of tf_efficientnet_lite0 alone"

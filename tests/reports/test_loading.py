@@ -59,7 +59,9 @@ def test_where_slices_and_several_directories(root: Path) -> None:
     assert len([r for r in runs if r.row()["learns"]]) == 2
     assert len(load_runs(root, root / STREAM)) == 6
     assert len(load_runs(root, references=True)) == 4
-    assert repr(runs) == "<3 runs>"
+    first, *rest = repr(runs).splitlines()
+    assert first == "<3 runs"
+    assert rest == [" learners: chance, mlp", f" protocols: {runs[0].row()['protocol']}>"]
     with pytest.raises(UserError, match="unknown name in the rows 'leaner'"):
         runs.where(leaner="mlp")
 
@@ -67,6 +69,9 @@ def test_where_slices_and_several_directories(root: Path) -> None:
 def test_answers_matrices_and_classes_are_computed_on_demand(root: Path) -> None:
     run = load_runs(root)[1]
     p = run.predictions()
+    assert [len(repr(thing).splitlines()) for thing in (run, p, load_runs(root))] == [3, 3, 3]
+    assert max(map(len, repr(p).splitlines())) < 200
+    assert f"{run.record.metrics['final_accuracy']:.4f}" in repr(run)
     np.testing.assert_array_equal(
         run.matrix("accuracy").R, np.array(run.record.by_score["accuracy"].R)
     )

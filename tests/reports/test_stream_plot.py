@@ -62,7 +62,7 @@ def test_shades_are_those_of_the_scale(most: int, scale: str) -> None:
     counts = np.diag([10, 20, most])
     figure = drawn(counts, counts)
     bar = figure.axes[1]
-    assert bar.get_ylabel() == "training samples"
+    assert bar.get_ylabel() == "training samples" + ", logarithmic" * (scale == "log")
     assert bar.get_yscale() == scale
     assert bar.get_ylim()[1] == pytest.approx(most)
 

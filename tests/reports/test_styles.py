@@ -20,6 +20,7 @@ from embedbench.papers.new_metrics import tables as michel
 from embedbench.reports.collect import collect
 from embedbench.reports.html import render
 from embedbench.reports.styles import (
+    FREE,
     GLYPHS,
     HUES,
     LEARNERS,
@@ -145,14 +146,30 @@ def test_two_names_of_one_learner_are_one() -> None:
     assert both["mlp"] == LEARNERS.index("mlp") != both["finetune"]
 
 
-def test_settings_of_one_learner_take_hues_that_are_free() -> None:
+def test_settings_of_one_learner_have_hues_of_their_own() -> None:
     labels = [("ewc", f"ewc lam={lam}") for lam in (1, 10, 100)]
-    styles = styles_of([*labels, ("si", "si"), ("mlp", "mlp")])
+    styles = styles_of(labels)
     assert styles["ewc lam=1"] == LEARNERS.index("ewc")
-    assert styles["si"] == LEARNERS.index("si")
-    assert len({hue(style) for style in styles.values()}) == 5
+    assert len({hue(style) for style in styles.values()}) == 3
     many = styles_of(("ewc", f"ewc lam={lam}") for lam in range(STYLES))
     assert len(set(many.values())) == STYLES
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_styles_are_kept_when_learners_are_added(seed: int) -> None:
+    """Those of shipped learners, of settings of one, and of somebody else's."""
+    draw = np.random.default_rng(seed)
+    names = [str(n) for n in draw.permutation(LEARNERS)]
+    rows = [(n, f"{n} lr={i}") for n in names[:3] for i in range(2)] + [("a.b:Mine", "a.b:Mine")]
+    styles = styles_of(rows)
+    more = styles_of([*rows, *((n, n) for n in names[3:])])
+    assert len(set(more.values())) == len(rows) + len(names) - 3
+    assert {label: more[label] for _, label in rows} == styles
+
+
+def test_every_shipped_learner_is_in_the_table() -> None:
+    assert {*our_learners()} - {*LEARNERS} - {*SAME} == {"chance"}  # which has no style
+    assert len(LEARNERS) <= FREE
 
 
 def test_pages_and_their_tables_use_it(tmp_path: Path) -> None:

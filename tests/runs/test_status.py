@@ -168,7 +168,8 @@ def test_the_plan_of_a_killed_grid_is_ignored_and_then_removed(
         "from types import SimpleNamespace as N\n"
         f"root = pathlib.Path({str(tmp_path)!r})\n"
         "cell = N(learner='ncm', seed=0)\n"
-        "with planned(root, [Task(cell, root / 'a' / 'seed-0', root)]):\n"
+        "place = root / 'a' / 'seed-0'\n"
+        "with planned(root, {place: cell}, [Task(cell, place, root)]):\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=False)
@@ -191,7 +192,27 @@ def test_with_overwrite_a_cell_is_done_when_it_is_replaced(
 
     monkeypatch.setattr(share, "execute", looked)
     run_grid(cells, root, overwrite=True)
-    assert [(s.planned, s.done, s.waiting) for s in seen] == [(3, 0, 2), (3, 1, 1), (3, 2, 0)]
+    assert [(s.planned, s.done, s.waiting) for s in seen] == [(6, 3, 2), (6, 4, 1), (6, 5, 0)]
+
+
+def test_a_grid_that_goes_on_keeps_its_total(
+    cells: list[Cell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of three seeds, with those of chance, were made before."""
+    root, execute, seen = tmp_path / "runs", share.execute, []
+    run_grid(cells[:2], root)
+
+    def looked(work: Any, *args: Any) -> Path:
+        seen.append(status.status(root))
+        return execute(work, *args)
+
+    monkeypatch.setattr(share, "execute", looked)
+    run_grid(cells, root)
+    assert [(s.planned, s.done, s.waiting) for s in seen] == [(6, 4, 1), (6, 5, 0)]
+    seen.clear()
+    run_grid(cells, root)
+    assert not seen  # and no plan
+    assert not list(root.glob(".plan-*"))
 
 
 def test_the_status_of_a_command_in_another_process(tmp_path: Path) -> None:

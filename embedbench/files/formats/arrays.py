@@ -15,6 +15,7 @@ from embedbench.errors import LONG, UserError, unknown
 from embedbench.files import layout
 from embedbench.files.provenance import read_provenance
 from embedbench.files.samples import SPLITS, TEST, Samples
+from embedbench.files.split import groups as groups_of
 
 from . import parquet, safetensors_files, saved_datasets, torch_files
 from .audioset import N_CLASSES, is_audioset, read_audioset
@@ -102,9 +103,7 @@ def read_source(src: Path, wanted: Wanted, progress: Progress) -> Arrays:
             raise UserError(f"{src} has no labels; name their npy file with --labels.")
         labels = Path(wanted.labels)
         if not labels.is_file():
-            raise UserError(
-                f"there is no file {labels}; --labels names the npy file of the labels."
-            )
+            raise UserError(f"there is no file {labels}; --labels names the labels' npy file.")
         wanted = replace(wanted, labels=None)
         return _from_arrays({"features": load_npy(src), "labels": load_npy(labels)}, src, wanted)
     if wanted.labels is not None and wanted.labels.endswith(".npy"):
@@ -158,7 +157,9 @@ def _from_arrays(arrays: Mapping[str, Any], src: Path, wanted: Wanted) -> Arrays
     names = {
         what: next((key for key in keys if key in arrays), None) for what, keys in _KEYS.items()
     }
-    asked = {"features": wanted.features, "labels": wanted.labels, "groups": wanted.group}
+    rule = None if wanted.group is None or wanted.group in arrays else wanted.group
+    key = None if rule else wanted.group
+    asked = {"features": wanted.features, "labels": wanted.labels, "groups": key}
     names |= {what: name for what, name in asked.items() if name is not None}
     if names["features"] is None or names["labels"] is None:
         listed = ", ".join(list(arrays)[:LONG]) or "nothing"
@@ -176,7 +177,7 @@ def _from_arrays(arrays: Mapping[str, Any], src: Path, wanted: Wanted) -> Arrays
         given, classes = given.values, given.names if classes is None else classes
     taken = {key: _values(value) for key, value in taken.items()}
     _check_columns(taken, {names["features"]}, src)
-    ids, groups = (
+    given_ids, groups = (
         None if names[what] is None else taken[str(names[what])] for what in ("ids", "groups")
     )
     features: Any = taken[names["features"]]
@@ -184,12 +185,15 @@ def _from_arrays(arrays: Mapping[str, Any], src: Path, wanted: Wanted) -> Arrays
         features = features.astype(np.float32)
     labels, leaves = _label_classes(given, classes)
     split = None if "split" not in taken else _split_numbers(taken["split"])
+    ids = _default_ids(len(labels), split) if given_ids is None else given_ids.astype(np.str_)
+    if rule is not None:
+        groups = _ruled(ids, rule, arrays, src)
     return Arrays(
         features=features,
         labels=labels,
         classes=leaves,
         parents=np.asarray(taken.get("parents", np.full(len(leaves), -1))),
-        ids=_default_ids(len(labels), split) if ids is None else np.asarray(ids, dtype=np.str_),
+        ids=ids,
         split=split,
         groups=None if groups is None else groups.astype(np.str_).tolist(),
         provenance=_provenance(taken, features, src),
@@ -203,6 +207,14 @@ def _taken(arrays: Mapping[str, Any], key: str, src: Path) -> Any:
         return arrays[key]
     except KeyError:
         raise unknown(f"key of {src}", key, arrays) from None
+
+
+def _ruled(ids: NDArray[Any], rule: str, arrays: Mapping[str, Any], src: Path) -> NDArray[Any]:
+    """The groups of ids by a rule; one that does not fit all of them was meant as a key."""
+    try:
+        return np.array(groups_of(ids.tolist(), rule), dtype=np.str_)
+    except UserError:
+        raise unknown(f"key of {src}", rule, arrays) from None
 
 
 def _values(column: Any) -> Any:
