@@ -106,7 +106,7 @@ class Engine:
             return math.inf
         from .slurm import options
 
-        return 60.0 * options(self.resources, self.settings)["timeout_min"]
+        return 60.0 * float(options(self.resources, self.settings)["timeout_min"])
 
     @property
     def is_local(self) -> bool:

@@ -160,6 +160,7 @@ class SlurmExecutor(Executor):
             for task in taken:
                 task.future.set_exception(refused)
             return
+        job: Any
         for job in jobs:
             job.watcher, job._results_timeout_s = self._queue, 0
         self._queue.forget()
