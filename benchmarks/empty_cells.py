@@ -29,7 +29,7 @@ from embedbench.engines.engine import Engine
 from embedbench.files.samples import TEST, TRAIN, Samples
 from embedbench.files.writer import write_file
 from embedbench.learning.learner import Footprint, Learner, Tags
-from embedbench.runs.cell import Cell, Spec
+from embedbench.runs.cell import RunSpec, Spec
 from embedbench.runs.grid import run_grid
 from embedbench.runs.settings import parse_settings, plan
 
@@ -72,7 +72,7 @@ def tiny_file(folder: Path) -> str:
     return str(folder / "tiny.h5")
 
 
-def empty_cells(file: str, number: int) -> list[Cell]:
+def empty_cells(file: str, number: int) -> list[RunSpec]:
     """So many cells that learn nothing."""
     from empty_cells import Constant as Named  # by a name that workers can import
 

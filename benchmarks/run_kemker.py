@@ -24,7 +24,7 @@ from synthetic import clusters
 
 from embedbench.api import build_stream
 from embedbench.fields import make
-from embedbench.papers.published import published
+from embedbench.papers.published import load_published
 from embedbench.runs.meter import SessionLog
 from embedbench.runs.registry import learner_class
 from embedbench.runs.runner import run_stream
@@ -89,7 +89,7 @@ def main() -> None:
     parser.add_argument("--protocol", nargs="*", default=("permutation", "incremental-class"))
     parser.add_argument("--data", nargs="*", default=tuple(DATA))
     args = parser.parse_args()
-    rows = published("kemker2018")["tables"]["4"]
+    rows = load_published("kemker2018")["tables"]["4"]
     minutes = {(r["learner"], r["protocol"]): r["minutes"] for r in rows}
     speed = rate()
     threads = torch.get_num_threads()

@@ -14,7 +14,7 @@ from embedbench.fetching.local import local
 from embedbench.fields import make
 from embedbench.files.file import EmbeddingFile
 from embedbench.learning.learner import Learner
-from embedbench.machine import threads_of
+from embedbench.machine import limit_threads
 from embedbench.runs.registry import alias_settings, learner_class, protocol_class
 from embedbench.scores.label_sets import AnyPredictions
 from embedbench.scores.metrics import Reference, compute
@@ -51,7 +51,7 @@ def build_stream(
         made = make(protocol_class(protocol), params, name="protocol")
     given = [files] if isinstance(files, str | Path | EmbeddingFile) else list(files)
     opened = [f if isinstance(f, EmbeddingFile) else EmbeddingFile.open(local(f)) for f in given]
-    with threads_of(1):
+    with limit_threads(1):
         return made.build(opened, seed=Seeds.of(seed).order)
 
 
@@ -77,7 +77,7 @@ def run(
 
     if isinstance(learner, str):
         learner = make_learner(learner)
-    with threads_of(threads):
+    with limit_threads(threads):
         return run_stream(stream, learner, Seeds.of(seed), device)[0]
 
 

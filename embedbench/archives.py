@@ -7,8 +7,8 @@ from collections.abc import Collection
 from itertools import pairwise
 from pathlib import Path
 
-from .disk import open_regular, unreadable
-from .errors import UserError, printable
+from embedbench.disk import open_regular, unreadable
+from embedbench.errors import UserError, printable
 
 _ENCRYPTED, _PATCH, _STRONG = 0x1, 0x20, 0x40  # bits of a member's flags
 

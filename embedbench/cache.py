@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from .disk import write_safely
-from .errors import UserError
+from embedbench.disk import write_safely
+from embedbench.errors import UserError
 
 FRESH = 2.0  # seconds; a younger file can change again and keep its times
 
@@ -75,7 +75,7 @@ def save(kind: str, key: str, value: Any) -> None:
         write_safely(place, json.dumps(value), sync=False)
 
 
-def known(kind: str, path: Path, version: str = "") -> Any | None:
+def recall(kind: str, path: Path, version: str = "") -> Any | None:
     """What `remember` kept of a file that has not changed since; None if nothing."""
     return load(kind, f"{version} {identity(path)}")
 
@@ -103,7 +103,7 @@ def remember(kind: str, path: Path, value: Any, before: str, version: str = "") 
 
 def sha256(path: Path) -> str:
     """SHA-256 of a file in hexadecimal; of a file that was hashed before it is looked up."""
-    kept = known("sha256", path)
+    kept = recall("sha256", path)
     if isinstance(kept, str):
         return kept
     before = identity(path)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .docstrings import parameters
-from .fields import ranges_of
+from embedbench.docstrings import parameters
+from embedbench.fields import ranges_of
 
 REQUIRED = "(required)"  # in the place of a default
 
@@ -38,7 +38,7 @@ class Setting:
     meaning: str
 
 
-def declared(cls: type) -> list[Setting]:
+def list_settings(cls: type) -> list[Setting]:
     """The fields of a dataclass, those first that its docstring describes; groups as one."""
     known: dict[str, tuple[str, str]] = {}
     for base in reversed(cls.__mro__[:-1]):
@@ -50,11 +50,11 @@ def declared(cls: type) -> list[Setting]:
         allowed = ranges[field.name].in_words() if field.name in ranges else ""
         if field.init:
             kind = kind or getattr(field.type, "__name__", str(field.type))
-            result.append(Setting(field.name, default_of(field), kind, allowed, text))
+            result.append(Setting(field.name, get_default(field), kind, allowed, text))
     return result
 
 
-def settings_of(cls: type, made: Any = None, prefix: str = "") -> Iterator[Setting]:
+def flatten_settings(cls: type, made: Any = None, prefix: str = "") -> Iterator[Setting]:
     """All settings of a dataclass, those of its groups in their place.
 
     Parameters
@@ -66,28 +66,28 @@ def settings_of(cls: type, made: Any = None, prefix: str = "") -> Iterator[Setti
     prefix : str
         Before each name.
     """
-    for setting in declared(cls):
+    for setting in list_settings(cls):
         value = setting.default if made is None else getattr(made, setting.name)
         name = prefix + setting.name
         if dataclasses.is_dataclass(value):
-            yield from settings_of(type(value), value, f"{name}.")
+            yield from flatten_settings(type(value), value, f"{name}.")
         else:
             yield dataclasses.replace(setting, name=name, default=value)
 
 
-def default_of(field: dataclasses.Field[Any]) -> Any:
+def get_default(field: dataclasses.Field[Any]) -> Any:
     """The default of a field."""
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
     return REQUIRED if field.default is dataclasses.MISSING else field.default
 
 
-def typed(value: Any) -> str:
+def format_setting(value: Any) -> str:
     """A value as `--set` takes it.
 
-    >>> typed(None), typed(0.1), typed((1, 2))
+    >>> format_setting(None), format_setting(0.1), format_setting((1, 2))
     ('none', '0.1', '1,2')
     """
     if isinstance(value, tuple | list):
-        return ",".join(map(typed, value))
+        return ",".join(map(format_setting, value))
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)

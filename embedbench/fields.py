@@ -76,7 +76,7 @@ def later_fields(cls: type) -> dict[str, Any]:
     return {f.name: f.metadata[_LATER] for f in declared if _LATER in f.metadata}
 
 
-def completed(cls: type, settings: dict[str, Any]) -> dict[str, Any]:
+def add_missing_fields(cls: type, settings: dict[str, Any]) -> dict[str, Any]:
     """Settings of any version as this one has them: a later field that is missing had `earlier`.
 
     Parameters
@@ -90,7 +90,7 @@ def completed(cls: type, settings: dict[str, Any]) -> dict[str, Any]:
     result = {**later_fields(cls), **settings}
     for name, value in settings.items():
         if isinstance(value, dict) and dataclasses.is_dataclass(hints.get(name)):
-            result[name] = completed(cast(type, hints[name]), value)
+            result[name] = add_missing_fields(cast(type, hints[name]), value)
     return result
 
 

@@ -74,7 +74,7 @@ def check(file: h5py.File, source: BinaryIO, progress: Progress = lambda: None) 
         raise RefusedError("it begins with a block of bytes that HDF5 skips")
     size = source.seek(0, os.SEEK_END)
     seen: set[int] = set()
-    tables: list[_Table] = []
+    tables: list[_TableHeader] = []
     waiting: list[tuple[str, Any]] = [("", h5o.open(file.id, b"/"))]
     while waiting:
         progress()
@@ -87,7 +87,7 @@ def check(file: h5py.File, source: BinaryIO, progress: Progress = lambda: None) 
         if isinstance(item, h5g.GroupID):
             waiting += _members(path, item)
         elif isinstance(item, h5d.DatasetID):
-            tables.append(_Table(path, item, size, progress))
+            tables.append(_TableHeader(path, item, size, progress))
         else:
             raise RefusedError(f"{_quoted(path)} is neither a group nor a table")
         if len(seen) + len(waiting) > OBJECTS:
@@ -137,7 +137,7 @@ def _check_attributes(path: str, item: Any) -> None:
             wrapped.attrs[attribute.name]
 
 
-class _Table:
+class _TableHeader:
     """One table: how many bytes it declares, and how many are there."""
 
     def __init__(self, path: str, table: h5d.DatasetID, size: int, progress: Progress) -> None:

@@ -14,8 +14,8 @@ from typing import BinaryIO
 
 import h5py
 
-from . import cache, gate
-from .errors import DamagedFileError, UserError
+from embedbench import cache, gate
+from embedbench.errors import DamagedFileError, UserError
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 VERSION = f"2 {h5py.version.hdf5_version}"  # of the gate; change the number with its rules
@@ -24,7 +24,7 @@ _lent: dict[Path, BinaryIO] = {}  # files that are read in another way than by t
 
 
 @contextmanager
-def opened(
+def open_hdf5(
     path: Path, *, what: str = "an HDF5 file", remedy: str = "copy or make it again"
 ) -> Iterator[h5py.File]:
     """Open a file for reading, after the gate.
@@ -53,7 +53,7 @@ def opened(
         return
     before = _identified(path, what)
     if before not in _passed:
-        if cache.known("hdf5", path, VERSION) is not True:
+        if cache.recall("hdf5", path, VERSION) is not True:
             _examine(path, what, remedy)
             cache.remember("hdf5", path, True, before, VERSION)
         _passed.add(before)
@@ -75,7 +75,7 @@ def trust(path: Path) -> None:
 
 @contextmanager
 def lend(path: Path, source: BinaryIO, unread: BinaryIO) -> Iterator[None]:
-    """Let `opened` read a path by an open file instead, after the gate.
+    """Let `open_hdf5` read a path by an open file instead, after the gate.
 
     Only for a process of its own with bounded memory and time, see `embedbench.gate`.
 

@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import machine
-from .errors import UserError
-from .typed import ABSENT, Typed, parse_json
+from embedbench import machine
+from embedbench.errors import UserError
+from embedbench.typed import ABSENT, JsonRecord, parse_json
 
 LIMIT = 4096  # bytes; no lease is longer
 COUNTER = re.compile("[0-9]{10}")
@@ -17,7 +17,7 @@ OPEN = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC  # never waits for a FIFO, n
 
 
 @dataclass(frozen=True)
-class Holder(Typed):
+class Holder(JsonRecord):
     """The process that holds a lease; the contents of the file.
 
     Parameters
@@ -64,10 +64,10 @@ def has_ended(holder: Holder) -> bool:
         return True
     except (OSError, OverflowError):  # a process of another user; no number of a process
         pass
-    return machine.started(holder.pid) not in ("", holder.started)
+    return machine.process_start(holder.pid) not in ("", holder.started)
 
 
-def contents_of(path: Path) -> bytes | None:
+def read_lease(path: Path) -> bytes | None:
     """What a lease file holds: nothing if it cannot be read, None if there is none."""
     try:
         handle = os.open(path, os.O_RDONLY | OPEN)
@@ -81,7 +81,7 @@ def contents_of(path: Path) -> bytes | None:
         return b""
 
 
-def parsed(contents: bytes) -> Holder | None:
+def parse_holder(contents: bytes) -> Holder | None:
     """The holder in the contents of a lease file; None if they are damaged."""
     try:
         return Holder.from_json(parse_json(contents, "the lease"))

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from .errors import printable
+from embedbench.errors import printable
 
 LONG = 36  # letters from which on a column of texts has lines: `p` in place of `l`
 LINE = 105  # letters of a line across a page of two columns, in 10 points

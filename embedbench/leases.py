@@ -24,10 +24,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from . import machine
-from .disk import create, remove, temporary_name
-from .errors import UserError
-from .holder import LIMIT, OPEN, Holder, contents_of, has_ended, parsed
+from embedbench import machine
+from embedbench.disk import create, remove, temporary_name
+from embedbench.errors import UserError
+from embedbench.holder import LIMIT, OPEN, Holder, has_ended, parse_holder, read_lease
 
 BEAT = 5.0  # seconds from one move of the counter to the next
 PATIENCE = 60.0  # seconds without a move until a lease may be taken over
@@ -40,7 +40,7 @@ class Lease:
 
     def __init__(self, path: Path) -> None:
         pid, self.token = os.getpid(), secrets.token_hex(8)
-        start = {"started": machine.started(pid), "token": self.token, "counter": "0" * 10}
+        start = {"started": machine.process_start(pid), "token": self.token, "counter": "0" * 10}
         start["doing"] = " " * DOING
         self._holder = Holder(host=platform.node(), machine=machine.system(), pid=pid, **start)
         self.path = path
@@ -52,7 +52,7 @@ class Lease:
 
     def is_mine(self) -> bool:
         """Whether no other process has taken the lease over."""
-        return self._is_this(contents_of(self.path) or b"")
+        return self._is_this(read_lease(self.path) or b"")
 
     def beat(self) -> None:
         """Move the counter.
@@ -80,7 +80,7 @@ class Lease:
         return json.dumps(self._holder.to_json()).encode()
 
     def _is_this(self, contents: bytes) -> bool:
-        holder = parsed(contents)
+        holder = parse_holder(contents)
         return holder is not None and holder.token == self.token
 
     def __enter__(self) -> Self:
@@ -121,7 +121,7 @@ def take(path: Path, *, patience: float = PATIENCE) -> Lease | None:
 
 def is_free(path: Path, *, patience: float = PATIENCE) -> bool:
     """Whether no living process holds a lease; an abandoned one is removed. See `take`."""
-    there = contents_of(path)
+    there = read_lease(path)
     if there is None:
         _seen.pop(path, None)
         return True
@@ -132,16 +132,16 @@ def is_free(path: Path, *, patience: float = PATIENCE) -> bool:
     if right is None:  # another process is removing it
         return False
     with right:
-        return contents_of(path) == there and _remove(path, lambda now: now == there)
+        return read_lease(path) == there and _remove(path, lambda now: now == there)
 
 
 def holder(path: Path) -> Holder | None:
     """The holder of a lease; None if there is none, or the file is damaged."""
-    return parsed(contents_of(path) or b"")
+    return parse_holder(read_lease(path) or b"")
 
 
 def wait(
-    path: Path, done: Callable[[], bool], what: str, tell: Callable[[str], None]
+    path: Path, done: Callable[[], bool], what: str, notify: Callable[[str], None]
 ) -> Lease | None:
     """Take a lease as soon as no living process holds it.
 
@@ -169,20 +169,20 @@ def wait(
         if lease is not None:
             lease.release()
         elif not waits:
-            tell(waiting(what, path))
+            notify(waiting(what, path))
             waits = True
         else:
             time.sleep(POLL)
     return None
 
 
-def lease_of(path: Path) -> Path:
+def lease_path(path: Path) -> Path:
     """The lease on a file or a directory, beside it."""
     return path.with_name(f".{path.name}.lease")
 
 
 @contextmanager
-def alone(path: Path, tell: Callable[[str], None] = lambda _: None) -> Iterator[None]:
+def alone(path: Path, notify: Callable[[str], None] = lambda _: None) -> Iterator[None]:
     """Be the only process that writes a file, after `sweep`; another one is waited for.
 
     Raises
@@ -192,7 +192,7 @@ def alone(path: Path, tell: Callable[[str], None] = lambda _: None) -> Iterator[
     """
     if not path.parent.is_dir():
         raise UserError(f"cannot write {path}; make {path.parent} first")
-    lease = wait(lease_of(path), lambda: False, str(path), tell)
+    lease = wait(lease_path(path), lambda: False, str(path), notify)
     with lease or contextlib.nullcontext():
         sweep(path)
         yield
@@ -248,7 +248,7 @@ os.register_at_fork(after_in_child=_forget)
 
 def _is_abandoned(path: Path, there: bytes, patience: float) -> bool:
     """Whether the holder has ended, or the file has not changed for `patience` seconds."""
-    known = parsed(there)
+    known = parse_holder(there)
     if known is not None and has_ended(known):
         return True
     now = time.monotonic()
@@ -267,7 +267,7 @@ def _remove(path: Path, expected: Callable[[bytes], bool]) -> bool:
         return True
     except OSError:  # of another user, where files of others cannot be renamed
         return False
-    there = contents_of(aside)
+    there = read_lease(aside)
     right = there is None or expected(there)
     with contextlib.suppress(OSError, UserError):
         if there is not None and not right:  # its counter moved, or it changed hands

@@ -41,7 +41,7 @@ def cores() -> int:
 
 
 @contextmanager
-def threads_of(number: int) -> Iterator[None]:
+def limit_threads(number: int) -> Iterator[None]:
     """Within this context arithmetic takes `number` threads, whatever the machine and its user set.
 
     Threads share a long sum among them, so their number decides its last bits. This sets torch and
@@ -75,7 +75,7 @@ def system() -> str:
         return ""
 
 
-def started(pid: int) -> str:
+def process_start(pid: int) -> str:
     """When a process was started, `ended` for one that has ended; empty if not known."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()

@@ -10,10 +10,10 @@ from embedbench.errors import printable
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~&!$])")
 
 
-def escaped(text: object) -> str:
+def escape_markdown(text: object) -> str:
     """Return a text on one line whose characters mean themselves.
 
-    >>> escaped("a_b <img>")
+    >>> escape_markdown("a_b <img>")
     'a\\\\_b \\\\<img\\\\>'
     """
     return _MARKUP.sub(r"\\\1", printable(str(text)))
@@ -40,7 +40,7 @@ def link(text: str) -> str:
     """
     if re.fullmatch(r"https?://[\w.~:/?#@!$&'()*+,;=%-]+", text, re.ASCII):
         return f"<{text}>"
-    return escaped(text)
+    return escape_markdown(text)
 
 
 def block(language: str, lines: Iterable[str]) -> str:

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from .errors import UserError, short, unknown
+from embedbench.errors import UserError, short, unknown
 
 KINDS = ("learners", "protocols", "metrics", "backbones", "sources", "engines", "trackers")
 BY_PATH = "package.module:Name"  # how code is named that no package offers
 
 
-def offered(kind: str) -> dict[str, EntryPoint]:
+def entry_points_by_name(kind: str) -> dict[str, EntryPoint]:
     """What installed packages offer of a kind, by name: the entry points `embedbench.<kind>`.
 
     Of several with one name it is the first; `load` refuses to choose.
@@ -92,7 +92,7 @@ def subclass(kind: str, name: str, base: type, known: Iterable[str] = ()) -> Any
 
 def absent(kind: str, name: str, known: Iterable[str] = ()) -> UserError:
     """Return the error for a name that nothing has; it names all that can be had."""
-    error = unknown(kind[:-1], name, {*known, *offered(kind)})
+    error = unknown(kind[:-1], name, {*known, *entry_points_by_name(kind)})
     return UserError(f"{error} Code of yours is named {BY_PATH}.")
 
 
@@ -124,7 +124,7 @@ def outside(name: str) -> Any:
     return value
 
 
-def package_of(thing: object) -> tuple[str, str] | None:
+def find_package(thing: object) -> tuple[str, str] | None:
     """Name and version of the distribution that code came from; None for ours and for loose files.
 
     Parameters

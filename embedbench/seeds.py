@@ -61,7 +61,7 @@ def check_seed(seed: int, name: str) -> None:
         raise UserError(f"{name} must be at least 0 and below 2**63, got {short(seed)}")
 
 
-def varied(
+def vary_seeds(
     seeds: Sequence[int], vary: Sequence[str], fixed: Mapping[str, int]
 ) -> list[tuple[int, dict[str, int]]]:
     """One seed apart at a time: the seed of each run, and which of its four is another one.

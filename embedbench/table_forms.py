@@ -8,11 +8,11 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .errors import printable
-from .latex import preamble, tabular
-from .markdown import escaped
-from .markdown import table as markdown_table
-from .terminal import line, new_table
+from embedbench.errors import printable
+from embedbench.latex import preamble, tabular
+from embedbench.markdown import escape_markdown
+from embedbench.markdown import table as markdown_table
+from embedbench.terminal import line, new_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,7 +22,7 @@ FORMS = ("markdown", "latex", "csv")
 TITLE = "bold"  # the style of a line that is the title of the table below it
 
 
-def pasted(parts: Sequence[Text | Table], form: str) -> tuple[str, list[str]]:
+def export_tables(parts: Sequence[Text | Table], form: str) -> tuple[str, list[str]]:
     """The tables among lines and tables, and the lines that are not among the text.
 
     Parameters
@@ -67,9 +67,11 @@ def _cells(table: Table) -> tuple[list[str], list[list[str]], list[bool]]:
 
 def _markdown(heads: list[str], rows: list[list[str]], right: list[bool], title: str) -> str:
     text = markdown_table(
-        [escaped(head) for head in heads], [[escaped(cell) for cell in row] for row in rows], right
+        [escape_markdown(head) for head in heads],
+        [[escape_markdown(cell) for cell in row] for row in rows],
+        right,
     )
-    return f"**{escaped(title)}**\n\n{text}" if title else text
+    return f"**{escape_markdown(title)}**\n\n{text}" if title else text
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -126,7 +128,7 @@ def _joined(values: Iterable[Any]) -> str:
     return " ".join(str(value) for value in values)
 
 
-def table_of(rows: Sequence[Mapping[str, Any]]) -> Table:
+def make_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """A table of rows; columns of texts come first."""
     keys = list(dict.fromkeys(key for row in rows for key in row))
     numbers = [k for k in keys if all(_is_number(row.get(k)) for row in rows)]

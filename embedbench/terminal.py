@@ -80,7 +80,7 @@ def new_table(heads: Sequence[str], *, names: int = 1, gap: int = 2) -> Table:
     return table
 
 
-def rendered(
+def render_text(
     parts: Sequence[Text | Table], *, width: int | None = None, colour: bool = False
 ) -> str:
     """Lines and tables as text, without spaces at the ends of lines.
@@ -149,7 +149,7 @@ def _widest(column: Column) -> int:
     return max(cell_len(part) for text in texts for part in str(text).split("\n"))
 
 
-def aligned(lines: Sequence[tuple[str, str]]) -> str:
+def align_pairs(lines: Sequence[tuple[str, str]]) -> str:
     """Names and what is said of them, one pair per line; a terminal's width folds the latter.
 
     A name that takes more than a third of the terminal has a line of its own.
@@ -160,7 +160,7 @@ def aligned(lines: Sequence[tuple[str, str]]) -> str:
     width = max((len(name) for name in names if len(name) + 2 <= most), default=NAME) + 2
     printed = []
     for name, (_, value) in zip(names, lines, strict=True):
-        first, *more = folded(printable(value), max(total - width, NAME))
+        first, *more = fold_line(printable(value), max(total - width, NAME))
         if len(name) + 2 > width:
             printed.append(name)
             name = ""
@@ -169,7 +169,7 @@ def aligned(lines: Sequence[tuple[str, str]]) -> str:
     return "\n".join(printed)
 
 
-def folded(text: str, room: int, *, whole: bool = False) -> list[str]:
+def fold_line(text: str, room: int, *, whole: bool = False) -> list[str]:
     """One line as lines that end at words, as far indented; a number stays with its unit.
 
     Parameters
@@ -194,9 +194,9 @@ def folded(text: str, room: int, *, whole: bool = False) -> list[str]:
     return [line.replace(_GLUE, " ") for line in lines]
 
 
-def fitted(text: str, room: int | None) -> str:
+def fit_width(text: str, room: int | None) -> str:
     """Text whose lines end at words where they are too long; None: as it is."""
     if room is None:
         return text
     lines = text.split("\n")
-    return "\n".join(part for line in lines for part in folded(line, room, whole=True))
+    return "\n".join(part for line in lines for part in fold_line(line, room, whole=True))

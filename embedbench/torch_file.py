@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from . import cache, gate
-from .disk import check_regular
-from .errors import UserError
+from embedbench import cache, gate
+from embedbench.disk import check_regular
+from embedbench.errors import UserError
 
 _examiner = gate.Examiner("torch")
 

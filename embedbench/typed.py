@@ -57,7 +57,7 @@ class _MissingError(_MismatchError):
         return f"the key {self.path} is missing"
 
 
-class Typed:
+class JsonRecord:
     """Base of the dataclasses that are written as JSON and read back.
 
     Fields are texts, numbers, `bool`, `tuple[…, ...]`, `dict[str, …]`, other dataclasses, unions of

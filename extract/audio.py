@@ -85,7 +85,7 @@ class LogMel(Backbone):
     def frames(self, rate: int, sound: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the (seconds · 128,) frames of a sound (n,) with values between -1 and 1."""
         # one second more, so that resampling does not change the end
-        sound = resampled(rate, sound[: (self.seconds + 1) * rate], RATE)
+        sound = resample(rate, sound[: (self.seconds + 1) * rate], RATE)
         whole = np.zeros(self.seconds * RATE, np.float32)
         sound = sound[: len(whole)]
         whole[: len(sound)] = sound
@@ -101,7 +101,7 @@ class LogMel(Backbone):
         return {"features": torch.from_numpy(batch)}
 
 
-def resampled(rate: int, sound: NDArray[np.float32], to: int) -> NDArray[np.float32]:
+def resample(rate: int, sound: NDArray[np.float32], to: int) -> NDArray[np.float32]:
     """Return a sound (n,) of one rate at another one."""
     if rate == to:
         return sound

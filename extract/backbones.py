@@ -11,7 +11,7 @@ from PIL import Image
 from embedbench.errors import UserError
 
 from .backbone import OURS, Backbone
-from .decoders import PILLOW, recipe_of
+from .decoders import PILLOW, decoder_recipe
 from .outside import backbone_class, outside_backbone
 from .shipped import HF
 from .source import Source
@@ -69,7 +69,7 @@ def open_backbone(
     else:
         model = _open(name, first, weights, layers, dtype, size, device)
     model.decoder = decoder
-    model.preprocessing |= recipe_of(decoder, model.device)
+    model.preprocessing |= decoder_recipe(decoder, model.device)
     return model
 
 

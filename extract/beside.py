@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.files.stated import Stated
+from embedbench.files.stated import UserMetadata
 
 from .columns import ColumnRules, Columns
 from .source import Source
@@ -34,7 +34,7 @@ class Beside:
     split: NDArray[np.uint8]
     rule: dict[str, Any]
     columns: Columns
-    stated: Stated
+    stated: UserMetadata
 
 
 def choose_beside(
@@ -43,7 +43,7 @@ def choose_beside(
     group: str | None,
     stratify: bool | None,
     columns: ColumnRules,
-    stated: Stated,
+    stated: UserMetadata,
 ) -> tuple[Source, Beside]:
     """Return what is beside the rows, and the source, whose classes may be others then.
 

@@ -11,7 +11,7 @@ from embedbench.disk import read_text
 from embedbench.errors import UserError
 from embedbench.files.samples import TEST, TRAIN
 
-from .source import Source, escaped, id_problem, read_sample
+from .source import Source, escape_name, id_problem, read_sample
 
 
 def is_cub(root: Path) -> bool:
@@ -57,7 +57,9 @@ def cub_source(root: Path) -> Source:
         parents=np.full(len(names), -1, np.int64),
         read=lambda i: read_sample(root / ids[i]),
         split=np.array([TRAIN if training[key] == "1" else TEST for key in kept], np.uint8),
-        refused=tuple((escaped(name), problem) for name, problem in problems.items() if problem),
+        refused=tuple(
+            (escape_name(name), problem) for name, problem in problems.items() if problem
+        ),
     )
 
 

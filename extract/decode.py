@@ -32,7 +32,7 @@ _one_large = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Decoded:
+class DecodedSample:
     """One image or sound: as the backbone takes it, its content hash, or what is wrong."""
 
     ready: NDArray[Any] | None
@@ -63,15 +63,15 @@ def first_image(source: Source) -> Image.Image:
     raise UserError(f"none of the {len(source.ids)} images of {source.name} can be decoded.")
 
 
-def decode(source: Source, i: int, backbone: Backbone) -> Decoded:
+def decode(source: Source, i: int, backbone: Backbone) -> DecodedSample:
     """Read, hash and prepare sample i."""
     try:
         content = source.read(i)
         ready = _prepared(content, backbone, source.holds)
     except Exception as error:  # readers raise errors of many kinds on damaged bytes
-        return Decoded(None, problem=_reason(error))
+        return DecodedSample(None, problem=_reason(error))
     digest = hashlib.sha256(content if isinstance(content, bytes) else content.tobytes()).digest()
-    return Decoded(ready, digest[:16])
+    return DecodedSample(ready, digest[:16])
 
 
 def _prepared(content: Content, backbone: Backbone, holds: str) -> NDArray[Any]:
@@ -111,11 +111,11 @@ class Batch:
     """
 
     rows: range
-    decoded: tuple[Decoded, ...]
+    decoded: tuple[DecodedSample, ...]
     tables: dict[str, torch.Tensor]
 
 
-def computed(
+def compute_batches(
     source: Source, batches: Iterable[range], backbone: Backbone, workers: int
 ) -> Iterator[Batch]:
     """Yield each batch with its tables, in order.
@@ -126,7 +126,7 @@ def computed(
     """
     here = backbone.device.type != "cpu"
 
-    def read(rows: range) -> tuple[tuple[Decoded, ...], NDArray[Any] | None]:
+    def read(rows: range) -> tuple[tuple[DecodedSample, ...], NDArray[Any] | None]:
         decoded = [decode(source, i, backbone) for i in rows]
         good = [sample.ready for sample in decoded if sample.ready is not None]
         infos = tuple(replace(sample, ready=None) for sample in decoded)

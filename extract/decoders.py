@@ -17,7 +17,7 @@ _SAME = {  # what torchvision decodes as Pillow does: 8 bits a value, grey or co
 _END, _SCAN = b"\xff\xd9", b"\xff\xda"  # markers of a JPEG
 
 
-def recipe_of(decoder: str, device: torch.device) -> dict[str, str]:
+def decoder_recipe(decoder: str, device: torch.device) -> dict[str, str]:
     """Return what `preprocessing` says of a decoder: nothing of Pillow, so that recipes stay.
 
     Raises
@@ -57,7 +57,7 @@ def by_torchvision(image: Image.Image, content: bytes, device: torch.device) -> 
     """
     if image.mode not in _SAME.get(image.format or "", ()):
         return image
-    reads = torchvision.io  # its names may go one day; `recipe_of` has looked at them
+    reads = torchvision.io  # its names may go one day; `decoder_recipe` has looked at them
     mode = reads.ImageReadMode.GRAY if image.mode in ("L", "LA") else reads.ImageReadMode.RGB
     data = torch.frombuffer(bytearray(content), dtype=torch.uint8)
     try:

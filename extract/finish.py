@@ -13,7 +13,7 @@ from embedbench.callbacks import Notify
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.partial import Partial
 from embedbench.files.samples import Samples
-from embedbench.files.stratify import lopsided, split_again
+from embedbench.files.stratify import describe_lopsided, split_again
 from embedbench.networks.timm_models import known_weights
 
 from .beside import Beside
@@ -85,7 +85,7 @@ def _remarks(
             f"left out {len(skipped)} {source.holds} that cannot be used, first {skipped[0][0]}."
         )
     remedy = split_again(path, rule) if "group" in rule else ""
-    if remark := lopsided(samples.split, samples.labels, samples.classes, rule, remedy):
+    if remark := describe_lopsided(samples.split, samples.labels, samples.classes, rule, remedy):
         yield remark
 
 

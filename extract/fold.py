@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 
-def folded(model: nn.Module, example: torch.Tensor) -> nn.Module:
+def fold_batchnorm(model: nn.Module, example: torch.Tensor) -> nn.Module:
     """Fold every BatchNorm that directly follows a convolution, and return the model.
 
     One forward pass shows which norm follows which convolution, so this works for any model. The

@@ -8,7 +8,7 @@ import stat
 
 from embedbench.disk import check_regular, unreadable, why
 
-from .source import escaped, id_problem
+from .source import escape_name, id_problem
 
 IMAGE_SUFFIXES = frozenset(
     (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
@@ -18,12 +18,12 @@ TEXT_SUFFIXES = frozenset((".txt",))
 MEDIA = IMAGE_SUFFIXES | SOUND_SUFFIXES
 
 
-def hidden(name: str) -> bool:
+def is_hidden(name: str) -> bool:
     """Whether a file or folder of this name is left out, whatever it is."""
     return name.startswith((".", "__MACOSX"))
 
 
-def suffix_of(name: str, known: frozenset[str] = MEDIA) -> str:
+def media_suffix(name: str, known: frozenset[str] = MEDIA) -> str:
     """Return the suffix of an image or a sound in lower case; empty for other files.
 
     Parameters
@@ -31,7 +31,7 @@ def suffix_of(name: str, known: frozenset[str] = MEDIA) -> str:
     known : frozenset of str
         The suffixes of samples.
 
-    >>> suffix_of("a/cat.JPG"), suffix_of("notes.txt")
+    >>> media_suffix("a/cat.JPG"), media_suffix("notes.txt")
     ('.jpg', '')
     """
     suffix = f".{name.rpartition('.')[2].lower()}"
@@ -96,18 +96,18 @@ class Folder:
         try:
             with os.scandir(os.path.join(self.root, inside)) as entries:
                 for entry in entries:
-                    if hidden(entry.name):
+                    if is_hidden(entry.name):
                         continue
                     if entry.is_symlink():
                         self._take_link(inside + entry.name)
                     elif entry.is_dir(follow_symlinks=False):
                         directories.append(entry.name)
-                    elif suffix_of(entry.name, self.known):
+                    elif media_suffix(entry.name, self.known):
                         self._take(inside + entry.name, entry)
         except OSError as error:
             if not inside:
                 raise unreadable(self.root, error) from error
-            self.refused.append((escaped(inside), why(error)))
+            self.refused.append((escape_name(inside), why(error)))
         return directories
 
     def _take(self, path: str, entry: os.DirEntry[str]) -> None:
@@ -122,7 +122,7 @@ class Folder:
         try:
             mode = os.stat(os.path.join(self.root, path)).st_mode
         except OSError as error:
-            if not suffix_of(path, self.known):
+            if not media_suffix(path, self.known):
                 self.not_followed.append(path)
                 return
             broken = isinstance(error, FileNotFoundError)
@@ -130,12 +130,12 @@ class Folder:
             return
         if stat.S_ISDIR(mode):
             heapq.heappush(self._links, path)
-        elif suffix_of(path, self.known):
+        elif media_suffix(path, self.known):
             self._add(path, id_problem(path) or _kind_problem(mode))
 
     def _add(self, path: str, problem: str) -> None:
         if problem:
-            self.refused.append((escaped(path), problem))
+            self.refused.append((escape_name(path), problem))
         else:
             self.paths.append(path)
 

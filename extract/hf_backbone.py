@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from embedbench.errors import UserError
 from embedbench.networks.hub import model_folder
-from embedbench.networks.weights import sha256_of
+from embedbench.networks.weights import file_sha256
 
 from .backbone import Network
 from .hf_inputs import LOCAL, ImageInputs, Inputs, SoundInputs, TextInputs
-from .layers import numbers_of
+from .layers import parse_layers
 from .source import Content
 
 JOINT, TOKEN, POOLED, MEAN = (
@@ -92,7 +92,7 @@ class HfBackbone(Network):
         self.rule = JOINT if self.joint else TOKEN if self.token else POOLED if pooled else MEAN
         _check_missing(missing, name, self.rule)
         states = output.get("hidden_states") or ()
-        self.numbers = numbers_of(layers, "block", max(0, len(states) - 1)) if layers else []
+        self.numbers = parse_layers(layers, "block", max(0, len(states) - 1)) if layers else []
         how = "class token" if self.token else "mean over tokens or positions"
         self.backbone = {
             "name": weights_id.partition("@")[0],
@@ -157,7 +157,7 @@ class HfBackbone(Network):
             return states.float().mean((2, 3))
         if self.token:
             return states[:, 0]
-        return mean_of(states.float(), mask)
+        return mean_over_tokens(states.float(), mask)
 
     def _run(self, given: dict[str, torch.Tensor], *, hidden: bool) -> dict[str, Any]:
         run = self.joint or self.model
@@ -177,7 +177,7 @@ class HfBackbone(Network):
             ) from error
 
 
-def mean_of(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+def mean_over_tokens(states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
     """Return the mean (n, d) of states (n, T, d) over the tokens of the sample.
 
     Parameters
@@ -257,12 +257,12 @@ def _check_missing(missing: Sequence[str], name: str, rule: str) -> None:
 def _weights_digest(folder: Path) -> str:
     """SHA-256 of the file of weights; of several files, of their names and digests as JSON."""
     if (folder / WEIGHTS).is_file():
-        return sha256_of(folder / WEIGHTS)
+        return file_sha256(folder / WEIGHTS)
     index = json.loads((folder / f"{WEIGHTS}.index.json").read_text(encoding="utf-8"))
     names = sorted({str(name) for name in index["weight_map"].values()})
     if any("/" in name for name in names):
         raise UserError(f"{folder} has weights in another folder; give a model that is in one.")
-    parts = {name: sha256_of(folder / name) for name in names}
+    parts = {name: file_sha256(folder / name) for name in names}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from embedbench.errors import UserError
-from embedbench.networks.weights import sha256_of
+from embedbench.networks.weights import file_sha256
 
-from .audio import resampled
+from .audio import resample
 from .sounds import read_sound
 from .source import Content, open_image
 
@@ -124,7 +124,7 @@ class TextInputs(Inputs):
             "tokens": self.tokens,
             "longer": "cut at the end",
             "padded": "to the longest of a batch" if not whole else "to the most tokens",
-            "sha256": {name: sha256_of(path) for name, path in files.items()},
+            "sha256": {name: file_sha256(path) for name, path in files.items()},
         }
 
     def prepare(self, content: Content) -> NDArray[Any]:
@@ -185,7 +185,7 @@ class SoundInputs(Inputs):
         """Return (seconds · rate,) samples, NaN behind the end."""
         if not isinstance(content, bytes):
             raise ValueError("an image, not a sound")
-        sound = resampled(*read_sound(content, self.seconds + 1), self.rate)
+        sound = resample(*read_sound(content, self.seconds + 1), self.rate)
         sound = sound[: self.seconds * self.rate]
         row = np.full(self.seconds * self.rate, np.nan, np.float32)
         row[: len(sound)] = sound

@@ -10,7 +10,7 @@ import torch
 
 from embedbench.errors import UserError
 from embedbench.files.partial import Partial
-from embedbench.machine import cores, threads_of
+from embedbench.machine import cores, limit_threads
 
 from .backbone import DTYPES, OURS, arithmetic_of
 from .backbones import check_kind, choose_device, open_backbone
@@ -19,7 +19,7 @@ from .decoders import DECODERS
 from .shipped import absolute_backbone, absolute_weights, choose_backbone
 from .source import Source
 from .sources import absolute, open_source
-from .work import Work
+from .work import ExtractionWork
 
 CPU_BATCH, CUDA_BATCH = 4, 128  # on a CPU the activations of 4 images still fit the caches
 CPU_LANES, CUDA_LANES = 8, 16  # most threads; more would wait for Python's lock
@@ -77,7 +77,7 @@ class Job:
         """Return the opened source."""
         return open_source(self.source, skip_bad=self.skip_bad)
 
-    def work(self, source: Source) -> Work:
+    def work(self, source: Source) -> ExtractionWork:
         """Return the work on an opened source: the model is loaded, on the device of this process.
 
         Raises
@@ -111,7 +111,9 @@ class Job:
         most = max(1, min(mine // each, CUDA_LANES if cuda else CPU_LANES))
         lanes = 1 if source.in_order else self.workers or most
         threads = self.threads or max(1, mine // lanes)
-        return Work(source, model, batch, lanes, threads, self.skip_bad, self.any_device, remark)
+        return ExtractionWork(
+            source, model, batch, lanes, threads, self.skip_bad, self.any_device, remark
+        )
 
 
 @contextmanager
@@ -119,5 +121,5 @@ def arithmetic_settings(threads: int) -> Iterator[None]:
     """Make the bits repeatable: no TF32, and no algorithm chosen by timing."""
     exact = {"enabled": True, "benchmark": False, "deterministic": True, "allow_tf32": False}
     flags = torch.backends.cudnn.flags(**exact)
-    with threads_of(threads), flags, quiet_readers():  # threads of an operation, in each thread
+    with limit_threads(threads), flags, quiet_readers():  # threads of an operation, in each thread
         yield

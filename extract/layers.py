@@ -37,7 +37,7 @@ class Layers:
         self.blocks = has_blocks(model)
         self.token = self.blocks and getattr(model, "cls_token", None) is not None
         self.kind = "block" if self.blocks else "stage"
-        self.numbers = numbers_of(wanted, self.kind, len(model.feature_info))
+        self.numbers = parse_layers(wanted, self.kind, len(model.feature_info))
         self.options = {"norm": True, "return_prefix_tokens": True} if self.blocks else {}
 
     def described(self) -> dict[str, str]:
@@ -73,7 +73,7 @@ def _is_number(text: str) -> bool:
     return re.fullmatch("[0-9]{1,9}", text) is not None
 
 
-def numbers_of(wanted: Sequence[str], kind: str, count: int) -> list[int]:
+def parse_layers(wanted: Sequence[str], kind: str, count: int) -> list[int]:
     """Return the layer numbers of a list of names, numbers, `lastN` and `all`."""
     chosen: set[int] = set()
     for word in wanted:

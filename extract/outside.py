@@ -28,7 +28,9 @@ def backbone_class(name: str) -> type[Backbone] | None:
     """The class of a backbone from outside; None: one of ours, or of a library of models."""
     if name in OURS or name.startswith(HUBS):
         return None
-    if ":" not in name and (name not in plugins.offered("backbones") or timm.is_model(name)):
+    if ":" not in name and (
+        name not in plugins.entry_points_by_name("backbones") or timm.is_model(name)
+    ):
         return None
     cls: type[Backbone] = plugins.subclass("backbones", name, Backbone)
     return cls
@@ -73,7 +75,7 @@ def outside_backbone(
         ) from error
     if not all(isinstance(part, dict) and part for part in declared):
         raise UserError(f"{name} must state `backbone` and `preprocessing`, two dictionaries.")
-    library, version = plugins.package_of(cls) or (name, f"sha256 {_code(cls)}")
+    library, version = plugins.find_package(cls) or (name, f"sha256 {_code(cls)}")
     nothing = {"name": name, "weights_id": "", "weights_sha256": ""}
     made.backbone = {**nothing, **declared[0], "library": library, "library_version": version}
     made.preprocessing = declared[1]
@@ -93,7 +95,7 @@ def is_outside(source: str) -> bool:
     name = source.partition("@")[0]
     if os.path.lexists(Path(source).expanduser()):
         return False
-    return bool(_PATH.fullmatch(name)) or name in plugins.offered("sources")
+    return bool(_PATH.fullmatch(name)) or name in plugins.entry_points_by_name("sources")
 
 
 def outside_source(source: str) -> Source:
@@ -121,7 +123,7 @@ def outside_source(source: str) -> Source:
         raise UserError(f"{name} has {n} ids; labels and split must have as many entries.")
     if len(made.parents) != len(made.classes):
         raise UserError(f"{name} has {len(made.classes)} classes and {len(made.parents)} parents.")
-    return replace(made, package=plugins.package_of(function))
+    return replace(made, package=plugins.find_package(function))
 
 
 def absolute_outside(source: str) -> str:

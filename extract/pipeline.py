@@ -18,7 +18,7 @@ from embedbench.engines.engine import Engine
 from embedbench.errors import UserError
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.partial import Partial
-from embedbench.files.stated import NOTHING, Stated
+from embedbench.files.stated import NOTHING, UserMetadata
 from embedbench.files.target import Target, check_target
 
 from .beside import Beside, choose_beside
@@ -28,7 +28,7 @@ from .finish import finish
 from .job import Job, arithmetic_settings
 from .shards import Shards, ranges
 from .source import Source
-from .work import Work
+from .work import ExtractionWork
 
 
 def _warn(message: str) -> None:
@@ -48,7 +48,7 @@ def extract(
     group: str | None = None,
     stratify: bool | None = None,
     columns: ColumnRules = NO_COLUMNS,
-    stated: Stated = NOTHING,
+    stated: UserMetadata = NOTHING,
     device: str = "auto",
     decoder: str = PILLOW,
     skip_bad: bool = False,
@@ -149,7 +149,7 @@ def extract(
 @contextmanager
 def _at_work(
     job: Job, source: Source, engine: Engine | None, notify: Notify
-) -> Iterator[Work | Shards]:
+) -> Iterator[ExtractionWork | Shards]:
     """Yield what computes the blocks: this process, or the workers of an engine."""
     with ExitStack() as stack:
         if engine is not None and source.in_order:
@@ -169,7 +169,7 @@ def _at_work(
 
 
 def _shared(
-    work: Work | Shards,
+    work: ExtractionWork | Shards,
     target: Target,
     beside: Beside,
     progress: Progress | None,

@@ -25,7 +25,7 @@ from embedbench.files.target import Target
 
 from .job import Job, arithmetic_settings
 from .source import Source
-from .work import Facts, Work, samples_digest
+from .work import ExtractionWork, Facts, samples_digest
 
 BLOCKS = 16  # most blocks of a task
 TASKS = 64  # tasks that are made where there are blocks enough
@@ -33,7 +33,7 @@ LOOK = 1.0  # seconds between two looks at the blocks
 
 _T = TypeVar("_T")
 
-_opened: dict[Job, Work] = {}  # the work of this process: its model stays loaded
+_opened: dict[Job, ExtractionWork] = {}  # the work of this process: its model stays loaded
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,12 @@ class Shard:
     origin: str
 
 
-def facts_of(job: Job, host: str) -> Facts:
+def shard_facts(job: Job, host: str) -> Facts:
     """In a worker: what it knows of its work."""
     return _here(host, lambda: _work(job).facts())
 
 
-def precision_of(job: Job, host: str, rows: Sequence[int]) -> float | None:
+def shard_precision(job: Job, host: str, rows: Sequence[int]) -> float | None:
     """In a worker: `Work.precision`."""
 
     def compute() -> float | None:
@@ -90,7 +90,7 @@ def _fill(shard: Shard, blocks: Sequence[int]) -> None:
         work.fill_some(partial, blocks)
 
 
-def _work(job: Job) -> Work:
+def _work(job: Job) -> ExtractionWork:
     """Open source and backbone, or return them as they were opened by this process."""
     if job not in _opened:
         _opened.clear()
@@ -126,7 +126,7 @@ def _here(host: str, compute: Callable[[], _T]) -> _T:
 
 
 class Shards:
-    """The work of an engine's workers, in the place of `Work`.
+    """The work of an engine's workers, in the place of `ExtractionWork`.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ class Shards:
     def facts(self) -> Facts:
         """Return what a worker knows of the work: the model is loaded there, not here."""
         if self._facts is None:
-            facts: Facts = self._asked(facts_of, self.job, self._host)
+            facts: Facts = self._asked(shard_facts, self.job, self._host)
             if facts.job["samples"] != samples_digest(self.source):
                 raise UserError(
                     f"the workers read other samples from {self.job.source} than this process; "
@@ -157,7 +157,7 @@ class Shards:
 
     def precision(self, rows: Sequence[int]) -> float | None:
         """See `Work.precision`."""
-        cosine: float | None = self._asked(precision_of, self.job, self._host, list(rows))
+        cosine: float | None = self._asked(shard_precision, self.job, self._host, list(rows))
         return cosine
 
     def fill(self, partial: Partial, progress: Progress | None, notify: Notify) -> None:

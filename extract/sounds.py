@@ -13,7 +13,7 @@ from scipy.io import wavfile
 
 from embedbench.errors import UserError
 
-from .source import Encoded
+from .source import EncodedSample
 
 SLOWEST, FASTEST = 1_000, 384_000  # other sample rates are refused
 READS = 20_000  # most calls of `read` that a file takes; there are two a chunk
@@ -102,7 +102,7 @@ def read_wav(content: bytes, seconds: int | None = None) -> tuple[int, NDArray[n
     ):  # writers to a pipe put the largest size
         raise ValueError(f"cut short: {len(content)} bytes of {size}")
     try:
-        rate, sound = wavfile.read(Encoded(content, READS))
+        rate, sound = wavfile.read(EncodedSample(content, READS))
     except Exception as error:  # scipy's reader raises many kinds of errors on damaged bytes
         raise ValueError(f"not a WAV file that scipy reads: {error}") from error
     _checked_rate(rate)

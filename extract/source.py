@@ -88,10 +88,10 @@ def unusable(name: str, source: str, problem: str) -> UserError:
     )
 
 
-def escaped(name: str) -> str:
+def escape_name(name: str) -> str:
     r"""Return a file's name, cut if it is long, with escapes for what is no text.
 
-    >>> escaped("cat-\udcff.png")
+    >>> escape_name("cat-\udcff.png")
     'cat-\\udcff.png'
     """
     short = name if len(name) <= NAME else f"{name[:NAME]}…"
@@ -133,7 +133,7 @@ def read_sample(path: str | Path) -> bytes:
         return file.read()
 
 
-class Encoded(io.BytesIO):
+class EncodedSample(io.BytesIO):
     """Encoded bytes for a reader that goes through them in Python, chunk by chunk.
 
     A few megabytes of empty chunks or of one long comment keep such a reader busy for minutes, and
@@ -186,7 +186,7 @@ def open_image(content: Content) -> Image.Image:
         return content
     if content[:2] in (b"P1", b"P2", b"P3"):
         raise UserError("a PPM written as text; save it in the binary form")
-    file = Encoded(content, READS, HEADER)
+    file = EncodedSample(content, READS, HEADER)
     image = Image.open(file, formats=FORMATS)
     file.header = None
     _check(image.size)

@@ -21,9 +21,9 @@ from embedbench.files.formats.idx import is_idx
 from embedbench.files.samples import TEST, TRAIN, VAL
 
 from .cub import cub_source, is_cub
-from .folders import IMAGE_SUFFIXES, SOUND_SUFFIXES, TEXT_SUFFIXES, Folder, suffix_of
+from .folders import IMAGE_SUFFIXES, SOUND_SUFFIXES, TEXT_SUFFIXES, Folder, media_suffix
 from .outside import absolute_outside, is_outside, outside_source
-from .source import Source, escaped, read_sample, unusable
+from .source import Source, escape_name, read_sample, unusable
 from .texts import TEXT_TABLES, text_table
 from .zips import Archive
 
@@ -110,7 +110,7 @@ def _open(source: str) -> Source:
 
 def _offered() -> str:
     """The names of sources of installed packages, for an error message."""
-    names = ", ".join(sorted(plugins.offered("sources")))
+    names = ", ".join(sorted(plugins.entry_points_by_name("sources")))
     return f" ({names}, or package.module:function)" if names else " (package.module:function)"
 
 
@@ -141,9 +141,9 @@ def _folder(root: Path) -> Source:
         folder = texts if any("/" in path for path in texts.paths) else folder
     ids, holds = _of_one_kind(folder.paths, folder.refused, str(root))
     labels, classes, parents, split = hierarchy(ids, str(root))
-    links = sorted(escaped(link) for link in folder.not_followed)
+    links = sorted(escape_name(link) for link in folder.not_followed)
     return Source(
-        name=escaped(root.resolve().name),
+        name=escape_name(root.resolve().name),
         ids=tuple(ids),
         labels=labels,
         classes=classes,
@@ -168,7 +168,7 @@ def _zip(path: Path) -> Source:
     ids = [name[len(prefix) :] for name in members]
     labels, classes, parents, split = hierarchy(ids, str(path))
     return Source(
-        name=escaped(path.stem),
+        name=escape_name(path.stem),
         ids=tuple(ids),
         labels=labels,
         classes=classes,
@@ -185,11 +185,11 @@ def _of_one_kind(
 ) -> tuple[list[str], str]:
     """Return the sorted paths of samples, and what they are: all texts, or images, or sounds."""
     paths = sorted(paths)
-    if paths and suffix_of(paths[0], TEXT_SUFFIXES):
+    if paths and media_suffix(paths[0], TEXT_SUFFIXES):
         return paths, "texts"
-    sounds = [path for path in paths if suffix_of(path) in SOUND_SUFFIXES]
+    sounds = [path for path in paths if media_suffix(path) in SOUND_SUFFIXES]
     if sounds and len(sounds) < len(paths):
-        images = [path for path in paths if suffix_of(path) in IMAGE_SUFFIXES]
+        images = [path for path in paths if media_suffix(path) in IMAGE_SUFFIXES]
         raise UserError(
             f"{where} holds {len(images)} images (first {images[0]}) and {len(sounds)} sounds "
             f"(first {sounds[0]}); keep them in two folders, and extract each by itself."

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from embedbench.errors import UserError
 from embedbench.files.samples import SPLITS
-from embedbench.files.split import fraction_of, groups, make_split, small, split_rule
+from embedbench.files.split import groups, make_split, parse_fraction, small, split_rule
 
 from .source import Source
 
@@ -40,7 +40,7 @@ def choose_split(
     if source.split is not None and choice is None and group is None and not stratify:
         return source.split, {"rule": "official"}
     if stratify is None:
-        stratify = fraction_of(choice) is not None and small(source.labels)
+        stratify = parse_fraction(choice) is not None and small(source.labels)
     rule = split_rule(choice, group or "stem", stratify=stratify)
     classes = source.labels if stratify else None
     if rule["rule"] == "hash":

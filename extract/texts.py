@@ -19,7 +19,7 @@ from embedbench.disk import read_text
 from embedbench.errors import UserError, short, unknown
 from embedbench.files.samples import SPLITS
 
-from .source import Source, escaped, id_problem
+from .source import Source, escape_name, id_problem
 
 TEXT_TABLES = frozenset((".csv", ".tsv", ".jsonl"))
 _NEEDED, _READ = ("text", "label"), ("text", "label", "id", "split")
@@ -60,7 +60,7 @@ def text_table(path: Path, splits: dict[str, int]) -> Source:
             raise UserError(f"{path} has an id that cannot be one: {problem}.")
     texts = [row["text"].encode("utf-8", "replace") for row in rows]
     return Source(
-        name=escaped(path.stem),
+        name=escape_name(path.stem),
         ids=ids,
         labels=np.array([index[row["label"]] for row in rows], np.int64),
         classes=tuple(names),

@@ -16,12 +16,12 @@ from timm.data.transforms_factory import create_transform
 from embedbench import plugins
 from embedbench.errors import UserError
 from embedbench.networks.hub import hub_weights
-from embedbench.networks.metadata import metadata_of
+from embedbench.networks.metadata import read_metadata
 from embedbench.networks.timm_models import timm
 from embedbench.networks.weights import load_weights
 
 from .backbone import OURS, Network
-from .fold import folded
+from .fold import fold_batchnorm
 from .layers import Layers
 from .source import Content, open_image
 
@@ -59,7 +59,7 @@ class TimmBackbone(Network):
     ) -> None:
         self.dtype, self.device = dtype, device
         # weights that we pretrained name their preprocessing
-        preprocessing = metadata_of(weights).get("shown", {}) if weights else {}
+        preprocessing = read_metadata(weights).get("shown", {}) if weights else {}
         size = size or preprocessing.get("input_size", [None])[-1]
         channels = preprocessing.get("input_size", [3])[0]  # 1: pretrained on grey images
         model = create_model(name, size, channels)
@@ -73,7 +73,7 @@ class TimmBackbone(Network):
         self.transform = create_transform(**config, use_prefetcher=True)  # bytes, no arithmetic
         example = torch.randn(2, *config["input_size"], generator=torch.Generator().manual_seed(0))
         self.taken = Layers(model, layers)
-        self.model = folded(model, example).to(device).to(memory_format=torch.channels_last)
+        self.model = fold_batchnorm(model, example).to(device).to(memory_format=torch.channels_last)
         mean = torch.tensor(config["mean"], device=device)
         std = torch.tensor(config["std"], device=device)
         self.scale = (1 / (255 * std)).view(1, -1, 1, 1)
@@ -114,7 +114,7 @@ def create_model(name: str, size: int | None, channels: int = 3) -> Any:
     """Return a timm model without classifier, in eval mode, before its weights are loaded."""
     known = timm.list_models() + timm.list_pretrained()
     if name not in known and not name.startswith(("hf-hub:", "hf_hub:", "local-dir:")):
-        others = [*OURS, *plugins.offered("backbones")]
+        others = [*OURS, *plugins.entry_points_by_name("backbones")]
         near = difflib.get_close_matches(name, [*others, *known], n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise UserError(

@@ -15,7 +15,7 @@ from embedbench.errors import UserError
 from embedbench.files.partial import Partial
 
 from .backbone import Backbone
-from .decode import Batch, computed, decode
+from .decode import Batch, compute_batches, decode
 from .share import Share
 from .source import Source, unusable
 
@@ -42,7 +42,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Work:
+class ExtractionWork:
     """What determines the rows: source, backbone, batch size, threads of an operation.
 
     Parameters
@@ -110,7 +110,7 @@ class Work:
         """Go once through the blocks that are left."""
         block: list[Batch] = []
         batches = share.batches(self.batch)
-        for batch in computed(self.source, batches, self.backbone, self.workers):
+        for batch in compute_batches(self.source, batches, self.backbone, self.workers):
             if progress is not None:
                 progress(share.finished, share.n)
             self._refuse(batch)

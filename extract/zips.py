@@ -7,8 +7,8 @@ from pathlib import Path, PurePosixPath
 
 from embedbench.archives import member_problem, open_archive
 
-from .folders import MEDIA, hidden, suffix_of
-from .source import escaped, id_problem, size_problem
+from .folders import MEDIA, is_hidden, media_suffix
+from .source import escape_name, id_problem, size_problem
 
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of others, zipfile cannot bound the output
 
@@ -47,7 +47,7 @@ class Archive:
         for name, (member, *others) in by_path.items():
             problem = "it is there more than once" if others else _problem(name, member)
             if problem:
-                self.refused.append((escaped(name), problem))
+                self.refused.append((escape_name(name), problem))
             else:
                 self.members[name] = member
 
@@ -65,8 +65,8 @@ def _path(member: zipfile.ZipInfo) -> str:
 def _is_sample(member: zipfile.ZipInfo, known: frozenset[str]) -> bool:
     """Whether a member's name is that of a sample, and nothing in it is hidden."""
     parts = PurePosixPath(member.filename).parts
-    return bool(suffix_of(member.filename, known)) and not any(
-        hidden(part) for part in parts if part != ".."
+    return bool(media_suffix(member.filename, known)) and not any(
+        is_hidden(part) for part in parts if part != ".."
     )
 
 

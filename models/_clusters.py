@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from embedbench.fields import check_size
-from embedbench.learning.states import put_state, state_of
+from embedbench.learning.states import put_state, take_state
 
 Array = NDArray[Any]
 
@@ -88,7 +88,7 @@ class Clusters:
 
     def state_dict(self) -> dict[str, Any]:
         """A copy of all state."""
-        return {name: state_of(getattr(self, name)) for name in STATE}
+        return {name: take_state(getattr(self, name)) for name in STATE}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from `state`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from embedbench.learning.optimisers import trained
+from embedbench.learning.optimisers import trainable_parameters
 from embedbench.learning.per_sample import BLOCK, gradients, is_mlp
 
 FISHER_BATCH = 1024  # samples; larger batches do not fit a processor's caches
@@ -63,7 +63,7 @@ def _by_sample(
     net: nn.Module, x: Tensor, y: Tensor, u: Tensor, kind: str, mask: Tensor | None
 ) -> list[Tensor]:
     """The same from the gradient of each single sample."""
-    total = [torch.zeros_like(p) for p in trained(net)]
+    total = [torch.zeros_like(p) for p in trainable_parameters(net)]
 
     def log_p(logits: Tensor, label: Tensor) -> Tensor:
         masked = logits if mask is None else logits + mask

@@ -20,7 +20,7 @@ def with_ones(x: Tensor) -> Tensor:
     return torch.cat([x, x.new_ones(*x.shape[:-1], 1)], -1)
 
 
-def drawn(shape: Sequence[int], generator: torch.Generator) -> Tensor:
+def draw_weights(shape: Sequence[int], generator: torch.Generator) -> Tensor:
     """Weights of linear maps, (…, outputs, f + 1), by PyTorch's default: U(±1/√f), biases too."""
     bound = (shape[-1] - 1) ** -0.5
     return torch.empty(*shape).uniform_(-bound, bound, generator=generator)
@@ -58,7 +58,9 @@ class Contest:
         self, modules: Sequence[Modules], frozen: Tensor, head: nn.Parameter, paths: Tensor
     ) -> None:
         self.head = head
-        self.blocks = [_Block(*one) for one in zip(modules, frozen, paths.unbind(1), strict=True)]
+        self.blocks = [
+            _PathBlock(*one) for one in zip(modules, frozen, paths.unbind(1), strict=True)
+        ]
         trained = [k for k, block in enumerate(self.blocks) if len(block.grad)]
         self.lowest = min(trained, default=len(self.blocks))
 
@@ -93,7 +95,7 @@ class Contest:
         return logits
 
 
-class _Block:
+class _PathBlock:
     """The modules of one layer that are on some path, the trained ones first."""
 
     def __init__(self, modules: Modules, frozen: Tensor, paths: Tensor) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from embedbench.learning.augment import Views
 from embedbench.learning.learner import Context
 from embedbench.learning.loss import Objective, batch_loss
-from embedbench.learning.net import views_of
+from embedbench.learning.net import augmented_views
 from embedbench.streams.stream import Session
 
 # Adds the gradients of samples from memory to those of the new samples, which the parameters hold.
@@ -49,7 +49,7 @@ def replay_step(learner: Any, x: Tensor, y: Tensor, loss: Objective, replay: Rep
         Called after the gradients of the batch, if the memory holds anything.
     """
     draw = np.random.default_rng([learner.seeds.batches, learner.steps])
-    view = views_of(learner, learner.steps)
+    view = augmented_views(learner, learner.steps)
     learner.net.train()
     learner.optimiser_.zero_grad(set_to_none=True)
     loss(view(x), y).backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -67,7 +67,7 @@ def replay_session(
     The memory is left as it is; `learner.learned` counts the session.
     """
     draw = np.random.default_rng([learner.seeds.batches, learner.learned])
-    more = {"regularise": lambda: replay(draw, views_of(learner, learner.learned, draw))}
+    more = {"regularise": lambda: replay(draw, augmented_views(learner, learner.learned, draw))}
     hooks = {"draws": draw, **more} if len(learner.exemplars) else {}
     log: dict[str, Any] = learner.train(session, ctx, objective=loss, **hooks)
     learner.learned += 1

@@ -99,7 +99,7 @@ class Som:
         )
 
 
-class Network:
+class MapNetwork:
     """The map's units `W` (U, D) and the readout `V` (U, C), `b` (C,), float32 on the CPU.
 
     Parameters

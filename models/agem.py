@@ -12,10 +12,10 @@ from torch import Tensor
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.loss import Objective, batch_loss, set_loss
-from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory, taught
-from embedbench.learning.net import views_of
+from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory, session_classes
+from embedbench.learning.net import augmented_views
 from embedbench.learning.network import NetLearner
-from embedbench.learning.optimisers import trained
+from embedbench.learning.optimisers import trainable_parameters
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
@@ -65,7 +65,7 @@ class AGEM(NetLearner):
 
     def observe(self, x: Tensor, y: Tensor) -> None:
         draw = np.random.default_rng([self.seeds.batches, self.steps])
-        view = views_of(self, self.steps)
+        view = augmented_views(self, self.steps)
         self.net.train()
         seen = self.exemplars.seen_with(y)
         gradient = self._gradient(view(x), y, seen)
@@ -79,15 +79,15 @@ class AGEM(NetLearner):
         self.steps += 1
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        new, sets = taught(session), session.y.ndim == 2
+        new, sets = session_classes(session), session.y.ndim == 2
         old = torch.tensor(sorted(self.exemplars.classes - new), device=self.device)
         among = old if sets else self.exemplars.seen_with(torch.from_numpy(session.y))
         draw = np.random.default_rng([self.seeds.batches, self.learned])
 
         def regularise() -> None:
-            gradient = torch.cat([_grad(p).flatten() for p in trained(self.net)])
+            gradient = torch.cat([_grad(p).flatten() for p in trainable_parameters(self.net)])
             old_x, old_y, _ = self.exemplars.sample(self.batch_size, draw)
-            old_x = views_of(self, self.learned, draw)(old_x)
+            old_x = augmented_views(self, self.learned, draw)(old_x)
             self._set_gradient(project(gradient, self._gradient(old_x, old_y, among)))
 
         log = self.train(
@@ -109,11 +109,11 @@ class AGEM(NetLearner):
     def _gradient(self, x: Tensor, y: Tensor, classes: Tensor | None) -> Tensor:
         """Gradient of the mean loss by all parameters, as one vector."""
         loss = batch_loss(self.net(x), y, classes)
-        parts = torch.autograd.grad(loss, trained(self.net))
+        parts = torch.autograd.grad(loss, trainable_parameters(self.net))
         return torch.cat([g.flatten() for g in parts])
 
     def _set_gradient(self, gradient: Tensor) -> None:
-        parameters = trained(self.net)
+        parameters = trainable_parameters(self.net)
         parts = torch.split(gradient, [p.numel() for p in parameters])
         for p, part in zip(parameters, parts, strict=True):
             p.grad = torch.empty_like(p).copy_(part.view_as(p))  # with the memory layout of p

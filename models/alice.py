@@ -17,7 +17,7 @@ from embedbench.learning.fit import Hooks, Loop, fit
 from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
 from embedbench.learning.loss import Objective
 from embedbench.learning.net import check_training, generator
-from embedbench.learning.optimisers import optimiser_of
+from embedbench.learning.optimisers import fresh_optimiser
 from embedbench.learning.prototypes import BLOCK, UNSEEN, Prototypes, cosines
 from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds
@@ -113,7 +113,7 @@ class ALICE(Learner):
         batches = generator(self.seeds.batches, 0)
         how = Loop(self.batch_size, self.stop, batches, self.device, first=True)
         hooks = Hooks(self._objective(whole, base, draws), draws=draws)
-        optimiser = optimiser_of(self, whole)
+        optimiser = fresh_optimiser(self, whole)
         log = fit(whole, optimiser, session, how, hooks=hooks, checkpoint=ctx.checkpoint)
         self.net = whole.trunk
         return log.to_json()

@@ -21,14 +21,10 @@ from embedbench.learning.distill import distillation, only
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags, tensor_bytes
 from embedbench.learning.loss import Objective, set_loss
-from embedbench.learning.memory import BY_SESSION, Memory, check_memory, taught
-from embedbench.learning.net import (
-    features_of,
-    generator,
-    predict,
-)
+from embedbench.learning.memory import BY_SESSION, Memory, check_memory, session_classes
+from embedbench.learning.net import eval_features, generator, predict
 from embedbench.learning.network import NetLearner
-from embedbench.learning.views import Part
+from embedbench.learning.views import ViewPart
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
@@ -110,7 +106,7 @@ class BiC(NetLearner):
         self.session_of = torch.zeros(spec.n_classes, dtype=torch.int64, device=device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        present, seen = taught(session), set(self.exemplars.classes)
+        present, seen = session_classes(session), set(self.exemplars.classes)
         old, new = sorted(seen - present), sorted(present - seen)
         self.session_of[new] = len(self.biases)
         self.biases = torch.cat([self.biases, self.biases.new_tensor([[1.0, 0.0]])])
@@ -125,7 +121,7 @@ class BiC(NetLearner):
         log = self.train(joined, ctx, objective=self._objective(old, sorted(present | seen)))
         if held is not None and held_y is not None and len(held):
             self.biases[-1] = self._fitted(held, held_y, new, sorted(present | seen))
-        self.exemplars.choose(session, partial(features_of, self.net))
+        self.exemplars.choose(session, partial(eval_features, self.net))
         self.learned += 1
         alpha, beta = self.biases[-1].tolist()
         return log | {"alpha": alpha, "beta": beta, "held_out": 0 if held is None else len(held)}
@@ -136,7 +132,7 @@ class BiC(NetLearner):
         n_new = len(y) - len(self.exemplars)
         lists = y  # the class that each sample counts for
         if y.ndim == 2:
-            first = _first_of(y[:n_new], sorted(taught(joined)))
+            first = _first_of(y[:n_new], sorted(session_classes(joined)))
             lists = torch.cat([first, self.exemplars.lists.cpu()])
         mixed = torch.randperm(len(y), generator=generator(self.seeds.memory, self.learned))
         fresh, stored = mixed[mixed < n_new], mixed[mixed >= n_new]
@@ -148,7 +144,7 @@ class BiC(NetLearner):
         left = torch.ones(len(y), dtype=torch.bool)
         left[held] = False
         index = left.nonzero().flatten()
-        part = cast(View, Part(joined.x, index.to(self.device)))
+        part = cast(View, ViewPart(joined.x, index.to(self.device)))
         rest = replace(joined, x=part, y=joined.y[index.numpy()], ids=joined.ids[index.numpy()])
         return rest, joined.x.batch(held.to(self.device), self.device), y[held].to(self.device)
 

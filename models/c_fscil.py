@@ -15,7 +15,7 @@ from embedbench.fields import above, at_least, require
 from embedbench.learning.fit import Hooks, Loop, fit
 from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
 from embedbench.learning.net import check_training, generator, mlp_net
-from embedbench.learning.optimisers import optimiser_of
+from embedbench.learning.optimisers import fresh_optimiser
 from embedbench.learning.prototypes import UNSEEN, Prototypes, cosines
 from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds
@@ -106,7 +106,7 @@ class CFSCIL(Learner):
     def _train(self, session: Session, ctx: Context) -> dict[str, Any]:
         batches = generator(self.seeds.batches, 0)
         how = Loop(self.batch_size, self.stop, batches, self.device, first=True)
-        hooks, optimiser = Hooks(self._episode), optimiser_of(self, self.net)
+        hooks, optimiser = Hooks(self._episode), fresh_optimiser(self, self.net)
         log = fit(self.net, optimiser, session, how, hooks=hooks, checkpoint=ctx.checkpoint)
         return log.to_json()
 
@@ -126,7 +126,9 @@ class CFSCIL(Learner):
         memory = self.prototypes.means()[self.prototypes.seen]
         with torch.no_grad():
             keys: Tensor = self.net(memory)
-        pushed = keys.sign() if self.mode == 2 else nudged(keys, self.nudge_steps, self.nudge_lr)
+        pushed = (
+            keys.sign() if self.mode == 2 else nudge_apart(keys, self.nudge_steps, self.nudge_lr)
+        )
         aims = pushed.tanh()
         _descend(
             self.net.parameters(),
@@ -148,7 +150,7 @@ class CFSCIL(Learner):
         )
 
 
-def nudged(keys: Tensor, steps: int, lr: float) -> Tensor:
+def nudge_apart(keys: Tensor, steps: int, lr: float) -> Tensor:
     """The prototypes keys (k, d) after `steps` gradient steps that reduce `crowding`."""
     moved, before = nn.Parameter(keys.clone()), keys.tanh()
     _descend([moved], lambda: crowding(moved.tanh(), before), steps, lr)

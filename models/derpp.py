@@ -16,7 +16,7 @@ from embedbench.learning.images import ImageTraining
 from embedbench.learning.learner import Footprint, Learner, Tags
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
-from embedbench.learning.net import check_training, net_bytes, new_net, predict, views_of
+from embedbench.learning.net import augmented_views, check_training, net_bytes, new_net, predict
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
@@ -77,7 +77,7 @@ class DERpp(Learner):
 
     def observe(self, x: torch.Tensor, y: torch.Tensor) -> None:
         draw = np.random.default_rng([self.seeds.batches, self.steps])
-        view = views_of(self, self.steps)
+        view = augmented_views(self, self.steps)
         self.net.train()
         seen = self.exemplars.seen_with(y)
         z = self.net(view(x))

@@ -19,8 +19,8 @@ from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.fit import Hooks, Loop, fit
 from embedbench.learning.learner import Context, Footprint, Tags, tensor_bytes
 from embedbench.learning.loss import Objective
-from embedbench.learning.memory import Memory, check_memory, taught
-from embedbench.learning.net import features_of, generator, predict, views_of
+from embedbench.learning.memory import Memory, check_memory, session_classes
+from embedbench.learning.net import augmented_views, eval_features, generator, predict
 from embedbench.learning.network import NetLearner
 from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.stop import Stop
@@ -95,11 +95,11 @@ class EEIL(NetLearner):
         self.session_of = torch.full((spec.n_classes,), -1, device=device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        present, seen = taught(session), set(self.exemplars.classes)
+        present, seen = session_classes(session), set(self.exemplars.classes)
         objective = self._objective(self.heads(seen - present), seen | present)
         log = self.train(self.exemplars.join(session), ctx, objective=objective)
         self.session_of[sorted(present - seen)] = self.learned
-        self.exemplars.choose(session, partial(features_of, self.net))
+        self.exemplars.choose(session, partial(eval_features, self.net))
         if self.learned and self.finetune_epochs:
             log |= self._finetune(session, ctx, seen | present)
         self.learned += 1
@@ -141,7 +141,7 @@ class EEIL(NetLearner):
             Stop(rule="epochs", epochs=self.finetune_epochs),
             generator(self.seeds.batches, self.learned, BALANCED),
             self.device,
-            views=views_of(self, self.learned),
+            views=augmented_views(self, self.learned),
         )
         hooks = Hooks(self._objective(self.heads(seen), seen))
         balanced = self.balanced(session)

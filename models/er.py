@@ -12,7 +12,7 @@ from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
-from embedbench.learning.net import views_of
+from embedbench.learning.net import augmented_views
 from embedbench.learning.network import NetLearner
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
@@ -69,7 +69,7 @@ class ER(NetLearner):
         old_x, old_y, _ = self.exemplars.sample(self.batch_size, draw)
         self.net.train()
         seen = self.exemplars.seen_with(y)
-        batch = views_of(self, self.steps)(torch.cat([x, old_x]))
+        batch = augmented_views(self, self.steps)(torch.cat([x, old_x]))
         loss = batch_loss(self.net(batch), torch.cat([y, old_y]), seen)
         self.optimiser_.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped

@@ -17,7 +17,7 @@ from embedbench.learning.learner import Context, Footprint, tensor_bytes
 from embedbench.learning.loss import loss_mask
 from embedbench.learning.net import generator, predict
 from embedbench.learning.network import NetLearner
-from embedbench.learning.optimisers import trained
+from embedbench.learning.optimisers import trainable_parameters
 from embedbench.learning.penalty import pull
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
@@ -119,8 +119,8 @@ class EWC(NetLearner):
         self.lam_ = 0.0 if self.lam is None else self.lam
         # One penalty λ/2 weight·(θ - anchor)² serves every way of merging, however many sessions: a
         # sum of quadratics Σ_k F_k (θ - θ*_k)² is one, centred on the F-weighted mean of the θ*_k.
-        self.weight = [torch.zeros_like(p) for p in trained(self.net)]
-        self.anchor = [p.detach().clone() for p in trained(self.net)]
+        self.weight = [torch.zeros_like(p) for p in trainable_parameters(self.net)]
+        self.anchor = [p.detach().clone() for p in trainable_parameters(self.net)]
         # x (n, D), y (n,) and the loss's mask (C,) of the validation data of each session so far
         self.past: list[tuple[Tensor, Tensor, Tensor | None]] = []
 
@@ -208,7 +208,7 @@ class EWC(NetLearner):
         new = fisher_diagonal(self.net, x, y, self.fisher, draw, mask=mask)
         share_left = self.gamma if self.merge == "online" else 1.0
         for p, f, weight, anchor in zip(
-            trained(self.net), new, self.weight, self.anchor, strict=True
+            trainable_parameters(self.net), new, self.weight, self.anchor, strict=True
         ):
             weight.mul_(share_left).add_(f)
             if self.merge == "per_session":

@@ -17,7 +17,7 @@ from embedbench.learning.learner import Footprint, Learner, Tags, tensor_bytes
 from embedbench.learning.loss import batch_loss
 from embedbench.learning.memory import Capacity
 from embedbench.learning.net import check_training, mlp_net, net_bytes, predict
-from embedbench.learning.optimisers import optimiser_of
+from embedbench.learning.optimisers import fresh_optimiser
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
@@ -97,14 +97,14 @@ class ExStream(Learner):
         self.clusters = Clusters(self.buffer, spec.n_classes, size, width, [seeds.memory])
         net = mlp_net(width, self.units, self.layers, spec.n_classes, seeds.init)
         self.net = net.to(device)
-        self.optimiser_ = optimiser_of(self, self.net)
+        self.optimiser_ = fresh_optimiser(self, self.net)
 
     def observe(self, x: Tensor, y: Tensor) -> None:
         places = self.clusters.add(x, y)
         draw = np.random.default_rng([self.seeds.batches, self.steps])
         seen = self.clusters.classes.to(self.device) if self.loss_over_seen else None
         self.net.train()
-        for rows in passed(self._replayed(places, draw), self.batch_size):
+        for rows in pass_batches(self._replayed(places, draw), self.batch_size):
             labels = (rows // self.clusters.size).to(self.device)
             loss = batch_loss(self.net(self.clusters.rows[rows].to(self.device)), labels, seen)
             self.optimiser_.zero_grad(set_to_none=True)
@@ -130,7 +130,7 @@ class ExStream(Learner):
         return Footprint(**net_bytes(self), samples=tensor_bytes(*self.clusters.tensors()))
 
 
-def passed(rows: Tensor, size: int) -> Iterator[Tensor]:
+def pass_batches(rows: Tensor, size: int) -> Iterator[Tensor]:
     """The batches of one pass over rows (n,); the last has `size` of them, too, if n has."""
     size = min(size, len(rows))
     for start in range(0, len(rows), size):

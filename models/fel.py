@@ -13,7 +13,7 @@ from embedbench.fields import above, at_least, check_size, later, require
 from embedbench.learning.fit import train
 from embedbench.learning.learner import Context, Footprint, Learner
 from embedbench.learning.net import check_training, net_bytes, predict
-from embedbench.learning.optimisers import optimiser_of
+from embedbench.learning.optimisers import fresh_optimiser
 from embedbench.learning.stop import Stop
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
@@ -96,7 +96,7 @@ class FEL(Learner):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seeds.init)
             self.net = _ExpansionNet(self, spec.input_shape[0], spec.n_classes).to(device)
-        self.optimiser_ = optimiser_of(self, self.net)
+        self.optimiser_ = fresh_optimiser(self, self.net)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         log = train(self, session, ctx, lr=self.lr_later if self.learned else None)

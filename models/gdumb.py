@@ -18,12 +18,12 @@ from embedbench.learning.learner import Footprint, Learner, Tags
 from embedbench.learning.memory import BY_SAMPLE, Memory, check_memory
 from embedbench.learning.net import (
     Net,
+    augmented_views,
     check_training,
     generator,
     module_bytes,
     predict,
     trunk_and_head,
-    views_of,
 )
 from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.stop import Stop
@@ -109,7 +109,7 @@ class GDumb(Learner):
             steps += 1
 
         seen = self.exemplars.seen
-        batches, views = generator(self.seeds.batches, seen), views_of(self, seen)
+        batches, views = generator(self.seeds.batches, seen), augmented_views(self, seen)
         how = Loop(self.batch_size, self.stop, batches, self.device, views=views)
         fit(self.net, optimiser, self._session(), how, hooks=Hooks(regularise=clip_and_set_rate))
 

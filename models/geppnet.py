@@ -14,7 +14,7 @@ from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
 from ._rehearsal import Rehearsal
-from ._som import Network, Som
+from ._som import MapNetwork, Som
 
 
 @dataclass
@@ -57,7 +57,7 @@ class GeppNet(Learner):
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         self.seeds = seeds
         self.learned = 0
-        self.net = Network(self.som, spec.input_shape[0], spec.n_classes)
+        self.net = MapNetwork(self.som, spec.input_shape[0], spec.n_classes)
         self.samples = Store(spec.input_shape[0])
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:

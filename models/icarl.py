@@ -15,8 +15,8 @@ from embedbench.learning.cosine import CosineNet, cosine_net, predict_cosines
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags, tensor_bytes
 from embedbench.learning.loss import Objective, set_loss
-from embedbench.learning.memory import BY_SESSION, Memory, check_memory, taught
-from embedbench.learning.net import Net, features_of, predict, trunk_and_head
+from embedbench.learning.memory import BY_SESSION, Memory, check_memory, session_classes
+from embedbench.learning.net import Net, eval_features, predict, trunk_and_head
 from embedbench.learning.network import NetLearner
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
@@ -95,7 +95,7 @@ class ICaRL(NetLearner):
         return trunk_and_head(self, spec, seeds.init)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        new = taught(session)
+        new = session_classes(session)
         old = sorted(self.exemplars.classes - new)
         objective = self._objective(sorted(new), old)
         if isinstance(self.net, CosineNet):
@@ -131,7 +131,7 @@ class ICaRL(NetLearner):
     @torch.no_grad()
     def features(self, x: Tensor) -> Tensor:
         """φ(x), the last hidden activation scaled to length 1, (n, d)."""
-        return normalize(features_of(self.net, x))
+        return normalize(eval_features(self.net, x))
 
     def _remember_means(self) -> None:
         phi = self.features(self.exemplars.x)

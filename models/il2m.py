@@ -14,7 +14,7 @@ from embedbench.errors import unknown
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags, tensor_bytes
 from embedbench.learning.memory import BY_SESSION, Memory, check_memory
-from embedbench.learning.net import features_of, predict
+from embedbench.learning.net import eval_features, predict
 from embedbench.learning.network import NetLearner
 from embedbench.learning.views import blocks
 from embedbench.seeds import Seeds
@@ -77,7 +77,7 @@ class IL2M(NetLearner):
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         log = self.train(self.exemplars.join(session), ctx)
-        self.exemplars.choose(session, partial(features_of, self.net))
+        self.exemplars.choose(session, partial(eval_features, self.net))
         self._remember(session)
         self.learned += 1
         return log

@@ -18,8 +18,8 @@ from embedbench.learning.distill import only
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.loss import Objective, set_loss
-from embedbench.learning.memory import BY_SESSION, Memory, check_memory, taught
-from embedbench.learning.net import features_of, predict
+from embedbench.learning.memory import BY_SESSION, Memory, check_memory, session_classes
+from embedbench.learning.net import eval_features, predict
 from embedbench.learning.network import NetLearner
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
@@ -90,7 +90,7 @@ class LUCIR(NetLearner):
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        present, seen = taught(session), set(self.exemplars.classes)
+        present, seen = session_classes(session), set(self.exemplars.classes)
         old = sorted(seen - present)
         if seen:
             self._imprint(session, sorted(present - seen), sorted(seen))
@@ -106,7 +106,7 @@ class LUCIR(NetLearner):
             objective=self._objective(old, sorted(present), lam),
             stepped=stepped,
         )
-        self.exemplars.choose(session, partial(features_of, self.net))
+        self.exemplars.choose(session, partial(eval_features, self.net))
         self.learned += 1
         return log | {"lam": lam, "eta": self.net.eta.item()}
 
@@ -119,7 +119,7 @@ class LUCIR(NetLearner):
         for c in new:
             rows = (y[:, c] if self.multilabel else y == c).nonzero().flatten()
             if len(rows):
-                phi = normalize(features_of(self.net, session.x.batch(rows, self.device)))
+                phi = normalize(eval_features(self.net, session.x.batch(rows, self.device)))
                 theta[c] = length * normalize(phi.mean(0), dim=0)
 
     def _objective(self, old: list[int], present: list[int], lam: float) -> Objective:

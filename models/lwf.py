@@ -16,7 +16,7 @@ from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.loss import Objective
 from embedbench.learning.memory import BY_SESSION, Memory, check_memory
-from embedbench.learning.net import features_of, predict
+from embedbench.learning.net import eval_features, predict
 from embedbench.learning.network import NetLearner
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
@@ -69,7 +69,7 @@ class LwF(NetLearner):
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
         objective = self._objective(set(session.y.tolist()))
         log = self.train(self.exemplars.join(session), ctx, objective=objective)
-        self.exemplars.choose(session, partial(features_of, self.net))
+        self.exemplars.choose(session, partial(eval_features, self.net))
         self.learned += 1
         return log
 

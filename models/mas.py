@@ -12,7 +12,7 @@ from embedbench.fields import at_least, require
 from embedbench.learning.learner import Context, Footprint, tensor_bytes
 from embedbench.learning.loss import loss_classes
 from embedbench.learning.network import NetLearner
-from embedbench.learning.optimisers import trained
+from embedbench.learning.optimisers import trainable_parameters
 from embedbench.learning.penalty import pull
 from embedbench.learning.per_sample import BLOCK as SAMPLES
 from embedbench.learning.per_sample import gradients, is_mlp
@@ -53,10 +53,10 @@ class MAS(NetLearner):
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
-        self.importance = [torch.zeros_like(p) for p in trained(self.net)]  # Ω
+        self.importance = [torch.zeros_like(p) for p in trainable_parameters(self.net)]  # Ω
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        anchor = [p.detach().clone() for p in trained(self.net)]  # θ*
+        anchor = [p.detach().clone() for p in trainable_parameters(self.net)]  # θ*
 
         def regularise() -> None:
             pull(self.net, self.importance, anchor, 2 * self.lam)
@@ -89,7 +89,7 @@ def sensitivity(net: nn.Module, x: Tensor, classes: Tensor | None = None) -> lis
         return (f if classes is None else f[classes]).square().sum()
 
     if not is_mlp(net):
-        total = [torch.zeros_like(p) for p in trained(net)]
+        total = [torch.zeros_like(p) for p in trainable_parameters(net)]
         for part in torch.split(x, SAMPLES):
             each = gradients(net.eval(), length, part)
             for sum_, g in zip(total, each, strict=True):

@@ -15,10 +15,10 @@ from embedbench.fields import at_least, require
 from embedbench.learning.fit import train
 from embedbench.learning.learner import Context, Footprint, Learner, tensor_bytes
 from embedbench.learning.net import check_training, generator, mlp_net, net_bytes, predict
-from embedbench.learning.optimisers import optimiser_of
+from embedbench.learning.optimisers import fresh_optimiser
 from embedbench.learning.prototypes import UNSEEN, Prototypes
 from embedbench.learning.stop import Stop
-from embedbench.learning.views import Joined, Rows
+from embedbench.learning.views import JoinedView, Rows
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
@@ -76,7 +76,7 @@ class NCFSCIL(Learner):
                 f"{outputs}; use --set nc-fscil.outputs={n_classes - 1}"
             )
         self.net = mlp_net(width, self.units, self.layers, outputs, seeds.init).to(device)
-        self.optimiser_ = optimiser_of(self, self.net)
+        self.optimiser_ = fresh_optimiser(self, self.net)
         self.frame = simplex(outputs, n_classes, generator(seeds.init, 0)).to(device)
         self.prototypes = Prototypes(n_classes, width, 0, device)
 
@@ -96,7 +96,7 @@ class NCFSCIL(Learner):
         means = Rows(self.prototypes.means()[classes.to(self.device)])
         return replace(
             session,
-            x=cast(View, Joined(session.x, means)),
+            x=cast(View, JoinedView(session.x, means)),
             y=np.concatenate([session.y, classes.numpy()]),
         )
 

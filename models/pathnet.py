@@ -18,7 +18,7 @@ from embedbench.learning.net import generator
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
 
-from ._paths import Contest, drawn, path_scores, with_ones
+from ._paths import Contest, draw_weights, path_scores, with_ones
 
 
 @dataclass
@@ -112,8 +112,8 @@ class PathNet(Learner):
         for path in self.paths:
             frozen |= path
         for bank, fixed in zip(self.banks, frozen, strict=True):
-            bank[~fixed] = drawn(bank.shape, draw).to(self.device)[~fixed]
-        head = drawn((self.n_classes, self.units + 1), draw).to(self.device)
+            bank[~fixed] = draw_weights(bank.shape, draw).to(self.device)[~fixed]
+        head = draw_weights((self.n_classes, self.units + 1), draw).to(self.device)
         genes = torch.randint(
             self.modules, (self.population, self.layers, self.active), generator=draw
         )
@@ -177,7 +177,7 @@ class _Search:
                 reason = "diverged"
                 break
             won = int(fitness.argmax())
-            genes[pair[1 - won]] = mutated(genes[pair[won]], learner.modules, self.draw)
+            genes[pair[1 - won]] = mutate_genes(genes[pair[won]], learner.modules, self.draw)
             trained = float(fitness[won])
             value = (self._validate(paths[won], trained), trained)
             if value > best:
@@ -253,7 +253,7 @@ def path_masks(genes: Tensor, modules: int) -> Tensor:
     return masks.scatter_(2, genes, True)
 
 
-def mutated(genes: Tensor, modules: int, draw: torch.Generator) -> Tensor:
+def mutate_genes(genes: Tensor, modules: int, draw: torch.Generator) -> Tensor:
     """A copy of genotypes (…, L, N): each gene moves with probability 1 / (L N), modulo M."""
     chosen = torch.rand(genes.shape, generator=draw) < 1 / (genes.shape[-1] * genes.shape[-2])
     return (genes + chosen * torch.randint(-2, 3, genes.shape, generator=draw)) % modules

@@ -10,7 +10,7 @@ import torch
 from embedbench.fields import above, at_least, require
 from embedbench.learning.learner import Context, Footprint, tensor_bytes
 from embedbench.learning.network import NetLearner
-from embedbench.learning.optimisers import trained
+from embedbench.learning.optimisers import trainable_parameters
 from embedbench.learning.penalty import pull
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
@@ -53,10 +53,10 @@ class SI(NetLearner):
 
     def start(self, spec: StreamSpec, seeds: Seeds, device: str) -> None:
         super().start(spec, seeds, device)
-        self.importance = [torch.zeros_like(p) for p in trained(self.net)]  # Ω
+        self.importance = [torch.zeros_like(p) for p in trainable_parameters(self.net)]  # Ω
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        parameters = trained(self.net)
+        parameters = trainable_parameters(self.net)
         anchor, before, gradient = ([p.detach().clone() for p in parameters] for _ in range(3))
         # ω in buffers of the net: the training loop restores them with the best epoch's weights
         for i, p in enumerate(parameters):

@@ -15,8 +15,8 @@ from embedbench.learning.distill import distillation, only
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.learner import Context, Footprint, Tags
 from embedbench.learning.loss import Objective
-from embedbench.learning.memory import BY_SESSION, Memory, check_memory, taught
-from embedbench.learning.net import Net, features_of, predict
+from embedbench.learning.memory import BY_SESSION, Memory, check_memory, session_classes
+from embedbench.learning.net import Net, eval_features, predict
 from embedbench.learning.network import NetLearner
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Session, StreamSpec
@@ -72,7 +72,7 @@ class WA(NetLearner):
         self.exemplars = Exemplars(self.memory, spec, seeds.memory, device)
 
     def learn(self, session: Session, ctx: Context) -> dict[str, Any]:
-        present = taught(session)
+        present = session_classes(session)
         old = sorted(self.exemplars.classes - present)
         weights = self.net.head.weight
 
@@ -86,7 +86,7 @@ class WA(NetLearner):
             stepped=clip if self.positive else None,
         )
         gamma = align(weights.data, old, sorted(present))
-        self.exemplars.choose(session, partial(features_of, self.net))
+        self.exemplars.choose(session, partial(eval_features, self.net))
         self.learned += 1
         return log | {"gamma": gamma}
 

@@ -21,7 +21,7 @@ SHOT = 5
 CIFAR = 50_000  # training samples of CIFAR-100; its lists number them
 
 
-def published(name: str) -> list[list[str]]:
+def read_list(name: str) -> list[list[str]]:
     """The lines of each session's list: numbers of training images (CIFAR-100), or their paths."""
     asset = resources.files("embedbench") / "assets" / "fscil" / f"{name}.txt.gz"
     text = gzip.decompress(asset.read_bytes()).decode()
@@ -44,7 +44,7 @@ def listed_rows(name: str, file: EmbeddingFile, pool: Ints) -> list[Ints]:
     UserError
         A listed sample is missing, or a session's samples are of unexpected classes.
     """
-    sessions = published(name)
+    sessions = read_list(name)
     numbered = name == "cifar100"
     row = _by_number(file, pool) if numbered else _by_name(file, pool)
     keys = [[_last(line) for line in lines] for lines in sessions]

@@ -19,7 +19,7 @@ from embedbench.disk import read_text
 from embedbench.errors import UserError, unknown
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.samples import levels
-from embedbench.typed import Typed, parse_json
+from embedbench.typed import JsonRecord, parse_json
 
 # published hierarchies that ship with the project, and the validation fraction of their authors
 PUBLISHED = {
@@ -103,7 +103,7 @@ class Hierarchy:
 
 
 @dataclass(frozen=True)
-class _HierarchyFile(Typed):
+class _HierarchyFile(JsonRecord):
     """A JSON file as `named_hierarchy` describes it."""
 
     parents: dict[str, str | None]

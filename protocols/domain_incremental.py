@@ -17,8 +17,8 @@ from embedbench.streams.building import (
     Split,
     flat_spec,
     load_table,
+    make_session,
     one_file,
-    session_of,
     split_rows,
 )
 from embedbench.streams.protocol import Protocol
@@ -90,7 +90,7 @@ class DomainIncremental(Protocol):
         everything = np.arange(file.samples.n_leaves)
         nothing = everything[:0]
         pairs = [
-            session_of(
+            make_session(
                 table,
                 file,
                 part,

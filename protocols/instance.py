@@ -20,8 +20,8 @@ from embedbench.streams.building import (
     dealt,
     flat_spec,
     load_table,
+    make_session,
     one_file,
-    session_of,
     split_rows,
 )
 from embedbench.streams.protocol import Protocol
@@ -169,5 +169,5 @@ class Instance(Protocol):
                 test = split.test[:0] if k else split.test
             classes = new if len(test) else nothing
             rows = Split(train, val, test)
-            pairs.append(session_of(table, file, rows, classes=classes, introduces=new))
+            pairs.append(make_session(table, file, rows, classes=classes, introduces=new))
         return pairs

@@ -20,8 +20,8 @@ from embedbench.streams.building import (
     dealt,
     flat_spec,
     load_table,
+    make_session,
     one_file,
-    session_of,
     split_rows,
 )
 from embedbench.streams.class_order import class_order
@@ -190,7 +190,7 @@ class Mixture(Protocol):
             test = split.test[np.isin(label[split.test], new)]
             classes = new if len(test) else new[:0]
             rows = Split(train, val, test)
-            pairs.append(session_of(table, file, rows, classes=classes, introduces=new))
+            pairs.append(make_session(table, file, rows, classes=classes, introduces=new))
         return pairs
 
     def _held(self, file: EmbeddingFile, split: Split, parts: list[Ints]) -> Ints:

@@ -127,7 +127,7 @@ def made(path: Path, change: Change, **settings: Any) -> Path:
 
 
 def opens(path: Path) -> list[str]:
-    with hdf5.opened(path, what="a thing", remedy="make it again") as f:
+    with hdf5.open_hdf5(path, what="a thing", remedy="make it again") as f:
         return sorted(f)
 
 
@@ -206,7 +206,7 @@ def test_attributes_are_read_as_text(tmp_path: Path) -> None:
     def change(f: h5py.File, _: Path) -> None:
         f.attrs.update({"a": "größe", "b": np.bytes_("x"), "c": 1, "d": ["x"], "e": f.ref})
 
-    with hdf5.opened(made(tmp_path / "a.h5", change)) as f:
+    with hdf5.open_hdf5(made(tmp_path / "a.h5", change)) as f:
         assert [hdf5.attribute(f, key) for key in "ab"] == ["größe", "x"]
         for key in "cde":
             with pytest.raises(ValueError, match="is not a text"):
@@ -216,7 +216,10 @@ def test_attributes_are_read_as_text(tmp_path: Path) -> None:
 def test_errors_while_it_is_open_are_damage(tmp_path: Path) -> None:
     path = made(tmp_path / "a.h5", member("x", 0))
     sentence = r"a\.h5 is damaged or incomplete .*; mend it"
-    with pytest.raises(DamagedFileError, match=sentence), hdf5.opened(path, remedy="mend it") as f:
+    with (
+        pytest.raises(DamagedFileError, match=sentence),
+        hdf5.open_hdf5(path, remedy="mend it") as f,
+    ):
         f["nothing"]
 
 
@@ -224,7 +227,7 @@ def test_errors_while_it_is_open_are_damage(tmp_path: Path) -> None:
 def test_a_chunk_that_cannot_be_inflated_is_damage_of_its_rows(tmp_path: Path, data: bytes) -> None:
     """Not of the file: the error comes when they are read."""
     with (
-        hdf5.opened(made(tmp_path / "a.h5", chunk(data))) as f,
+        hdf5.open_hdf5(made(tmp_path / "a.h5", chunk(data))) as f,
         pytest.raises(OSError, match="filter"),
     ):
         f["x"][()]

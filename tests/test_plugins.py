@@ -58,22 +58,24 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_an_entry_point_is_offered_loaded_and_traced(site: Path) -> None:
-    assert plugins.offered("metrics") == {}
+    assert plugins.entry_points_by_name("metrics") == {}
     install(site, "kiln", "[embedbench.metrics]\nhelp = kiln.mod:helper\n", dist="embedbench-kiln")
-    (entry,) = plugins.offered("metrics").values()
+    (entry,) = plugins.entry_points_by_name("metrics").values()
     assert (plugins.summary(entry), plugins.origin(entry)) == ("Help.", "embedbench-kiln 1.0")
     assert "kiln" not in sys.modules  # nothing is imported to be listed
     function = plugins.load("metrics", "help")
     assert function(None, None) == 0.5
-    assert plugins.package_of(function) == ("embedbench-kiln", "1.0")
+    assert plugins.find_package(function) == ("embedbench-kiln", "1.0")
     thing = plugins.load("trackers", "kiln.mod:Thing")
-    assert plugins.package_of(thing()) == plugins.package_of(thing) == ("embedbench-kiln", "1.0")
-    assert plugins.offered("protocols") == {}
+    assert (
+        plugins.find_package(thing()) == plugins.find_package(thing) == ("embedbench-kiln", "1.0")
+    )
+    assert plugins.entry_points_by_name("protocols") == {}
 
 
 def test_a_package_without_entry_points_is_traced_by_its_files(site: Path) -> None:
     install(site, "kiln", "", version="2.5")
-    assert plugins.package_of(plugins.load("metrics", "kiln.mod:helper")) == ("kiln", "2.5")
+    assert plugins.find_package(plugins.load("metrics", "kiln.mod:helper")) == ("kiln", "2.5")
 
 
 def test_a_package_in_development_is_traced_by_where_it_lies(site: Path, tmp_path: Path) -> None:
@@ -88,15 +90,15 @@ def test_a_package_in_development_is_traced_by_where_it_lies(site: Path, tmp_pat
         (site / package).rename(source / package)
         (info / "RECORD").write_text("")
         (info / "direct_url.json").write_text(json.dumps({"url": url}))
-        assert plugins.package_of(plugins.load("metrics", package)) == expected
+        assert plugins.find_package(plugins.load("metrics", package)) == expected
 
 
 def test_loose_files_and_ours_are_of_no_package(site: Path) -> None:
     Path("loose.py").write_text(CODE)
-    assert plugins.package_of(plugins.load("metrics", "loose:helper")) is None
-    assert plugins.package_of(plugins.load) is None
-    assert plugins.package_of(5) is None
-    assert plugins.package_of(json.dumps) is None
+    assert plugins.find_package(plugins.load("metrics", "loose:helper")) is None
+    assert plugins.find_package(plugins.load) is None
+    assert plugins.find_package(5) is None
+    assert plugins.find_package(json.dumps) is None
 
 
 def test_names_that_nothing_has(site: Path) -> None:
@@ -133,7 +135,10 @@ def test_only_a_name_by_path_adds_the_working_directory(site: Path) -> None:
 
 def test_a_summary_of_code_that_cannot_be_read_is_empty(site: Path) -> None:
     install(site, "kiln", "[embedbench.metrics]\na = kiln.mod:none\nb = gone.mod:x\n")
-    assert [plugins.summary(e) for e in plugins.offered("metrics").values()] == ["", ""]
+    assert [plugins.summary(e) for e in plugins.entry_points_by_name("metrics").values()] == [
+        "",
+        "",
+    ]
 
 
 def test_wrong_entry_points_do_not_end_a_command(site: Path) -> None:
@@ -141,7 +146,7 @@ def test_wrong_entry_points_do_not_end_a_command(site: Path) -> None:
     entries = "[embedbench.metrics]\nnone = no module\nbare = sys:exit\nends = kiln.ends:f\n"
     install(site, "kiln", entries)
     (site / "kiln" / "ends.py").write_text("raise SystemExit('ended')")
-    assert {plugins.summary(e) for e in plugins.offered("metrics").values()} == {""}
+    assert {plugins.summary(e) for e in plugins.entry_points_by_name("metrics").values()} == {""}
     for name in ("none", "ends"):
         with pytest.raises(UserError, match=f"cannot import the metric '{name}' of kiln 1.0"):
             plugins.load("metrics", name)
@@ -150,4 +155,4 @@ def test_wrong_entry_points_do_not_end_a_command(site: Path) -> None:
         plugins.outside("ends:f")
     import kiln.mod  # type: ignore[import-not-found]
 
-    assert plugins.package_of(kiln.mod.Thing) == ("kiln", "1.0")
+    assert plugins.find_package(kiln.mod.Thing) == ("kiln", "1.0")

@@ -9,7 +9,7 @@ import math
 import pytest
 
 from embedbench.latex import head_text, latex_text, tabular
-from embedbench.table_forms import csv_text, pairs, pasted, records, table_of
+from embedbench.table_forms import csv_text, export_tables, make_table, pairs, records
 from embedbench.terminal import line, new_table
 
 
@@ -23,7 +23,7 @@ def _parts(tables: int) -> list[object]:
 
 
 def test_markdown_escapes_names_and_puts_numbers_to_the_right() -> None:
-    text, notes = pasted(_parts(1), "markdown")  # type: ignore[arg-type]
+    text, notes = export_tables(_parts(1), "markdown")  # type: ignore[arg-type]
     assert text.splitlines() == [
         r"| learner | Ω\_all |",
         "| --- | ---: |",
@@ -33,7 +33,7 @@ def test_markdown_escapes_names_and_puts_numbers_to_the_right() -> None:
 
 
 def test_latex_has_formulas_and_booktabs() -> None:
-    text, _ = pasted(_parts(1), "latex")  # type: ignore[arg-type]
+    text, _ = export_tables(_parts(1), "latex")  # type: ignore[arg-type]
     assert text.splitlines() == [
         r"% \usepackage{booktabs}",
         r"\begin{tabular}{@{}lr@{}}",
@@ -90,7 +90,7 @@ def test_texts_get_lines_and_wide_tables_two_lines_of_headings() -> None:
 def test_packages_are_named_once_and_only_if_needed() -> None:
     parts = _parts(2)
     parts[1].add_row(line("✓"), line("1"))  # type: ignore[attr-defined]
-    text, _ = pasted(parts, "latex")  # type: ignore[arg-type]
+    text, _ = export_tables(parts, "latex")  # type: ignore[arg-type]
     assert text.splitlines()[:2] == [r"% \usepackage{booktabs}", r"% \usepackage{amssymb}"]
     assert text.count("usepackage") == 2
 
@@ -118,7 +118,7 @@ def test_latex_cells(cell: str, latex: str) -> None:
 
 @pytest.mark.parametrize(("form", "title"), [("markdown", "**title 1**"), ("latex", "% title 1")])
 def test_of_several_tables_each_has_its_title(form: str, title: str) -> None:
-    text, notes = pasted(_parts(2), form)  # type: ignore[arg-type]
+    text, notes = export_tables(_parts(2), form)  # type: ignore[arg-type]
     assert title in text.splitlines()
     assert notes == ["note 0", "note 1"]
 
@@ -140,5 +140,7 @@ def test_rows_of_nested_data() -> None:
 
 
 def test_a_table_of_rows_has_texts_first() -> None:
-    text, _ = pasted([table_of([{"n": 1, "who": "x"}, {"n": -0.12345, "who": None}])], "markdown")
+    text, _ = export_tables(
+        [make_table([{"n": 1, "who": "x"}, {"n": -0.12345, "who": None}])], "markdown"
+    )
     assert text.splitlines() == ["| who | n |", "| --- | ---: |", "| x | 1 |", "|  | −0.1235 |"]

@@ -21,11 +21,11 @@ from embedbench.reports.bridge import bridge
 from embedbench.reports.bridge_text import bridge_parts
 from embedbench.reports.collect import collect
 from embedbench.reports.comparison import by_order, compare
-from embedbench.reports.study import Study, studies
+from embedbench.reports.study import ComparisonStudy, studies
 from embedbench.reports.study_text import by_order_parts, comparison_parts
 from embedbench.reports.text import table_text
 from embedbench.scores.stats import Stat
-from embedbench.terminal import aligned, fitted, folded, line, new_table, rendered
+from embedbench.terminal import align_pairs, fit_width, fold_line, line, new_table, render_text
 
 NAME = "a-learner-with-a-long-name"
 LEFT_OUT = re.compile(r"\d+ columns? left out; widen the terminal or use --json")
@@ -49,19 +49,19 @@ def _paper(_: Path) -> str:
     return paper_text(PaperTable("2", "Ω", ("data", "learner"), list(values), rows))
 
 
-def _study(runs: Path) -> Study:
+def _study(runs: Path) -> ComparisonStudy:
     return studies(collect(runs), "final_accuracy")[0]
 
 
 TEXTS: dict[str, Callable[[Path], str]] = {
     "report": lambda runs: table_text(collect(runs), width=terminal.terminal_width()),
-    "compare": lambda runs: rendered(
+    "compare": lambda runs: render_text(
         comparison_parts(compare(studies(collect(runs), "final_accuracy")[0]))
     ),
-    "by order": lambda runs: rendered(
+    "by order": lambda runs: render_text(
         by_order_parts(by_order(studies(collect(runs), "final_accuracy")[0]))
     ),
-    "bridge": lambda runs: rendered(bridge_parts(bridge(collect(runs)))),
+    "bridge": lambda runs: render_text(bridge_parts(bridge(collect(runs)))),
     "paper": _paper,
 }
 
@@ -87,27 +87,27 @@ def test_columns_are_left_out_whole(
 def test_a_name_is_folded_and_the_first_number_stays() -> None:
     made = new_table(["learner", "n", "mean"])
     made.add_row(*map(line, (NAME, "12,345", "0.5")))
-    assert rendered([made], width=16).splitlines()[:3] == [
+    assert render_text([made], width=16).splitlines()[:3] == [
         "learner        n",
         "a-learne  12,345",
         "r-with-a",
     ]
     made = new_table(["learner", "n"])
     made.add_row(line("mlp"), line("1,234,567,890"))
-    assert rendered([made], width=10).splitlines()[1] == "mlp      1,234,567,890"
+    assert render_text([made], width=10).splitlines()[1] == "mlp      1,234,567,890"
 
 
 def test_pairs_are_folded_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [("content digest", "0123456789" * 6), ("b", "some words that go on for long")]
-    assert aligned(pairs).splitlines()[0] == f"content digest  {pairs[0][1]}"
+    assert align_pairs(pairs).splitlines()[0] == f"content digest  {pairs[0][1]}"
     monkeypatch.setattr(terminal, "terminal_width", lambda: 48)
-    assert aligned(pairs).splitlines() == [
+    assert align_pairs(pairs).splitlines() == [
         f"content digest  {'0123456789' * 3}01",
         f"{'':16}2345678901234567890123456789",
         "b               some words that go on for long",
     ]
     monkeypatch.setattr(terminal, "terminal_width", lambda: 30)  # the name takes more than a third
-    assert aligned(pairs).splitlines() == [
+    assert align_pairs(pairs).splitlines() == [
         "content digest",
         "   012345678901234567890123456",
         "   789012345678901234567890123",
@@ -119,13 +119,13 @@ def test_pairs_are_folded_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_sentences_end_lines_at_words_and_keep_numbers_with_their_units() -> None:
     text = "it holds 11.0 MB and learns in 0.034 s (chance: 1.2 %); see /a/path/that/is/long"
-    assert fitted(text, None) == fitted(text, 200) == text
-    assert fitted(text, 13).split("\n") == [
+    assert fit_width(text, None) == fit_width(text, 200) == text
+    assert fit_width(text, 13).split("\n") == [
         *("it holds", "11.0 MB and", "learns in", "0.034 s", "(chance:", "1.2 %); see"),
         "/a/path/that/is/long",
     ]
-    assert folded("    ab cd ef", 9) == ["    ab cd", "    ef"]
-    assert rendered([line("it holds 11.0 MB")], width=13) == "it holds\n11.0 MB"
+    assert fold_line("    ab cd ef", 9) == ["    ab cd", "    ef"]
+    assert render_text([line("it holds 11.0 MB")], width=13) == "it holds\n11.0 MB"
 
 
 def test_printable() -> None:

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 from embedbench.errors import UserError
-from embedbench.typed import ABSENT, UNWRITTEN, Typed, plain
+from embedbench.typed import ABSENT, UNWRITTEN, JsonRecord, plain
 
 
 @dataclass(frozen=True)
-class Inner(Typed):
+class Inner(JsonRecord):
     width: float
     half: float = field(default=math.nan, metadata={"key": "half_95"})
 
 
 @dataclass(frozen=True)
-class Outer(Typed):
+class Outer(JsonRecord):
     name: str
     count: int
     right: bool

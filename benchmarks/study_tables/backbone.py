@@ -11,7 +11,7 @@ import numpy as np
 
 from embedbench.markdown import table
 from embedbench.scores.ranking import LEVEL, kendall_tau
-from embedbench.scores.stats import Stat, signed
+from embedbench.scores.stats import Stat, format_signed
 
 from . import parts
 from .compared import letters, overall, percent, stat, streams, within
@@ -75,7 +75,7 @@ def _answer(rows: Sequence[Row], means: dict[str, dict[str, float]]) -> list[str
         f"best and the worst learner, each with its mean over embeddings, are {percent(wide)} "
         "points.",
         "Kendall's τ between the rankings of the learners on two embeddings is "
-        f"{signed(mean, 2)} in the mean and {signed(taus[least], 2)} "
+        f"{format_signed(mean, 2)} in the mean and {format_signed(taus[least], 2)} "
         f"at least ({' and '.join(least)}), where 1 is the same order; {always}; "
         f"{_reversed(rows)}.",
         _layers(rows, of),
@@ -133,7 +133,7 @@ def _agreement(means: dict[str, dict[str, float]]) -> str:
     taus, names = _taus(means), list(means)
 
     def cell(a: str, b: str) -> str:
-        return "" if a == b else signed(taus.get((a, b), taus.get((b, a), np.nan)), 2)
+        return "" if a == b else format_signed(taus.get((a, b), taus.get((b, a), np.nan)), 2)
 
     return table(["", *names], [[a, *(cell(a, b) for b in names)] for a in names])
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from embedbench.reports.comparison import RankedLearner, Ranking, compare
-from embedbench.reports.study import Study
-from embedbench.scores.ranking import Paired
-from embedbench.scores.stats import Stat, signed
+from embedbench.reports.study import ComparisonStudy
+from embedbench.scores.ranking import PairedDifference
+from embedbench.scores.stats import Stat, format_signed
 
 from .rows import LEFT_OUT, Row
 
@@ -41,7 +41,7 @@ def within(rows: Sequence[Row], metric: str = "final_accuracy") -> Ranking:
     return compare(_study(rows, metric, lambda r: (f"order {r.seed}", str(r.seed))))
 
 
-def apart(rows: Sequence[Row], a: Sequence[str], b: Sequence[str]) -> Paired:
+def apart(rows: Sequence[Row], a: Sequence[str], b: Sequence[str]) -> PairedDifference:
     """The mean final accuracy of the learners `a` less that of the learners `b`.
 
     Over streams, if the rows have several; over seeds otherwise.
@@ -56,7 +56,7 @@ def apart(rows: Sequence[Row], a: Sequence[str], b: Sequence[str]) -> Paired:
                 values.setdefault(block, []).append(r.final_accuracy)
         complete = {k: v for k, v in values.items() if len(v) == len(learners)}
         scores[name] = {k: float(np.mean(v)) for k, v in complete.items()}
-    return Study("", "final_accuracy", scores).paired("a", "b")
+    return ComparisonStudy("", "final_accuracy", scores).paired("a", "b")
 
 
 def over_streams(rows: Sequence[Row], learner: str) -> Stat:
@@ -79,21 +79,21 @@ def percent(mean: float, half: float = math.nan, *, sign: bool = False) -> str:
     """A fraction in percent, with its half-width."""
     if math.isnan(mean):
         return "–"
-    text = ("+" if sign and round(100 * mean, 1) > 0 else "") + signed(100 * mean, 1)
+    text = ("+" if sign and round(100 * mean, 1) > 0 else "") + format_signed(100 * mean, 1)
     return text if math.isnan(half) else f"{text} ±{100 * half:.1f}"
 
 
-def verdict(d: Paired) -> str:
+def verdict(d: PairedDifference) -> str:
     """Which side of 0 a difference is on: "above", "below", or "level" if 0 is inside."""
     if math.isnan(d.half) or abs(d.mean) <= d.half:
         return "level"
     return "above" if d.mean > 0 else "below"
 
 
-def _study(rows: Sequence[Row], metric: str, block: Callable[[Row], Block]) -> Study:
+def _study(rows: Sequence[Row], metric: str, block: Callable[[Row], Block]) -> ComparisonStudy:
     scores: dict[str, dict[Block, float]] = {}
     for r in used(rows, metric):
         scores.setdefault(r.learner, {})[block(r)] = getattr(r, metric)
-    study = Study("", metric, scores)
+    study = ComparisonStudy("", metric, scores)
     best = sorted(scores, key=lambda label: -study.sign * study.mean(label))
-    return Study("", metric, {label: scores[label] for label in best})
+    return ComparisonStudy("", metric, {label: scores[label] for label in best})

@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter
 from embedbench.reports.comparison import Ranking
 from embedbench.reports.panels import diagram
 from embedbench.reports.sheet import write
-from embedbench.reports.styles import styles_of
+from embedbench.reports.styles import assign_styles
 from embedbench.reports.svg import INK, look
 
 from .compared import used
@@ -22,7 +22,7 @@ from .rows import Row
 
 def ranks(ranked: Ranking, path: Path) -> None:
     """Average ranks, with bars over those that cannot be told apart."""
-    styles = styles_of((e.learner, e.learner) for e in ranked.learners)
+    styles = assign_styles((e.learner, e.learner) for e in ranked.learners)
     write(path, partial(diagram, ranked, styles, 6.75))
 
 
@@ -34,7 +34,7 @@ def costs(rows: Sequence[Row], order: Sequence[str], path: Path) -> None:
 def _costs(rows: Sequence[Row], order: Sequence[str]) -> Figure:
     figure = Figure(figsize=(7.2, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
-    styles = styles_of((name, name) for name in order)
+    styles = assign_styles((name, name) for name in order)
     for learner in order:
         mine = [r for r in used(rows) if r.learner == learner]
         y = 100 * float(np.mean([r.final_accuracy for r in mine]))

@@ -16,7 +16,7 @@ from embedbench import load_runs
 from embedbench.api import build_stream, make_learner
 from embedbench.checks.tools import held_bytes, state_bytes
 from embedbench.disk import read_text, write_safely
-from embedbench.machine import threads_of
+from embedbench.machine import limit_threads
 from embedbench.reports.run_data import Run
 from embedbench.runs.runner import run_stream
 from embedbench.seeds import Seeds
@@ -67,7 +67,7 @@ def _again(run: Run, folder: Path) -> Bytes:
     files = [folder / f.name for f in record.files]
     stream = build_stream(files, record.protocol, seed=record.seed, **_settings(row, "protocol."))
     learner = make_learner(record.learner, **_settings(row, "learner."))
-    with threads_of(1):
+    with limit_threads(1):
         run_stream(stream, learner, Seeds.of(record.seed))
     state = learner.state_dict()
     every = _arrays(state)

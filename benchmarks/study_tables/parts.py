@@ -8,7 +8,7 @@ import numpy as np
 
 from embedbench.markdown import table
 from embedbench.reports.comparison import Ranking
-from embedbench.scores.stats import signed
+from embedbench.scores.stats import format_signed
 
 from .compared import letters, percent, stat, streams, used, within
 from .rows import REFERENCES, Row
@@ -41,7 +41,7 @@ def incremental(rows: Sequence[Row], order: Sequence[str]) -> str:
     def cell(mine: list[Row], stream: str) -> str:
         curve = stat(mine, stream, "average_incremental_accuracy").mean
         omega = stat(mine, stream, "omega_all").mean
-        return f"{percent(curve)} / {'–' if np.isnan(omega) else signed(omega, 2)}"
+        return f"{percent(curve)} / {'–' if np.isnan(omega) else format_signed(omega, 2)}"
 
     return by_stream(rows, order, cell)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from embedbench.markdown import table
 from embedbench.reports.comparison import Ranking
-from embedbench.scores.ranking import Paired
+from embedbench.scores.ranking import PairedDifference
 
 from . import parts
 from .compared import apart, over_streams, overall, percent, streams, used, verdict
@@ -100,7 +100,7 @@ def _fit(rows: Sequence[Row], budget: float) -> str:
     return f"and all are within the {budget:g} MB but for {', '.join(over)}"
 
 
-def _phrase(d: Paired) -> str:
+def _phrase(d: PairedDifference) -> str:
     words = {"above": "the interval is above 0", "below": "the interval is below 0"}
     return words.get(verdict(d), "the interval includes 0")
 
@@ -110,7 +110,7 @@ def _seconds(rows: Sequence[Row], learners: Sequence[str]) -> float:
     return float(np.median([np.mean(v) for v in each]))
 
 
-def _on(rows: Sequence[Row], stream: str, a: Sequence[str], b: Sequence[str]) -> Paired:
+def _on(rows: Sequence[Row], stream: str, a: Sequence[str], b: Sequence[str]) -> PairedDifference:
     return apart([r for r in rows if r.stream == stream], a, b)
 
 

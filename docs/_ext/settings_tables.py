@@ -7,7 +7,7 @@ from typing import Any
 
 from docstrings import cell, markdown, parts, table
 
-from embedbench.declared import declared, default_of, typed
+from embedbench.declared import format_setting, get_default, list_settings
 from embedbench.fields import later_fields
 
 
@@ -24,15 +24,17 @@ def settings(cls: type, groups: dict[str, type], above: str) -> str:
         The path from the page to reference/, "" or "../".
     """
     earlier, rows = later_fields(cls), []
-    for setting in declared(cls):
+    for setting in list_settings(cls):
         name, default, text = setting.name, setting.default, setting.meaning
         if dataclasses.is_dataclass(default):
             kind_, value = group_of(default, groups, above)
         else:
             kind_ = f"*{', '.join(filter(None, (setting.type, setting.range)))}.*"
-            value = f"`{typed(default)}`" if typed(default) else ""
+            value = f"`{format_setting(default)}`" if format_setting(default) else ""
         if name in earlier and earlier[name] != default:
-            text += f" Runs made before this setting was added had `{typed(earlier[name])}`."
+            text += (
+                f" Runs made before this setting was added had `{format_setting(earlier[name])}`."
+            )
         rows.append((f"`{name}`", value, f"{kind_} {cell(markdown(text))}"))
     return table(("setting", "default", "what it means"), rows) if rows else "None."
 
@@ -49,8 +51,8 @@ def group_of(default: Any, groups: dict[str, type], above: str) -> tuple[str, st
     else:
         groups[name] = group
         link = f"[{name}]({above}settings.md#{name.lower()})"
-    changed = [f for f in dataclasses.fields(group) if default_of(f) != getattr(default, f.name)]
-    values = ", ".join(f"`{f.name}={typed(getattr(default, f.name))}`" for f in changed)
+    changed = [f for f in dataclasses.fields(group) if get_default(f) != getattr(default, f.name)]
+    values = ", ".join(f"`{f.name}={format_setting(getattr(default, f.name))}`" for f in changed)
     return f"{link}.", values
 
 

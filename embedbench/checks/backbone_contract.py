@@ -34,7 +34,7 @@ SQUARE = 32  # pixels: the input size of our own, which take images of one size
 
 
 @dataclass(frozen=True)
-class Subject:
+class BackboneSubject:
     """A backbone that is checked, by its name on the command line."""
 
     name: str
@@ -73,7 +73,7 @@ class Subject:
         return list(sounds()) if self.first.takes == "sounds" else images()
 
 
-BackboneCheck = Callable[[Subject], None]
+BackboneCheck = Callable[[BackboneSubject], None]
 BACKBONE_CHECKS: list[BackboneCheck] = []
 
 
@@ -112,14 +112,14 @@ def _png(image: Image.Image) -> bytes:
     return file.getvalue()
 
 
-def rows_of(backbone: Backbone, batch: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def forward_as_arrays(backbone: Backbone, batch: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """What `forward` returns, as arrays."""
     tables = backbone.forward(batch.copy())
     return {name: rows.detach().cpu().numpy() for name, rows in tables.items()}
 
 
 @backbone_check
-def says_what_it_is(subject: Subject) -> None:
+def says_what_it_is(subject: BackboneSubject) -> None:
     """It states its name, weights, layer, pooling and preprocessing, as values of JSON."""
     made = subject.first
     for key in ("name", "weights_id", "weights_sha256", "layer", "pooling"):
@@ -131,7 +131,7 @@ def says_what_it_is(subject: Subject) -> None:
 
 
 @backbone_check
-def samples_have_one_shape(subject: Subject) -> None:
+def samples_have_one_shape(subject: BackboneSubject) -> None:
     """Samples of any size, and images of any mode, are prepared to one shape and type."""
     ready = [subject.first.prepare(content) for content in subject.contents()]
     kinds = {(a.shape, str(a.dtype)) for a in ready}
@@ -139,9 +139,9 @@ def samples_have_one_shape(subject: Subject) -> None:
 
 
 @backbone_check
-def rows_are_finite(subject: Subject) -> None:
+def rows_are_finite(subject: BackboneSubject) -> None:
     """It returns `features`, and maybe `layers/NAME`: one finite row of numbers a sample."""
-    tables = rows_of(subject.first, subject.batch)
+    tables = forward_as_arrays(subject.first, subject.batch)
     demand("features" in tables, f"expected the table 'features', got {sorted(tables)}")
     for name, rows in tables.items():
         known = name == "features" or name.startswith("layers/")
@@ -154,28 +154,28 @@ def rows_are_finite(subject: Subject) -> None:
 
 
 @backbone_check
-def same_sample_same_row(subject: Subject) -> None:
+def same_sample_same_row(subject: BackboneSubject) -> None:
     """The same samples give the same bits, also from a backbone that is made anew."""
-    first = rows_of(subject.first, subject.batch)
+    first = forward_as_arrays(subject.first, subject.batch)
     other = subject.make()
     batch = np.stack([other.prepare(content) for content in subject.contents()])
     demand(np.array_equal(batch, subject.batch), "expected the same prepared samples, got others")
     for name, again in (("again", subject.first), ("made anew", other)):
-        rows = rows_of(again, subject.batch)
+        rows = forward_as_arrays(again, subject.batch)
         same = all(np.array_equal(rows[table], first[table]) for table in first)
         demand(same, f"expected the same rows {name}, got others")
 
 
 @backbone_check
-def batches_do_not_matter(subject: Subject) -> None:
+def batches_do_not_matter(subject: BackboneSubject) -> None:
     """A row depends on its sample alone, however the batches are cut."""
-    whole, n = rows_of(subject.first, subject.batch), len(subject.batch)
+    whole, n = forward_as_arrays(subject.first, subject.batch), len(subject.batch)
     for name, parts in (
         ("one by one", [[i] for i in range(n)]),
         ("in reverse", [list(range(n))[::-1]]),
     ):
         for part in parts:
-            rows = rows_of(subject.first, subject.batch[part])
+            rows = forward_as_arrays(subject.first, subject.batch[part])
             for table, expected in whole.items():
                 with np.errstate(invalid="ignore"):
                     difference = (rows[table] - expected[part]).astype(np.float64)
@@ -186,7 +186,7 @@ def batches_do_not_matter(subject: Subject) -> None:
 
 
 @backbone_check
-def samples_stay_untouched(subject: Subject) -> None:
+def samples_stay_untouched(subject: BackboneSubject) -> None:
     """It changes neither a sample nor a batch."""
     for content in subject.contents():
         before = content if isinstance(content, bytes) else content.copy()
@@ -198,13 +198,13 @@ def samples_stay_untouched(subject: Subject) -> None:
 
 
 @backbone_check
-def threads_agree(subject: Subject) -> None:
+def threads_agree(subject: BackboneSubject) -> None:
     """Several threads at once prepare and compute the same."""
-    expected = rows_of(subject.first, subject.batch)["features"]
+    expected = forward_as_arrays(subject.first, subject.batch)["features"]
 
     def work(_: int) -> NDArray[Any]:
         batch = np.stack([subject.first.prepare(content) for content in subject.contents()])
-        return rows_of(subject.first, batch)["features"]
+        return forward_as_arrays(subject.first, batch)["features"]
 
     with ThreadPoolExecutor(4) as pool:
         for rows in pool.map(work, range(8)):
@@ -212,7 +212,7 @@ def threads_agree(subject: Subject) -> None:
 
 
 @backbone_check
-def it_makes_a_file(subject: Subject) -> None:
+def it_makes_a_file(subject: BackboneSubject) -> None:
     """`embedbench extract` makes a file of it, twice the same, whose checksums are right."""
     from embedbench.extract.pipeline import extract
 

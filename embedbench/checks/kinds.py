@@ -55,7 +55,9 @@ def _names() -> dict[str, set[str]]:
         "sources": ("demo",),
         "engines": ("local", "local:2", "ray", "slurm"),
     }
-    return {kind: {*ours.get(kind, ()), *plugins.offered(kind)} for kind in plugins.KINDS}
+    return {
+        kind: {*ours.get(kind, ()), *plugins.entry_points_by_name(kind)} for kind in plugins.KINDS
+    }
 
 
 def _kind_of_thing(name: str, thing: Any) -> str:
@@ -86,11 +88,11 @@ def contract(kind: str, name: str) -> tuple[Sequence[Callable[[Any], None]], Any
     if kind == "backbones":
         from . import backbone_contract
 
-        return backbone_contract.BACKBONE_CHECKS, backbone_contract.Subject(name)
+        return backbone_contract.BACKBONE_CHECKS, backbone_contract.BackboneSubject(name)
     if kind == "sources":
         from . import source_contract
 
-        return source_contract.SOURCE_CHECKS, source_contract.Subject(name)
+        return source_contract.SOURCE_CHECKS, source_contract.SourceSubject(name)
     if kind == "engines":
         from .engine_contract import ENGINE_CHECKS
 
@@ -98,5 +100,5 @@ def contract(kind: str, name: str) -> tuple[Sequence[Callable[[Any], None]], Any
     if kind == "trackers":
         from . import tracker_contract
 
-        return tracker_contract.TRACKER_CHECKS, tracker_contract.Subject(name)
+        return tracker_contract.TRACKER_CHECKS, tracker_contract.TrackerSubject(name)
     raise UserError(f"{name}: {kind} are checked by themselves")

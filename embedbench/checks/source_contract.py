@@ -21,7 +21,7 @@ READ = 32  # samples that are read
 
 
 @dataclass(frozen=True)
-class Subject:
+class SourceSubject:
     """A source that is checked, by its name on the command line."""
 
     name: str
@@ -44,7 +44,7 @@ class Subject:
         return sorted(set(np.linspace(0, n - 1, min(READ, n)).astype(int).tolist()))
 
 
-SourceCheck = Callable[[Subject], None]
+SourceCheck = Callable[[SourceSubject], None]
 SOURCE_CHECKS: list[SourceCheck] = []
 
 
@@ -55,7 +55,7 @@ def source_check(check: SourceCheck) -> SourceCheck:
 
 
 @source_check
-def samples_form_a_data_set(subject: Subject) -> None:
+def samples_form_a_data_set(subject: SourceSubject) -> None:
     """Ids are unique paths, labels are leaf classes, and leaves come before inner classes."""
     from embedbench.extract.source import id_problem
 
@@ -68,7 +68,7 @@ def samples_form_a_data_set(subject: Subject) -> None:
 
 
 @source_check
-def says_what_it_is(subject: Subject) -> None:
+def says_what_it_is(subject: SourceSubject) -> None:
     """It has a name, says whether it holds images or sounds, and under which licence."""
     made = subject.first
     demand(made.name and isinstance(made.name, str), f"expected a name, got {made.name!r}")
@@ -77,7 +77,7 @@ def says_what_it_is(subject: Subject) -> None:
 
 
 @source_check
-def opened_again_it_is_the_same(subject: Subject) -> None:
+def opened_again_it_is_the_same(subject: SourceSubject) -> None:
     """Opened twice, it has the same samples in the same order."""
     one, two = subject.first, subject.open()
     demand(one.ids == two.ids, "expected the same ids in the same order, got others")
@@ -86,7 +86,7 @@ def opened_again_it_is_the_same(subject: Subject) -> None:
 
 
 @source_check
-def samples_can_be_read(subject: Subject) -> None:
+def samples_can_be_read(subject: SourceSubject) -> None:
     """Samples are images within our bounds, sounds or texts, and come again with the same bytes."""
     from embedbench.extract.sounds import read_sound
     from embedbench.extract.source import open_image
@@ -103,7 +103,7 @@ def samples_can_be_read(subject: Subject) -> None:
 
 
 @source_check
-def threads_agree(subject: Subject) -> None:
+def threads_agree(subject: SourceSubject) -> None:
     """Samples can be read by several threads at once, unless they are read in order."""
     applies_where(not subject.first.in_order)
     expected = [subject.first.read(i) for i in subject.some]

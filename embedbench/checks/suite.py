@@ -22,7 +22,7 @@ from embedbench.errors import UserError
 from embedbench.learning.learner import Learner
 from embedbench.runs import registry
 from embedbench.streams.protocol import Protocol
-from embedbench.terminal import fitted, terminal_width
+from embedbench.terminal import fit_width, terminal_width
 
 from .demand import CheckFailed, NotApplicable
 from .kinds import contract, kind_of
@@ -33,7 +33,7 @@ ERROR = r"(\w+ )?raised \w+: "
 
 
 @dataclass(frozen=True)
-class Result:
+class CheckResult:
     """How one check ended.
 
     Parameters
@@ -69,7 +69,7 @@ class Result:
         return dataclasses.asdict(self)
 
 
-def check_text(results: Sequence[Result]) -> str:
+def check_text(results: Sequence[CheckResult]) -> str:
     """Results as text: one line per check, the message if it failed, and how many passed.
 
     An error that ended several checks comes first and once, with their names.
@@ -92,10 +92,10 @@ def check_text(results: Sequence[Result]) -> str:
     rest = len(results) - len(asked)
     total = f"{sum(asked)} of {len(asked)} checks passed"
     total += f", {rest} {'does' if rest == 1 else 'do'} not apply" if rest else ""
-    return fitted("\n".join([*lines, total]), terminal_width())
+    return fit_width("\n".join([*lines, total]), terminal_width())
 
 
-def check(name: str, device: str = "cpu", kind: str | None = None) -> list[Result]:
+def check(name: str, device: str = "cpu", kind: str | None = None) -> list[CheckResult]:
     """Check anything by its name, or all our metrics by the name "metrics".
 
     Parameters
@@ -121,7 +121,7 @@ def check(name: str, device: str = "cpu", kind: str | None = None) -> list[Resul
     return run_checks(checks, subject)
 
 
-def check_learner(learner: str | type[Learner], device: str = "cpu") -> list[Result]:
+def check_learner(learner: str | type[Learner], device: str = "cpu") -> list[CheckResult]:
     """Run every check for learners on a learner, given by name or class, on a device."""
     from .tools import on_device
 
@@ -155,7 +155,7 @@ def learner_checks() -> list[Callable[[type[Learner]], None]]:
     return [c for suite in suites for c in LEARNER_CHECKS if c.__module__ == suite.__name__]
 
 
-def check_protocol(protocol: str | type[Protocol]) -> list[Result]:
+def check_protocol(protocol: str | type[Protocol]) -> list[CheckResult]:
     """Run every check for protocols on a protocol, given by name or class."""
     cls = registry.protocol_class(protocol) if isinstance(protocol, str) else protocol
     return run_checks(protocol_checks(), cls)
@@ -170,7 +170,7 @@ def protocol_checks() -> list[Callable[[type[Protocol]], None]]:
     return [c for suite in suites for c in checks if c.__module__ == suite.__name__]
 
 
-def check_metrics() -> list[Result]:
+def check_metrics() -> list[CheckResult]:
     """Run every check for metrics on every metric; results are named `metric: check`."""
     from embedbench.scores.metrics import all_metrics
 
@@ -183,7 +183,7 @@ def check_metrics() -> list[Result]:
     ]
 
 
-def run_checks(checks: Iterable[Callable[[T], None]], subject: T) -> list[Result]:
+def run_checks(checks: Iterable[Callable[[T], None]], subject: T) -> list[CheckResult]:
     """Run checks one after the other; an error inside a check counts as its failure."""
     return [_run(c, subject) for c in checks]
 
@@ -198,7 +198,7 @@ def _method(error: BaseException, subject: object) -> str:
     return f"{names[0]} " if names else ""
 
 
-def _run(check: Callable[[T], None], subject: T) -> Result:
+def _run(check: Callable[[T], None], subject: T) -> CheckResult:
     began = time.perf_counter()
     message, applies = "", True
     try:
@@ -212,4 +212,4 @@ def _run(check: Callable[[T], None], subject: T) -> Result:
     demand = (inspect.getdoc(check) or "").partition("\n")[0]
     name = check.__name__.replace("_", " ")
     seconds = time.perf_counter() - began
-    return Result(name, demand, not message, message, seconds, applies)
+    return CheckResult(name, demand, not message, message, seconds, applies)

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from embedbench.errors import UserError
 from embedbench.fields import make
 from embedbench.learning.learner import Learner
-from embedbench.learning.states import packed, unpacked
-from embedbench.machine import threads_of
+from embedbench.learning.states import pack_state, unpack_state
+from embedbench.machine import limit_threads
 from embedbench.repeatable import repeatable
 from embedbench.runs.meter import SessionLog
 from embedbench.runs.runner import run_stream
@@ -64,7 +64,7 @@ def learner_check(check: LearnerCheck) -> LearnerCheck:
 
     @functools.wraps(check)
     def on_one_thread(cls: type[Learner]) -> None:
-        with threads_of(1):
+        with limit_threads(1):
             check(cls)
 
     LEARNER_CHECKS.append(on_one_thread)
@@ -145,7 +145,7 @@ def going_on(learner: Learner, state: dict[str, Any] | None = None) -> AbstractC
 def as_loaded(state: dict[str, Any]) -> dict[str, Any]:
     """A state as it comes back from a checkpoint."""
     try:
-        return unpacked(packed(state), device())
+        return unpack_state(pack_state(state), device())
     except UserError as error:
         raise CheckFailed(str(error)) from error
 

@@ -23,7 +23,7 @@ BRIEF = {"units": 4, "stop": {"rule": "epochs", "epochs": 1}}
 
 
 @dataclass(frozen=True)
-class Subject:
+class TrackerSubject:
     """A tracker that is checked, by its name on the command line."""
 
     name: str
@@ -52,7 +52,7 @@ class Subject:
         return make_tracker(self.target(name))
 
 
-TrackerCheck = Callable[[Subject], None]
+TrackerCheck = Callable[[TrackerSubject], None]
 TRACKER_CHECKS: list[TrackerCheck] = []
 
 
@@ -69,16 +69,16 @@ def _contents(root: Path) -> dict[Path, bytes]:
 
 
 @tracker_check
-def finished_runs_are_replayed(subject: Subject) -> None:
+def finished_runs_are_replayed(subject: TrackerSubject) -> None:
     """`embedbench runs track` replays finished runs to it, and no file of a run changes."""
     before, n = _contents(subject.runs), len(record.find(subject.runs))
-    replays = track(subject.runs, [subject.target("all")], tell=lambda _: None)
+    replays = track(subject.runs, [subject.target("all")], notify=lambda _: None)
     demand(replays == n, f"expected {n} runs to be replayed, got {replays}")
     demand(_contents(subject.runs) == before, "expected the runs as they were, a file changed")
 
 
 @tracker_check
-def values_stay_untouched(subject: Subject) -> None:
+def values_stay_untouched(subject: TrackerSubject) -> None:
     """It changes nothing that it is given: run, scores, log and record."""
     place = record.find(subject.runs)[0]
     made = record.load(place)
@@ -97,7 +97,7 @@ def values_stay_untouched(subject: Subject) -> None:
 
 
 @tracker_check
-def any_log_is_taken(subject: Subject) -> None:
+def any_log_is_taken(subject: TrackerSubject) -> None:
     """A learner's log may hold anything that JSON can hold, and scores may be missing."""
     place = record.find(subject.runs)[0]
     made = record.load(place)
@@ -111,6 +111,6 @@ def any_log_is_taken(subject: Subject) -> None:
 
 
 @tracker_check
-def it_closes_without_a_run(subject: Subject) -> None:
+def it_closes_without_a_run(subject: TrackerSubject) -> None:
     """It can be closed when no run came."""
     subject.make("empty").close()

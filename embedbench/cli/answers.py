@@ -27,7 +27,7 @@ def import_command(
     overwrite: Overwrite = False,
 ) -> None:
     """Score what another tool answered on an exported stream, and keep it as a run."""
-    from embedbench.runs.imported import import_answers, lacks_references, tool_of
+    from embedbench.runs.imported import import_answers, lacks_references, parse_tool
 
     given = pairs("--set", settings or ())
     place = import_answers(
@@ -35,7 +35,7 @@ def import_command(
         stream,
         out,
         name=name,
-        tool=tool_of(tool),
+        tool=parse_tool(tool),
         settings={key: _number(value) for key, value in given.items()},
         command=shlex.join(["embedbench", *sys.argv[1:]]),
         overwrite=overwrite,

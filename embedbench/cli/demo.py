@@ -18,7 +18,7 @@ from embedbench.reports.text import print_report
 from embedbench.runs import grid
 from embedbench.runs.command import start_of_command
 from embedbench.runs.settings import parse_settings, plan
-from embedbench.terminal import fitted, terminal_width
+from embedbench.terminal import fit_width, terminal_width
 
 from .options import note
 from .progress import bar
@@ -71,7 +71,7 @@ def run_demo(out: Path, *, quiet: bool) -> None:
     write_html(rows, page, heading([runs]))
     print_report(rows, as_json=False)
     if sentence := surprise(rows):
-        print(f"\n{fitted(sentence, terminal_width())}\n")
+        print(f"\n{fit_width(sentence, terminal_width())}\n")
     print(f"report: {page.resolve().as_uri()}\n")
     print(NEXT.format(runs=runs))
     _say(f"{time.perf_counter() - began:.0f} s in all", quiet)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from embedbench.files.stated import Stated
+from embedbench.files.stated import UserMetadata
 from embedbench.machine import MOST_THREADS
 
-from .file_options import Out, samples, stated, taking
+from .file_options import Out, collect_metadata, samples, taking
 from .options import (
     Device,
     EngineName,
@@ -74,12 +74,12 @@ MixedDevices = Annotated[
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out unreadable files.")]
 
 
-@taking(samples=samples, stated=stated)
+@taking(samples=samples, stated=collect_metadata)
 def extract(
     source: Source,
     out: Out,
     samples: dict[str, Any],
-    stated: Stated,
+    stated: UserMetadata,
     backbone: Backbone = None,
     weights: Weights = None,
     layers: Layers = "",
@@ -123,7 +123,7 @@ def extract(
             engine=who,
             any_device=allow_mixed_devices,
         )
-    show(file, written, as_json=False)
+    show(file, describe_file, as_json=False)
 
 
 def _workers(
@@ -140,7 +140,7 @@ def _workers(
     return who, chosen_device(device, who)
 
 
-def written(file: EmbeddingFile) -> str:
+def describe_file(file: EmbeddingFile) -> str:
     """One line that describes the written file."""
     n, *sample = file.shape
     if len(sample) == 1:

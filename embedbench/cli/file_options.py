@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from embedbench.files.stated import Stated
+from embedbench.files.stated import UserMetadata
 
 Out = Annotated[Path, typer.Option(help="The embedding file to write.")]
 Split = Annotated[
@@ -54,7 +54,7 @@ def taking(**makers: Callable[..., Any]) -> Callable[[Command], Command]:
     return changed
 
 
-def stated(
+def collect_metadata(
     licence: Annotated[str, typer.Option(help="Licence of the data.")] = "",
     citation: Annotated[str, typer.Option(help="How to cite the data.")] = "",
     url: Annotated[str, typer.Option(help="Where the data are from.")] = "",
@@ -63,10 +63,10 @@ def stated(
     pretrained_on: Annotated[
         str, typer.Option(help="Data sets that it was pretrained on: imagenet-1k,laion-2b.")
     ] = "",
-) -> Stated:
+) -> UserMetadata:
     """What the options say of a file, for people."""
     names = [name.strip() for name in pretrained_on.split(",")]
-    return Stated(
+    return UserMetadata(
         licence=licence,
         citation=citation,
         url=url,

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from embedbench.fetching.names import is_name
-from embedbench.files.stated import Stated
+from embedbench.files.stated import UserMetadata
 from embedbench.table_forms import pairs
 
 from . import completion
-from .extract import written
-from .file_options import STRATIFY, ColumnList, Out, Split, column_keys, stated, taking
+from .extract import describe_file
+from .file_options import STRATIFY, ColumnList, Out, Split, collect_metadata, column_keys, taking
 from .named import File, here, transfer_text
 from .options import Json, Overwrite, Quiet, check_free, note, show
 from .tables import show_tables, with_tables
@@ -34,14 +34,14 @@ Grouped = Annotated[
 ]
 
 
-@taking(column_keys=column_keys, stated=stated)
+@taking(column_keys=column_keys, stated=collect_metadata)
 def import_command(
     source: Annotated[
         Path, typer.Argument(metavar="SRC", help="npz, npy, parquet, safetensors, pt; a folder.")
     ],
     out: Out,
     column_keys: dict[str, str],
-    stated: Stated,
+    stated: UserMetadata,
     features: Annotated[
         str | None, typer.Option(help="Key or column of the features; 'f*': all numeric f….")
     ] = None,
@@ -83,7 +83,7 @@ def import_command(
         )
     if "selection" in file.provenance:
         note(selection_text(file.provenance["selection"]))
-    show(file, written, as_json=False)
+    show(file, describe_file, as_json=False)
 
 
 def export(

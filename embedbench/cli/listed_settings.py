@@ -8,13 +8,13 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from embedbench import plugins
-from embedbench.declared import settings_of, typed
+from embedbench.declared import flatten_settings, format_setting
 from embedbench.docstrings import parts, source
 from embedbench.errors import UserError, unknown
 from embedbench.fields import make
 from embedbench.runs import presets, registry
 from embedbench.streams.protocol import Protocol
-from embedbench.terminal import fitted, line, terminal_width
+from embedbench.terminal import fit_width, line, terminal_width
 
 from .listing import KINDS
 from .tables import show_tables
@@ -48,11 +48,11 @@ def show_settings(kind: str | None, name: str, as_json: bool) -> None:
     data = every[0] if len(every) == 1 else every
 
     def tables() -> list[Text | Table]:
-        from embedbench.table_forms import table_of
+        from embedbench.table_forms import make_table
 
         parts: list[Text | Table] = []
         for data in every:
-            table = [table_of(data["settings"])] if data["settings"] else []
+            table = [make_table(data["settings"])] if data["settings"] else []
             parts += [*map(line, _head(data)), *table]
         return parts
 
@@ -77,7 +77,7 @@ def _text(data: dict[str, Any]) -> str:
         setting, value, *rest = row.values()
         lines.append("  ".join([f"{setting}={value}", *(f"({kind})" for kind in rest[:1])]))
         lines += [f"    {meaning}" for meaning in rest[1:] if meaning]
-    return fitted("\n".join(lines), terminal_width())
+    return fit_width("\n".join(lines), terminal_width())
 
 
 def listed_settings(kind: str, name: str) -> dict[str, Any]:
@@ -99,11 +99,11 @@ def listed_settings(kind: str, name: str) -> dict[str, Any]:
     rows = [
         {
             "setting": f"{key}.{setting.name}",
-            "default": typed(setting.default),
+            "default": format_setting(setting.default),
             "values": ", ".join(filter(None, (setting.type, setting.range))),
             "meaning": setting.meaning,
         }
-        for setting in settings_of(cls, made)
+        for setting in flatten_settings(cls, made)
     ]
     how = f"`run --set {key}.SETTING=VALUE` changes one."
     summary = parts(cls)[""].partition("\n")[0]
@@ -115,7 +115,9 @@ def listed_settings(kind: str, name: str) -> dict[str, Any]:
 
 def _with(given: dict[str, Any]) -> str:
     """The settings that belong to another name."""
-    return " with " + ", ".join(f"{k}={typed(v)}" for k, v in given.items()) if given else ""
+    return (
+        " with " + ", ".join(f"{k}={format_setting(v)}" for k, v in given.items()) if given else ""
+    )
 
 
 def _data(

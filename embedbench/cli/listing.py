@@ -12,7 +12,7 @@ from embedbench.errors import UserError, unknown
 from embedbench.reports.tracking import TRACKERS
 from embedbench.runs import presets, registry
 from embedbench.streams.class_order import NAMED
-from embedbench.terminal import aligned
+from embedbench.terminal import align_pairs
 
 from .named import file_rows
 
@@ -39,7 +39,7 @@ def entries(kind: str) -> list[dict[str, str]]:
         raise unknown("listing", kind, KINDS)
     rows = _ours(kind)
     names = {row["name"] for row in rows}
-    for name, entry in sorted(plugins.offered(kind).items()):
+    for name, entry in sorted(plugins.entry_points_by_name(kind).items()):
         if name not in names:
             rows.append(
                 {"name": name, "summary": plugins.summary(entry), "package": plugins.origin(entry)}
@@ -53,7 +53,7 @@ def listed_text(rows: list[dict[str, str]]) -> str:
         (r["name"], " ".join([r["summary"], *([f"[{r['package']}]"] if "package" in r else [])]))
         for r in rows
     ]
-    return aligned(pairs) if pairs else "none"
+    return align_pairs(pairs) if pairs else "none"
 
 
 def _ours(kind: str) -> list[dict[str, str]]:

@@ -15,7 +15,7 @@ from embedbench.engines.engine import HERE, Engine
 from embedbench.engines.task import Resources
 from embedbench.errors import UserError, printable
 from embedbench.machine import MOST_THREADS
-from embedbench.terminal import fitted, terminal_width
+from embedbench.terminal import fit_width, terminal_width
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
@@ -81,7 +81,7 @@ def chosen_engine(
 
 def note(sentence: str) -> None:
     """Print a remark to stderr."""
-    text = fitted(printable(sentence, lines=True), terminal_width(sys.stderr))
+    text = fit_width(printable(sentence, lines=True), terminal_width(sys.stderr))
     print(text, file=sys.stderr, flush=True)
 
 

@@ -53,7 +53,7 @@ def pretrain(
     """Train a trunk on a stream's base session and save its weights. Run it again to resume."""
     from embedbench.learning.pretrain import Pretraining
     from embedbench.learning.pretrain import pretrain as train_trunk
-    from embedbench.networks.weights import save_weights, sha256_of
+    from embedbench.networks.weights import file_sha256, save_weights
 
     from .progress import bar
 
@@ -79,7 +79,7 @@ def pretrain(
         )
     save_weights(out, state, metadata)
     checkpoint.unlink(missing_ok=True)
-    show({"file": str(out), "sha256": sha256_of(out), **metadata}, _text, as_json)
+    show({"file": str(out), "sha256": file_sha256(out), **metadata}, _text, as_json)
 
 
 def _stream_settings(items: list[str], seed: int) -> tuple[dict[str, Any], int]:

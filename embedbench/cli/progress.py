@@ -75,12 +75,12 @@ def live(root: Path, quiet: bool) -> Iterator[None]:
 
     from embedbench.runs.status import Watcher
 
-    view = View(Watcher(root))
+    view = GridView(Watcher(root))
     with Live(view, console=Console(stderr=True), refresh_per_second=1, transient=True):
         yield
 
 
-class View:
+class GridView:
     """What a watcher sees, whenever it is drawn.
 
     Parameters

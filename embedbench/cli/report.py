@@ -66,7 +66,9 @@ def score(
     if not places:
         raise UserError(f"expected finished runs (record.json) under {runs}, found none")
     outside = outside_metrics(metric or (), note)
-    results = [rescore(place, runs, update=update, metrics=outside, tell=note) for place in places]
+    results = [
+        rescore(place, runs, update=update, metrics=outside, notify=note) for place in places
+    ]
     data = [{**r.to_json(), "agrees": r.agrees} for r in results]
     show_tables(data, lambda _: scores_text(results), as_json, lambda: scores_rows(results))
     if not all(r.agrees for r in results):
@@ -88,7 +90,7 @@ def _audit(runs: Path, as_json: bool) -> None:
             f"--audit takes the directory of one run, {runs} holds {len(places)}; "
             "name one, such as RUNS/STREAM/LEARNER/seed-0"
         )
-    predictions = record.predictions_of(places[0])
+    predictions = record.read_predictions(places[0])
     if not isinstance(predictions, Predictions):
         raise UserError("--audit takes a run with one label a sample, and this one has label sets")
     definitions = audit(predictions)

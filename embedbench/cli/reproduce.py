@@ -30,7 +30,7 @@ from .progress import bar
 from .tables import show_tables, with_tables
 
 if TYPE_CHECKING:
-    from embedbench.papers.paper import Asked, Paper
+    from embedbench.papers.paper import Paper, ReproduceRequest
     from embedbench.papers.published import PaperTable
 
 NAMES = ", ".join(" or ".join(names) for names in catalogue.names().values() if names)
@@ -92,11 +92,11 @@ def reproduce(
         _verdicts(chosen, results, place, as_json)
         return
 
-    from embedbench.papers.paper import Asked
+    from embedbench.papers.paper import ReproduceRequest
 
     who = chosen_engine(engine, resources, engine_set, jobs=jobs, threads=threads)
     with bar("runs", quiet) as advance:
-        asked = Asked(
+        asked = ReproduceRequest(
             out=place,
             seeds=parse_seeds(seeds),
             names=tables or [],
@@ -119,7 +119,7 @@ def _check_no_runs(*options: object) -> None:
         raise UserError("--results takes no runs: leave out --table, --data, --learner, --set")
 
 
-def _words(paper: str, asked: Asked, seeds: str, data: list[str]) -> list[str]:
+def _words(paper: str, asked: ReproduceRequest, seeds: str, data: list[str]) -> list[str]:
     """What was typed after `embedbench reproduce`, as far as it decides the numbers."""
     given = {
         "--table": asked.names,
@@ -143,7 +143,7 @@ def _present(
     tables: list[PaperTable],
     failed: list[str],
     paper: Paper[Any],
-    asked: Asked,
+    asked: ReproduceRequest,
     words: list[str],
     as_json: bool,
 ) -> None:

@@ -36,11 +36,11 @@ from .tables import show_rows, with_tables
 
 if TYPE_CHECKING:
     from embedbench.engines.engine import Engine
-    from embedbench.runs.cell import Cell
+    from embedbench.runs.cell import RunSpec
     from embedbench.runs.outcome import Outcome
     from embedbench.runs.study import Study
-    from embedbench.runs.study_parts import Part
-    from embedbench.runs.work import Workshop
+    from embedbench.runs.study_parts import StudyPart
+    from embedbench.runs.work import StreamCache
 
 Files = Annotated[
     list[str] | None, typer.Argument(metavar="FILE", help="Embedding files or names, in order.")
@@ -136,9 +136,9 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Run learners through a stream and store their answers. Run it again to resume."""
-    from .study import asked, save
+    from .study import parse_study, save
 
-    study = asked(ctx)
+    study = parse_study(ctx)
     if save_config is not None:
         save(study, save_config, overwrite)
         return
@@ -152,7 +152,7 @@ def run(
 
 def _work(study: Study, out: Path, jobs: int | None, checkpoint: float, quiet: bool) -> _Work:
     """Where and how the cells of a study are run."""
-    from embedbench.runs.work import Workshop
+    from embedbench.runs.work import StreamCache
 
     pairs = [f"{name}={value}" for name, value in study.engine_set.items()]
     threads = study.threads or 1
@@ -163,14 +163,14 @@ def _work(study: Study, out: Path, jobs: int | None, checkpoint: float, quiet: b
             f"--checkpoint {checkpoint:g} saves nothing in jobs of {engine.seconds:g} seconds; "
             "make it less, or give the jobs more (--engine-set time)"
         )
-    return _Work(out, engine, threads, device, checkpoint, quiet, Workshop())
+    return _Work(out, engine, threads, device, checkpoint, quiet, StreamCache())
 
 
-def _mine(every: list[Cell], shard: str | None) -> list[Cell]:
+def _mine(every: list[RunSpec], shard: str | None) -> list[RunSpec]:
     """The cells of this shard; ends the command if there are none."""
-    from embedbench.runs.study import share_of
+    from embedbench.runs.study import take_shard
 
-    cells = share_of(every, shard)
+    cells = take_shard(every, shard)
     if not cells:
         note(f"shard {shard} has none of the {len(every)} cells")
         raise typer.Exit
@@ -187,23 +187,23 @@ class _Work:
     device: str
     checkpoint: float
     quiet: bool
-    workshop: Workshop
+    workshop: StreamCache
 
-    def all_cells(self, study: Study, shard: str | None) -> list[Cell]:
+    def all_cells(self, study: Study, shard: str | None) -> list[RunSpec]:
         """The cells of a study; what tuning chooses is in their settings."""
-        from embedbench.runs.study import share_of
+        from embedbench.runs.study import take_shard
         from embedbench.runs.study_parts import parts
 
         every = parts(study)
         for part in every:
             self._cells(part, [])  # what is wrong is refused before anything is tuned
-        share_of([], shard)
+        take_shard([], shard)
         return [cell for part in every for cell in self._choose(part)]
 
-    def _cells(self, part: Part, more: list[str]) -> list[Cell]:
+    def _cells(self, part: StudyPart, more: list[str]) -> list[RunSpec]:
         return part.cells(more, out=self.out, device=self.device, checkpoint=self.checkpoint)
 
-    def _choose(self, part: Part) -> list[Cell]:
+    def _choose(self, part: StudyPart) -> list[RunSpec]:
         """The cells of a stream, with the settings that tuning and the budget choose."""
         from embedbench.runs.budget import budget_items
         from embedbench.runs.tune import search
@@ -219,7 +219,7 @@ class _Work:
                 engine=self.engine,
                 threads=self.threads,
                 progress=advance,
-                tell=note,
+                notify=note,
                 workshop=self.workshop,
             )
         chosen = [item for log in logs for item in chosen_items(log)]
@@ -227,7 +227,7 @@ class _Work:
         chosen += budget_items(self._cells(part, chosen), budget, self.workshop)
         return [with_log(cell, logs) for cell in self._cells(part, chosen)]
 
-    def carry_out(self, cells: list[Cell], overwrite: bool) -> Outcome:
+    def carry_out(self, cells: list[RunSpec], overwrite: bool) -> Outcome:
         """Run the cells that are not finished."""
         from embedbench.runs.grid import run_grid
 
@@ -238,7 +238,7 @@ class _Work:
                 engine=self.engine.at_most(len(cells)),
                 threads=self.threads,
                 overwrite=overwrite,
-                tell=note,
+                notify=note,
                 learned=partial(_interim, self.out, self.quiet),
                 workshop=self.workshop,
             )

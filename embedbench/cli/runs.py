@@ -13,8 +13,8 @@ from .options import Json, Overwrite, check_free, note, show
 from .tables import show_tables, with_tables
 
 if TYPE_CHECKING:
-    from embedbench.runs.merge import Merged
-    from embedbench.sharing.pack import Packed
+    from embedbench.runs.merge import MergeResult
+    from embedbench.sharing.pack import PackResult
 
 runs = usage.App(
     name="runs",
@@ -89,11 +89,11 @@ def track(
     """Replay finished runs to trackers; what a tracker has got before is skipped."""
     from embedbench.reports.tracking import track as replay
 
-    replays = replay(root, to, tell=note, watch=10.0 if watch else None)
+    replays = replay(root, to, notify=note, watch=10.0 if watch else None)
     note(f"runs replayed: {replays}")
 
 
-def _tell(result: Merged | Packed, as_json: bool) -> None:
+def _tell(result: MergeResult | PackResult, as_json: bool) -> None:
     """Print a result, and what it left out; exit 1 if that is anything."""
     for sentence in result.left_out:
         note(f"left out: {sentence}")

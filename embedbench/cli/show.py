@@ -15,7 +15,7 @@ from .run import Files, Order, Preset, Protocol, Seed, Seeds
 from .tables import show_tables, with_tables
 
 if TYPE_CHECKING:
-    from embedbench.runs.work import Work
+    from embedbench.runs.work import PreparedRun
     from embedbench.streams.summary import StreamSummary
 
 Export = Annotated[
@@ -50,20 +50,20 @@ def show(
 ) -> None:
     """Show the stream that a protocol makes of files, or export it for other tools."""
     from embedbench.runs.study_parts import parts
-    from embedbench.runs.work import Workshop
+    from embedbench.runs.work import StreamCache
 
     from .stream_text import stream_parts, stream_rows
-    from .study import asked
+    from .study import parse_study
 
     if features and export is None:
         raise UserError("--features goes with --export DIR")
-    study = fixed_study(asked(ctx, learner="chance"), (), quiet)
+    study = fixed_study(parse_study(ctx, learner="chance"), (), quiet)
     cells = [cell for part in parts(study) for cell in part.cells(out="RUNS")]
     _check_picture(out, len(cells), overwrite)
     places = [_place(export, cell.seed, len(cells)) for cell in cells] if export else []
     for place in places:
         _check_free(place, overwrite)
-    workshop, summaries = Workshop(), []
+    workshop, summaries = StreamCache(), []
     for i, cell in enumerate(cells):
         work = workshop.prepare(cell, Path())
         summaries.append(_summary(work))
@@ -81,7 +81,7 @@ def show(
     )
 
 
-def _summary(work: Work) -> StreamSummary:
+def _summary(work: PreparedRun) -> StreamSummary:
     from embedbench.streams.summary import StreamSummary
 
     names = _class_names(work)
@@ -90,7 +90,7 @@ def _summary(work: Work) -> StreamSummary:
     return StreamSummary.of(work.stream, title, names)
 
 
-def _class_names(work: Work) -> list[str]:
+def _class_names(work: PreparedRun) -> list[str]:
     from embedbench.runs.described import described_stream
 
     return [name for part in described_stream(work)["classes"] for name in part]
@@ -108,7 +108,7 @@ def _check_picture(path: Path | None, streams: int, overwrite: bool) -> None:
     check_free(path, overwrite)
 
 
-def _draw(work: Work, path: Path) -> None:
+def _draw(work: PreparedRun, path: Path) -> None:
     """Draw sessions, classes and samples."""
     from embedbench.reports.figures import WIDTHS
     from embedbench.reports.sheet import write
@@ -137,7 +137,7 @@ def _check_free(directory: Path, overwrite: bool) -> None:
         check_free(directory / name, overwrite)
 
 
-def _export(work: Work, place: Path, features: bool) -> None:
+def _export(work: PreparedRun, place: Path, features: bool) -> None:
     from embedbench.runs.exported import export
 
     exported = export(work, place, features=features)

@@ -24,7 +24,7 @@ SINGLE = (
 )
 
 
-def asked(ctx: typer.Context, **more: str) -> Study:
+def parse_study(ctx: typer.Context, **more: str) -> Study:
     """The study of a command line: what `--config` says, and the options over it.
 
     `more` are options that the command does not have.

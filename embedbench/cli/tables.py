@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from embedbench.errors import UserError
-from embedbench.table_forms import FORMS, csv_text, pasted, table_of
-from embedbench.terminal import has_styles, rendered, terminal_width
+from embedbench.table_forms import FORMS, csv_text, export_tables, make_table
+from embedbench.terminal import has_styles, render_text, terminal_width
 
 from .options import note, show
 
@@ -77,7 +77,7 @@ def show_tables(
     if text or as_json or not parts:
         show(data, text or str, as_json)
     else:
-        print(rendered(parts(), width=terminal_width(), colour=has_styles()))
+        print(render_text(parts(), width=terminal_width(), colour=has_styles()))
 
 
 def paste(
@@ -100,7 +100,7 @@ def paste(
     if form == "csv":
         text = csv_text(rows())
     else:
-        text, notes = pasted(parts() if parts else [table_of(rows())], form)
+        text, notes = export_tables(parts() if parts else [make_table(rows())], form)
     if text:
         print(text)
     for sentence in notes or ([] if text else ["there is no table to print"]):

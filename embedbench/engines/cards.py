@@ -54,12 +54,12 @@ def at_once(share: float, number: int) -> int:
     return number * int(1 / share + 1e-9)
 
 
-def card_of(worker: int, number: int) -> int:
+def choose_card(worker: int, number: int) -> int:
     """The card of the worker with this number: neighbours get different ones.
 
     Examples
     --------
-    >>> [card_of(worker, 3) for worker in range(5)]
+    >>> [choose_card(worker, 3) for worker in range(5)]
     [0, 1, 2, 0, 1]
     """
     return worker % number

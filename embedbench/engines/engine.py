@@ -95,8 +95,10 @@ class Engine:
             if wrong or (head == "ray" and not re.fullmatch(r"ray(://.+:\d+)?", self.name)):
                 raise unknown("engine", self.name, NAMES)
             return head
-        if self.name not in plugins.offered("engines") and not (head and ":" in self.name):
-            raise unknown("engine", self.name, [*NAMES, *plugins.offered("engines")])
+        if self.name not in plugins.entry_points_by_name("engines") and not (
+            head and ":" in self.name
+        ):
+            raise unknown("engine", self.name, [*NAMES, *plugins.entry_points_by_name("engines")])
         return self.name
 
     @property
@@ -138,7 +140,7 @@ class Engine:
         return replace(self, name=f"local:{self.processes(processes)}")
 
     @contextmanager
-    def executor(self, tasks: int, tell: Notify = lambda _: None) -> Iterator[Executor | None]:
+    def executor(self, tasks: int, notify: Notify = lambda _: None) -> Iterator[Executor | None]:
         """Yield an executor for so many tasks; None: this process is to do the work itself.
 
         Functions, arguments and results are pickled. A task that raises gives its error through
@@ -152,10 +154,10 @@ class Engine:
         tell : callable
             Takes a sentence, such as the line that cancels SLURM's jobs.
         """
-        with self._started(tasks, tell) as executor:
+        with self._started(tasks, notify) as executor:
             yield executor
 
-    def _started(self, tasks: int, tell: Notify) -> AbstractContextManager[Executor | None]:
+    def _started(self, tasks: int, notify: Notify) -> AbstractContextManager[Executor | None]:
         kind = self.kind
         if not tasks:
             return nullcontext()
@@ -173,7 +175,7 @@ class Engine:
         if kind == "slurm":
             from .slurm import slurm_executor
 
-            return slurm_executor(self.resources, self.settings, tell)
+            return slurm_executor(self.resources, self.settings, notify)
         return _outside_executor(kind, tasks, self.resources, dict(self.settings))
 
 

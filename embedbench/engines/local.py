@@ -16,7 +16,7 @@ from typing import Any
 
 from embedbench.machine import keep_freed_memory
 
-from .cards import card_of, cards
+from .cards import cards, choose_card
 from .task import LostTaskError
 
 PARENT_DEATH_SIGNAL = 1  # prctl(2)
@@ -141,7 +141,7 @@ def use_card(device: str) -> None:
     if device == "cuda" and _worker is not None:
         import torch
 
-        torch.cuda.set_device(card_of(_worker, cards()))
+        torch.cuda.set_device(choose_card(_worker, cards()))
 
 
 def _pool(number: int) -> ProcessPoolExecutor:

@@ -233,7 +233,7 @@ class _Queue:
         """Whether a job was not there twice: the file of its answer would be seen by then."""
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + LOOK
-            if (there := queued()) is not None:
+            if (there := list_jobs()) is not None:
                 self._looks = [*self._looks[-1:], there]
         return len(self._looks) == 2 and not any(job_id in look for look in self._looks)
 
@@ -242,7 +242,7 @@ class _Queue:
         return "gone"
 
 
-def queued() -> set[str] | None:
+def list_jobs() -> set[str] | None:
     """The jobs of this user that wait or run, as "12" or "12_3"; None: SLURM does not say."""
     line = ["squeue", "--noheader", "--array", "--format=%i", f"--user={os.getuid()}"]
     plain = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}
@@ -259,7 +259,7 @@ def queued() -> set[str] | None:
 
 def clean(root: Path) -> None:
     """Remove the directories of commands that have ended, once none of their jobs is left."""
-    if (there := queued()) is None:
+    if (there := list_jobs()) is None:
         return
     left = {job.partition("_")[0] for job in there}
     for folder in root.glob(".jobs.*"):
@@ -274,7 +274,7 @@ def _lease_of(folder: Path) -> Path:
 
 @contextmanager
 def slurm_executor(
-    resources: Resources, settings: Mapping[str, str], tell: Notify
+    resources: Resources, settings: Mapping[str, str], notify: Notify
 ) -> Iterator[Executor]:
     """Jobs of SLURM. After Ctrl-C they go on, and a sentence says how to cancel them.
 
@@ -293,7 +293,7 @@ def slurm_executor(
     except BaseException:
         executor.shutdown(cancel_futures=True)
         if left := executor.left():
-            tell(
+            notify(
                 f"{len(left)} jobs go on, and the next run takes what they finish; cancel them "
                 f"with: scancel {' '.join(left)}"
             )

@@ -18,8 +18,8 @@ from embedbench.files.verify import verify
 
 from . import shelf
 from .names import Name
-from .remote import LostError, Remote, changed
-from .shelf import Fetched
+from .remote import LostError, Remote, file_changed
+from .shelf import FetchedFile
 
 ATTEMPTS = 3  # without a new byte
 
@@ -31,7 +31,7 @@ def download(
     *,
     progress: Progress = lambda *_: None,
     notify: Notify = lambda _: None,
-) -> Fetched:
+) -> FetchedFile:
     """Fetch a file that is not in the cache; of several processes one fetches, the others wait.
 
     Parameters
@@ -56,10 +56,10 @@ def download(
     place = shelf.directory()
     mark = hashlib.sha256(shelf.key(remote.url, remote.version).encode()).hexdigest()
     path = place / f"{mark[:32]}.partial"
-    found: list[Fetched] = []
+    found: list[FetchedFile] = []
 
     def is_there() -> bool:
-        found[:] = [f for f in [cached(name, remote)] if f]
+        found[:] = [f for f in [find_cached(name, remote)] if f]
         return bool(found)
 
     lease = leases.wait(path.with_suffix(".lease"), is_there, name.url, notify)
@@ -74,7 +74,7 @@ def download(
                 f"{remote.url} has the SHA-256 {sha256}, expected {expected}; it is another file "
                 "than the one that was named"
             )
-        about = Fetched(
+        about = FetchedFile(
             url=remote.url,
             commit=remote.commit,
             sha256=sha256,
@@ -86,14 +86,14 @@ def download(
     return made
 
 
-def cached(name: Name, remote: Remote) -> Fetched | None:
+def find_cached(name: Name, remote: Remote) -> FetchedFile | None:
     """The file that a server means, if it was fetched."""
     sha256 = name.sha256 or remote.sha256 or cache.load("names", _key(remote))
     found = shelf.find(sha256, name) if isinstance(sha256, str) else None
     if found is None:
         return None
     remember(remote, found.sha256)
-    return Fetched(**{**vars(found), "url": remote.url, "commit": remote.commit})
+    return FetchedFile(**{**vars(found), "url": remote.url, "commit": remote.commit})
 
 
 def remember(remote: Remote, sha256: str) -> None:
@@ -140,7 +140,7 @@ def _arrive(
                     raise
                 now = ask(name)  # its address may have been for a short time
                 if (now.version, now.size) != (remote.version, remote.size):
-                    raise changed(remote.url) from None
+                    raise file_changed(remote.url) from None
     return sha.hexdigest()
 
 

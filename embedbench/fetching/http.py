@@ -16,7 +16,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from embedbench.errors import UserError, printable
 from embedbench.version import __version__
 
-from .remote import PIECE, Remote, changed, denied, lost, missing
+from .remote import PIECE, Remote, access_denied, file_changed, lost, missing
 
 SECONDS = 20.0  # without an answer
 _SIZE = re.compile(r"[0-9]{1,18}")  # no file is larger
@@ -70,7 +70,7 @@ def _read(
     with _answer(address, headers | ({"If-Range": condition} if condition else {})) as answer:
         now = answer.headers.get("ETag") or answer.headers.get("Last-Modified", "")
         if (version and now and now != version) or _size(answer) != size:
-            raise changed(address.name)
+            raise file_changed(address.name)
         at = int(match[1]) if (match := _range(answer)) else 0
         if at > start:
             raise UserError(f"the server of {address.name} sent other bytes than it was asked for")
@@ -118,7 +118,7 @@ def _answer(address: Address, headers: Mapping[str, str]) -> Any:
 def _refused(name: str, code: int) -> UserError:
     """The error for a status."""
     if code in (401, 403, 407):
-        return denied(name, f"the server refuses it (status {code}); download it by hand")
+        return access_denied(name, f"the server refuses it (status {code}); download it by hand")
     if code in (404, 410):
         return missing(name)
     if code == 416:

@@ -15,7 +15,7 @@ from embedbench.errors import UserError
 
 from . import http
 from .names import Name
-from .remote import Remote, denied, lost, missing
+from .remote import Remote, access_denied, lost, missing
 
 
 def ask(name: Name) -> Remote:
@@ -58,9 +58,9 @@ def _refused(name: Name, error: Any) -> UserError:
     login = "log in with `hf auth login`, or set HF_TOKEN"
     status = getattr(getattr(error, "response", None), "status_code", None)
     if isinstance(error, errors.GatedRepoError):
-        return denied(url, f"ask for access at {page}, and {login}")
+        return access_denied(url, f"ask for access at {page}, and {login}")
     if isinstance(error, errors.RepositoryNotFoundError):
-        return denied(url, f"there is no {part.kind} {part.repo}, or it is private: {login}")
+        return access_denied(url, f"there is no {part.kind} {part.repo}, or it is private: {login}")
     if isinstance(error, errors.RevisionNotFoundError):
         return missing(url, f"revision {part.revision!r} of")
     if isinstance(error, errors.EntryNotFoundError):
@@ -70,5 +70,5 @@ def _refused(name: Name, error: Any) -> UserError:
     if isinstance(error, errors.HFValidationError):
         return UserError(f"{url} is no name of the hub; check the names before and after the /")
     if status in (401, 403):
-        return denied(url, f"the hub refuses it (status {status}); {login}")
+        return access_denied(url, f"the hub refuses it (status {status}); {login}")
     return lost(url, error)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from embedbench.disk import read_text
 from embedbench.errors import UserError, unknown
-from embedbench.typed import Typed, parse_toml
+from embedbench.typed import JsonRecord, parse_toml
 
 from .names import KNOWN, LOCAL, Name
 
@@ -26,7 +26,7 @@ _KEYS = {"url", "what", "licence", "size", "sha256", "content", "samples", "reci
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known(Typed):
+class CatalogEntry(JsonRecord):
     """A known file.
 
     Parameters
@@ -55,7 +55,7 @@ class Known(Typed):
     recipe: str
 
 
-def known_files() -> dict[str, Known]:
+def known_files() -> dict[str, CatalogEntry]:
     """All known files by name; a later file's entry replaces an earlier one's.
 
     Raises
@@ -66,7 +66,7 @@ def known_files() -> dict[str, Known]:
     return {name: entry for path in _paths() for name, entry in read(path).items()}
 
 
-def read(path: Path) -> dict[str, Known]:
+def read(path: Path) -> dict[str, CatalogEntry]:
     """Read and check a file of entries.
 
     Raises
@@ -78,7 +78,7 @@ def read(path: Path) -> dict[str, Known]:
     return {name: _checked(values, name, f"{path}: {name}") for name, values in tables.items()}
 
 
-def entry(text: str) -> Known:
+def entry(text: str) -> CatalogEntry:
     """The known file that `known:NAME` names.
 
     Raises
@@ -92,7 +92,7 @@ def entry(text: str) -> Known:
     return files[name]
 
 
-def shipped(text: str) -> Path | None:
+def find_shipped(text: str) -> Path | None:
     """The path of a known file that the package ships; None for other names."""
     if not text.startswith(KNOWN):
         return None
@@ -109,11 +109,11 @@ def _assets() -> Path:
     return Path(str(resources.files("embedbench") / "assets"))
 
 
-def _checked(values: object, name: str, where: str) -> Known:
+def _checked(values: object, name: str, where: str) -> CatalogEntry:
     """An entry whose values can be true."""
     if not _NAME.fullmatch(name):
         raise UserError(f"{where} must be of small letters, digits, '.', '_' and '-'; rename it")
-    known = Known.from_json(values, where)
+    known = CatalogEntry.from_json(values, where)
     if isinstance(values, dict) and (more := sorted({*values} - _KEYS)):
         raise UserError(f"{where} has {more[0]!r}; an entry takes {', '.join(sorted(_KEYS))}")
     for key in ("sha256", "content", "samples", "recipe"):

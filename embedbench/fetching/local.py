@@ -16,7 +16,7 @@ from .names import HUB, KNOWN, LOCAL, WEB, Name, as_written, is_name
 
 if TYPE_CHECKING:
     from .remote import Remote
-    from .shelf import Fetched
+    from .shelf import FetchedFile
 
 ANOTHER = "it is another file than the one that was named"
 
@@ -52,7 +52,7 @@ def local(
     return find_here(text) or Path(fetch(text, progress=progress, notify=notify).path)
 
 
-def fixed(
+def pin_name(
     name: str,
     *,
     expect: str | None = None,
@@ -73,7 +73,7 @@ def fixed(
         See `local`.
     """
     result = as_written(name)
-    if is_name(name) and not known.shipped(name):
+    if is_name(name) and not known.find_shipped(name):
         if here := find_here(name):
             result = str(here)
         else:
@@ -92,7 +92,7 @@ def find_here(text: str) -> Path | None:
         The file of this machine is missing, or its SHA-256 is not that of the name.
     """
     if text.startswith(KNOWN):
-        return known.shipped(text)
+        return known.find_shipped(text)
     name = Name.parse(text)
     if name.scheme not in LOCAL:
         return None
@@ -113,15 +113,15 @@ def fetch(
     expect: str | None = None,
     progress: Progress = lambda *_: None,
     notify: Notify = lambda _: None,
-) -> Fetched:
-    """Fetch the file of a name, unless it is in the cache; see `fixed`."""
-    from .download import cached, download
+) -> FetchedFile:
+    """Fetch the file of a name, unless it is in the cache; see `pin_name`."""
+    from .download import download, find_cached
 
     entry = known.entry(text) if text.startswith(KNOWN) else None
-    name = parsed(text)
+    name = parse_name(text)
     if (found := _without_asking(name, expect)) is None:
         remote = ask(name)
-        found = cached(name, remote) or download(
+        found = find_cached(name, remote) or download(
             name, remote, ask, progress=progress, notify=notify
         )
     if entry:
@@ -129,7 +129,7 @@ def fetch(
     return found
 
 
-def parsed(text: str) -> Name:
+def parse_name(text: str) -> Name:
     """What a name means; a known file that the package ships has no `Name`.
 
     Raises
@@ -158,14 +158,14 @@ def ask(name: Name) -> Remote:
     return stores.ask(name)
 
 
-def origin(name: str) -> Fetched | None:
+def origin(name: str) -> FetchedFile | None:
     """What is known of a file that was fetched by a fixed name; None for paths."""
     if not is_name(name) or find_here(name):
         return None
-    return _without_asking(parsed(name), None)
+    return _without_asking(parse_name(name), None)
 
 
-def _without_asking(name: Name, expect: str | None) -> Fetched | None:
+def _without_asking(name: Name, expect: str | None) -> FetchedFile | None:
     """The file in the cache, where the name or the content digest decides what it is."""
     from . import shelf
 
@@ -193,7 +193,7 @@ def all_fixed(
     progress: Progress = lambda *_: None,
     notify: Notify = lambda _: None,
 ) -> tuple[str, ...]:
-    """`fixed` for several files, and as many content digests, if any.
+    """`pin_name` for several files, and as many content digests, if any.
 
     Raises
     ------
@@ -207,6 +207,6 @@ def all_fixed(
         )
     digests: Sequence[str | None] = expect or [None] * len(names)
     return tuple(
-        fixed(n, expect=d, progress=progress, notify=notify)
+        pin_name(n, expect=d, progress=progress, notify=notify)
         for n, d in zip(names, digests, strict=True)
     )

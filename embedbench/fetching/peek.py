@@ -21,8 +21,8 @@ from embedbench.files.inspect import Card, card
 from embedbench.typed import parse_json
 
 from . import peek_process
-from .download import cached
-from .local import ask, find_here, local, origin, parsed
+from .download import find_cached
+from .local import ask, find_here, local, origin, parse_name
 from .remote import LostError, Remote
 
 LONGEST = 2**26  # bytes of a range, and of an answer
@@ -41,9 +41,9 @@ def peek(text: str) -> Card:
     path = find_here(text)
     found = origin(text) if path is None else None
     if path is None and found is None:
-        name = parsed(text)
+        name = parse_name(text)
         remote = ask(name)
-        found = cached(name, remote)
+        found = find_cached(name, remote)
         if found is None and remote.by_ranges:
             return _by_ranges(remote)
     path = path or Path(found.path if found else local(text))

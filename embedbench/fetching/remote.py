@@ -56,7 +56,7 @@ def lost(url: str, reason: object) -> LostError:
     )
 
 
-def denied(url: str, what: str) -> UserError:
+def access_denied(url: str, what: str) -> UserError:
     """The error of a file that only some users get."""
     return UserError(f"{url} is not given to everybody: {what}")
 
@@ -66,6 +66,6 @@ def missing(url: str, what: str = "file") -> UserError:
     return UserError(f"there is no {what} {url}; check the name")
 
 
-def changed(url: str) -> UserError:
+def file_changed(url: str) -> UserError:
     """The error of a file that is another one than at the first question."""
     return UserError(f"{url} changed while it was read; run the command again")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from embedbench import cache, disk, leases
 from embedbench.errors import UserError
-from embedbench.typed import UNWRITTEN, Typed, parse_json
+from embedbench.typed import UNWRITTEN, JsonRecord, parse_json
 
 from .names import Name
 
@@ -28,7 +28,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fetched(Typed):
+class FetchedFile(JsonRecord):
     """A file that was fetched.
 
     Parameters
@@ -87,17 +87,17 @@ def directory() -> Path:
     return place
 
 
-def place_of(sha256: str, name: Name) -> Path:
+def cache_path(sha256: str, name: Name) -> Path:
     """Where a file lies that was fetched under a name."""
     return directory() / sha256 / name.basename
 
 
-def find(sha256: str, name: Name) -> Fetched | None:
+def find(sha256: str, name: Name) -> FetchedFile | None:
     """The file with these bytes, under the last part of a name; None if it was not fetched."""
     about = _about(cache.directory() / "files" / sha256)
     if about is None:
         return None
-    path = place_of(sha256, name)
+    path = cache_path(sha256, name)
     if not _is_whole(path, sha256):
         twins = (p for p in _files(path.parent) if _is_whole(p, sha256))
         if (twin := next(twins, None)) is None:
@@ -106,10 +106,10 @@ def find(sha256: str, name: Name) -> Fetched | None:
     with contextlib.suppress(OSError):
         os.utime(path.parent / ABOUT)  # says when it was last used
     known = {"url": name.url, "commit": name.commit, "sha256": sha256}
-    return _at(Fetched.from_json(about.to_json() | known), path)
+    return _at(FetchedFile.from_json(about.to_json() | known), path)
 
 
-def find_content(content: str, name: Name) -> Fetched | None:
+def find_content(content: str, name: Name) -> FetchedFile | None:
     """The file of a name with this content digest; None if it was not fetched."""
     for entry in entries():
         same = cache.load("names", key(name.url, entry.sha256)) == entry.sha256
@@ -125,16 +125,16 @@ def key(url: str, version: str) -> str:
     return f"{url} {version}"
 
 
-def put(partial: Path, about: Fetched, name: Name) -> Fetched:
+def put(partial: Path, about: FetchedFile, name: Name) -> FetchedFile:
     """Take in a file that was verified; it disappears from its place."""
-    path = place_of(about.sha256, name)
+    path = cache_path(about.sha256, name)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     disk.name_complete(partial, path)
     disk.write_safely(path.parent / ABOUT, json.dumps(about.to_json()))
     return _at(about, path)
 
 
-def entries() -> list[Fetched]:
+def entries() -> list[FetchedFile]:
     """All fetched files, those used last first."""
     found = (_about(place) for place in _places())
     return sorted((f for f in found if f), key=lambda f: f.used, reverse=True)
@@ -173,7 +173,7 @@ def _files(place: Path) -> list[Path]:
     return sorted(p for p in place.iterdir() if not p.name.startswith("."))
 
 
-def _about(place: Path) -> Fetched | None:
+def _about(place: Path) -> FetchedFile | None:
     """What is known of the file in a directory; None where something is missing or not ours."""
     about = place / ABOUT
     try:
@@ -182,13 +182,13 @@ def _about(place: Path) -> Fetched | None:
             return None
         used = datetime.fromtimestamp(about.stat().st_mtime, UTC)
         data = parse_json(disk.read_text(about), str(about))
-        return _at(Fetched.from_json(data, str(about)), files[0], f"{used:%Y-%m-%d %H:%M}")
+        return _at(FetchedFile.from_json(data, str(about)), files[0], f"{used:%Y-%m-%d %H:%M}")
     except (OSError, UserError):
         return None
 
 
-def _at(about: Fetched, path: Path, used: str = "") -> Fetched:
-    return Fetched(**{**vars(about), "path": str(path), "used": used})
+def _at(about: FetchedFile, path: Path, used: str = "") -> FetchedFile:
+    return FetchedFile(**{**vars(about), "path": str(path), "used": used})
 
 
 def _is_whole(path: Path, sha256: str) -> bool:

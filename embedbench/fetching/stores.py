@@ -9,7 +9,7 @@ from typing import Any
 from embedbench.errors import UserError
 
 from .names import Name
-from .remote import Remote, changed, denied, lost, missing
+from .remote import Remote, access_denied, file_changed, lost, missing
 
 PIECE = 2**22  # bytes of a request
 LARGEST = 10**18  # bytes; no file has as many
@@ -55,7 +55,7 @@ def _read(url: str, store: Any, path: str, start: int, end: int) -> Iterator[byt
         except Exception as error:  # each store has errors of its own
             raise _refused(url, error) from None
         if len(piece) != wanted:
-            raise changed(url)
+            raise file_changed(url)
         yield piece
 
 
@@ -64,5 +64,5 @@ def _refused(url: str, error: Exception) -> UserError:
     if isinstance(error, FileNotFoundError):
         return missing(url)
     if isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
-        return denied(url, "log in the way this store has for it (such as AWS_PROFILE)")
+        return access_denied(url, "log in the way this store has for it (such as AWS_PROFILE)")
     return lost(url, type(error).__name__)

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.arrays import Floats, Ints
-from embedbench.typed import Typed
+from embedbench.typed import JsonRecord
 
 Rows = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Alignment(Typed):
+class Alignment(JsonRecord):
     """Accuracies on validation samples, by cosines to class means of training samples.
 
     Parameters

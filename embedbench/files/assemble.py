@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from embedbench.errors import UserError
 
 from . import layout
-from .columns import checked_columns, packed
+from .columns import checked_columns, pack_column
 from .provenance import read_provenance
 from .samples import SPLITS, Samples
 
@@ -52,14 +52,14 @@ def assemble(
     recipe = layout.recipe_digest(provenance)
     with h5py.File(path, "w", libver=("v108", "v108")) as file:
         layout.set_attribute(file, "format", layout.FORMAT)
-        layout.set_attribute(file, "format_version", layout.version_of(provenance, columns))
+        layout.set_attribute(file, "format_version", layout.lowest_version(provenance, columns))
         file.create_group("layers")
         sums = file.create_group("checksums")
         sums.create_group("layers")
         kind, tables = _write_features(file, samples, chunks, compress=compress)
         layout.set_attribute(file, "kind", kind)
         _write_samples(file, samples)
-        _write_rows(file, {f"columns/{name}": packed(v) for name, v in columns.items()})
+        _write_rows(file, {f"columns/{name}": pack_column(v) for name, v in columns.items()})
         _write_column(file, "provenance", np.array(text))
         digests = file.create_group("digests")
         layout.set_attribute(digests, "samples", samples.digest())
@@ -89,7 +89,7 @@ def check_rows(
     layer = table.removeprefix("layers/")
     if table != "features" and (layer == table or not _LAYER_NAME.fullmatch(layer)):
         raise UserError(f"layer name {layer!r} must be letters, digits, '.', '_' and '-' only.")
-    kind = layout.kind_of(rows.dtype, rows.shape)
+    kind = layout.find_kind(rows.dtype, rows.shape)
     if kind is None or (table != "features" and kind != layout.EMBEDDING):
         either = ", or ".join(layout.TABLES.values() if table == "features" else _LAYER)
         raise UserError(
@@ -164,7 +164,7 @@ def _write_features(
                 f"{table.name} has {table.filled} rows for {n} sample ids; give one row per sample."
             )
         _write_sums(file, table.name, bytes(table.sums))
-    kind = layout.kind_of(tables["features"].dtype, tables["features"].shape)
+    kind = layout.find_kind(tables["features"].dtype, tables["features"].shape)
     assert kind is not None
     if kind == layout.PIXELS and len(tables) > 1:
         raise UserError("images have no layers beside them; leave the layers out.")

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from embedbench.disk import open_regular, write_safely
 from embedbench.errors import DamagedFileError, UserError
-from embedbench.typed import Typed, parse_json
+from embedbench.typed import JsonRecord, parse_json
 
 from . import layout
 
 
 @dataclass(frozen=True)
-class _Head(Typed):
+class _Head(JsonRecord):
     """The first line: name, type and shape of each table, the note, and the digest of the job."""
 
     tables: tuple[tuple[Any, ...], ...]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from embedbench.errors import UserError, short, unknown
 
 from . import layout
-from .lists import lines_of
+from .lists import read_lines
 
 
 def checked_columns(columns: Mapping[str, NDArray[Any]], n: int) -> dict[str, NDArray[Any]]:
@@ -70,7 +70,7 @@ def read_list(path: Path, ids: Sequence[str]) -> dict[str, NDArray[Any]]:
     """
     if not path.is_file():
         raise UserError(f"there is no file {path} for --columns; give a CSV file.")
-    lines = lines_of(path)
+    lines = read_lines(path)
     _, head = next(lines, (0, [""]))
     head = [name.strip() for name in head]
     names = head[1:]
@@ -120,7 +120,7 @@ def _check_time(where: str, line: Mapping[str, str]) -> None:
         raise UserError(f"{where}: time {short(line['time'])} is not a finite number; correct it.")
 
 
-def packed(values: NDArray[Any]) -> NDArray[Any]:
+def pack_column(values: NDArray[Any]) -> NDArray[Any]:
     """Return a column as it lies in the file."""
     return layout.pack_strings(values) if values.dtype.kind == "U" else values.astype("<f8")
 

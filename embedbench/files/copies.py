@@ -59,10 +59,10 @@ def mapped_table(
     dtype, shape = file.form(table)
     key = f"{file.digests['content']} {table}"
     blocks = (rows for _, rows in file.blocks(table))
-    return mapped(key, dtype, shape, blocks, f"a copy of {file.path}", notify)
+    return map_copy(key, dtype, shape, blocks, f"a copy of {file.path}", notify)
 
 
-def mapped(
+def map_copy(
     key: str,
     dtype: np.dtype[Any],
     shape: tuple[int, ...],

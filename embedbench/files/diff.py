@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from embedbench.terminal import aligned
-from embedbench.typed import Typed
+from embedbench.terminal import align_pairs
+from embedbench.typed import JsonRecord
 
 from . import layout
 from .differences import (
@@ -28,7 +28,7 @@ PROBE = "nearest class mean, test accuracy"
 
 
 @dataclass(frozen=True)
-class ProbeScores(Typed):
+class ProbeScores(JsonRecord):
     """What a quick probe scores on two files.
 
     Parameters
@@ -48,7 +48,7 @@ class ProbeScores(Typed):
 
 
 @dataclass(frozen=True)
-class Diff(Typed):
+class Diff(JsonRecord):
     """How two embedding files differ.
 
     Parameters
@@ -199,4 +199,4 @@ def diff_text(diff: Diff) -> str:
         values = f"a {scores.a:.4f}, b {scores.b:.4f}, moved {scores.moved:+.4f}"
         lines.append(("scores", f"{scores.what}: {values}"))
     lines += [("why" if number == 0 else "", text) for number, text in enumerate(diff.reasons)]
-    return aligned(lines)
+    return align_pairs(lines)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.arrays import Ints
-from embedbench.typed import Typed
+from embedbench.typed import JsonRecord
 
 from . import disk, layout
 from .file import EmbeddingFile
@@ -22,7 +22,7 @@ AMONG = 10_000  # rows among which it is searched
 
 
 @dataclass(frozen=True)
-class SampleDifferences(Typed):
+class SampleDifferences(JsonRecord):
     """How the samples of two files differ.
 
     Parameters
@@ -47,7 +47,7 @@ class SampleDifferences(Typed):
 
 
 @dataclass(frozen=True)
-class Cosines(Typed):
+class Cosines(JsonRecord):
     """Cosines between the two features of each shared sample.
 
     Parameters
@@ -70,7 +70,7 @@ class Cosines(Typed):
 
 
 @dataclass(frozen=True)
-class Neighbours(Typed):
+class Neighbours(JsonRecord):
     """How many of `queries` rows have another nearest neighbour among `among` rows."""
 
     queries: int
@@ -194,7 +194,7 @@ def fetch(file: EmbeddingFile, rows: Ints) -> NDArray[np.float64]:
     order = np.argsort(rows)
     ordered = rows[order]
     out = np.empty((len(rows), file.width()))
-    with disk.opened(file.path) as stored:
+    with disk.open_embedding_file(file.path) as stored:
         if len(rows) and ordered[-1] - ordered[0] == len(rows) - 1:
             out[order] = _flat(stored["features"][int(ordered[0]) : int(ordered[-1]) + 1])
         else:

@@ -18,7 +18,7 @@ BINS = 10  # intervals of "frequency"
 
 
 @dataclass(frozen=True)
-class Coded:
+class DiscretisedFeatures:
     """Discretised features.
 
     Parameters
@@ -32,9 +32,9 @@ class Coded:
     values: NDArray[np.uint16]
     bins: Ints
 
-    def take(self, features: Ints | slice) -> Coded:
+    def take(self, features: Ints | slice) -> DiscretisedFeatures:
         """Some of the features."""
-        return Coded(self.values[features], self.bins[features])
+        return DiscretisedFeatures(self.values[features], self.bins[features])
 
     @cached_property
     def entropies(self) -> Floats:
@@ -56,7 +56,7 @@ def discretise(
     y: Ints,
     method: str = "mdlp",
     progress: Progress = lambda *_: None,
-) -> Coded:
+) -> DiscretisedFeatures:
     """Cut the columns of x (n, F) into intervals, open on the left.
 
     Parameters
@@ -75,7 +75,7 @@ def discretise(
         column = np.ascontiguousarray(x[:, f])
         cuts = mdlp_cuts(column, y) if method == "mdlp" else frequency_cuts(column)
         values[f], bins[f] = np.searchsorted(cuts, column), len(cuts) + 1
-    return Coded(values, bins)
+    return DiscretisedFeatures(values, bins)
 
 
 def frequency_cuts(values: NDArray[np.float32], bins: int = BINS) -> NDArray[np.float32]:

@@ -25,14 +25,14 @@ def damaged_rows(path: Path) -> list[tuple[str, int, int]]:
     list of tuple
         (table, first row, row after the last) of every block with a wrong checksum.
     """
-    with opened(path) as file:
+    with open_embedding_file(path) as file:
         check_tables(path, file)
         tables = (*_feature_tables(file), *_row_tables(file))
-        return [damage for table in tables for damage in damage_of(file, table)]
+        return [damage for table in tables for damage in find_damage(file, table)]
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[h5py.File]:
+def open_embedding_file(path: Path) -> Iterator[h5py.File]:
     """Open a file for reading, after the gate (`embedbench.hdf5`)."""
     if path.is_dir():
         raise UserError(f"{path} is a directory; give the embedding file itself (.h5).")
@@ -46,7 +46,7 @@ def opened(path: Path) -> Iterator[h5py.File]:
         raise UserError(f"there is no file {path}; {hint}")
     if path.suffix in (".npy", ".npz"):
         raise UserError(f"{path} is no embedding file; make one of it with `embedbench import`.")
-    with hdf5.opened(path, what="an embedding file", remedy="copy or extract it again") as file:
+    with hdf5.open_hdf5(path, what="an embedding file", remedy="copy or extract it again") as file:
         yield file
 
 
@@ -75,7 +75,7 @@ def check_tables(path: Path, file: h5py.File) -> None:
     """Check that the file holds the tables of docs/format.md, of those types and shapes, only."""
     if "metadata" not in file.get("checksums", file).attrs:
         raise DamagedFileError(f"{path} is incomplete: its writing was interrupted; make it again.")
-    kind, tables = hdf5.attribute(file, "kind"), layout.tables_of(file)
+    kind, tables = hdf5.attribute(file, "kind"), layout.list_tables(file)
     for group in ("layers", "checksums", "digests"):
         if not isinstance(file.get(group), h5py.Group):
             raise DamagedFileError(f"{path} has no group {group!r}; copy or make it again.")
@@ -102,7 +102,7 @@ def check_tables(path: Path, file: h5py.File) -> None:
     for name in names:
         dtype, shape = tables[name]
         if name in features:
-            fits = layout.kind_of(dtype, shape) == kind and shape[0] == n
+            fits = layout.find_kind(dtype, shape) == kind and shape[0] == n
             form = layout.TABLES[kind].replace("N", str(n), 1)
         else:
             letter, size = expected.get(name, sums)
@@ -169,7 +169,7 @@ def check_metadata(path: Path, file: h5py.File) -> None:
             f"{path} is damaged: the checksums of its features do not match the content digest; "
             "copy or extract it again."
         )
-    damage = [span for table in _row_tables(file) for span in damage_of(file, table)]
+    damage = [span for table in _row_tables(file) for span in find_damage(file, table)]
     if damage:
         raise damaged_error(path, damage)
 
@@ -183,7 +183,7 @@ def read_rows(file: h5py.File, table: str, first: int, end: int) -> NDArray[Any]
     return rows
 
 
-def damage_of(file: h5py.File, table: str) -> list[tuple[str, int, int]]:
+def find_damage(file: h5py.File, table: str) -> list[tuple[str, int, int]]:
     damage = []
     sums = file[f"checksums/{table}"][()]
     for block, (first, end) in enumerate(layout.block_ranges(file[table].shape[0])):

@@ -21,12 +21,12 @@ from embedbench.errors import UserError
 from .columns import read_list
 from .exports import write_npz, write_parquet, write_safetensors
 from .file import EmbeddingFile
-from .formats.arrays import Arrays, Wanted, read_source
+from .formats.arrays import Arrays, ImportRequest, read_source
 from .formats.idx import pixels, pixels_recipe
 from .samples import Samples
 from .split import make_split, split_rule
-from .stated import NOTHING, Stated
-from .stratify import lopsided
+from .stated import NOTHING, UserMetadata
+from .stratify import describe_lopsided
 from .target import check_target
 from .writer import write_file
 
@@ -44,7 +44,7 @@ def import_file(
     columns: str | os.PathLike[str] | None = None,
     column_keys: Mapping[str, str] = MappingProxyType({}),
     backbone: str | None = None,
-    stated: Stated = NOTHING,
+    stated: UserMetadata = NOTHING,
     overwrite: bool = False,
     progress: Progress = lambda *_: None,
     notify: Notify = lambda _: None,
@@ -101,7 +101,7 @@ def import_file(
     src, out = Path(src), Path(out)
     check_target(out, overwrite=overwrite)
     named = None if labels is None else os.fspath(labels)
-    wanted = Wanted(features, named, group, classes, column_keys)
+    wanted = ImportRequest(features, named, group, classes, column_keys)
     source = read_source(src, wanted, progress)
     if len(source.features) != len(source.labels):
         raise UserError(
@@ -126,7 +126,7 @@ def import_file(
         columns={**source.columns, **listed},
         overwrite=overwrite,
     )
-    if remark := lopsided(rows, samples.labels, leaves, made):
+    if remark := describe_lopsided(rows, samples.labels, leaves, made):
         notify(remark)
     return file
 

@@ -80,7 +80,7 @@ class EmbeddingFile:
             It is incomplete, or its metadata, labels, splits or ids fail their checksums.
         """
         path = Path(path)
-        with disk.opened(path) as file:
+        with disk.open_embedding_file(path) as file:
             disk.check_format(path, file)
             disk.check_tables(path, file)
             disk.check_metadata(path, file)
@@ -179,7 +179,7 @@ class EmbeddingFile:
         """Return the stored type and the shape, (N, …), of a feature table."""
         if table == "features":
             return self.dtype, self.shape
-        with disk.opened(self.path) as file:
+        with disk.open_embedding_file(self.path) as file:
             return file[table].dtype, file[table].shape
 
     def blocks(self, table: str, *, finite: bool = True) -> Iterator[tuple[int, NDArray[Any]]]:
@@ -187,7 +187,7 @@ class EmbeddingFile:
 
         Values that are not finite are refused, unless `finite` is False.
         """
-        with disk.opened(self.path) as file:
+        with disk.open_embedding_file(self.path) as file:
             sums = file[f"checksums/{table}"][()]
             for block, (first, end) in enumerate(layout.block_ranges(self.shape[0])):
                 rows = disk.read_rows(file, table, first, end)
@@ -256,7 +256,7 @@ class EmbeddingFile:
             elif problem:
                 raise self._unfit(where[0], problem)
 
-        with disk.opened(self.path) as file, ThreadPoolExecutor(4) as pool:
+        with disk.open_embedding_file(self.path) as file, ThreadPoolExecutor(4) as pool:
             for table, target in targets:
                 sums = file[f"checksums/{table}"][()]
                 for block, (first, end) in enumerate(layout.block_ranges(self.shape[0])):

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.terminal import aligned
-from embedbench.typed import ABSENT, Typed
+from embedbench.terminal import align_pairs
+from embedbench.typed import ABSENT, JsonRecord
 
 from . import disk, layout
 from .alignment import Alignment, alignment_words
@@ -21,7 +21,7 @@ _RUNS = 4  # read as this many runs of consecutive rows, so that large files are
 
 
 @dataclass(frozen=True)
-class ClassCounts(Typed):
+class ClassCounts(JsonRecord):
     """How many classes a file has.
 
     Parameters
@@ -37,7 +37,7 @@ class ClassCounts(Typed):
 
 
 @dataclass(frozen=True)
-class PerClass(Typed):
+class PerClass(JsonRecord):
     """Samples per class within one split.
 
     Parameters
@@ -57,7 +57,7 @@ class PerClass(Typed):
 
 
 @dataclass(frozen=True)
-class Norms(Typed):
+class Norms(JsonRecord):
     """Euclidean norms of some rows.
 
     Parameters
@@ -76,7 +76,7 @@ class Norms(Typed):
 
 
 @dataclass(frozen=True)
-class Intervals(Typed):
+class Intervals(JsonRecord):
     """Intervals per feature: the fewest, the median and the most."""
 
     min: int
@@ -85,7 +85,7 @@ class Intervals(Typed):
 
 
 @dataclass(frozen=True)
-class Redundancy(Typed):
+class Redundancy(JsonRecord):
     """How many features are not redundant, see `embedbench.files.redundancy`.
 
     Parameters
@@ -122,7 +122,7 @@ class Redundancy(Typed):
 
 
 @dataclass(frozen=True)
-class Card(Typed):
+class Card(JsonRecord):
     """What is in a file.
 
     Parameters
@@ -226,7 +226,10 @@ def _norms(file: EmbeddingFile, most: int) -> Norms:
     else:
         starts = np.linspace(0, n - length, _RUNS).astype(int).tolist()
         runs = [(start, start + length) for start in starts]
-    with disk.opened(file.path) as stored, np.errstate(all="ignore"):  # damaged rows may be any
+    with (
+        disk.open_embedding_file(file.path) as stored,
+        np.errstate(all="ignore"),
+    ):  # damaged rows may be any
         rows = np.concatenate([stored["features"][a:b] for a, b in runs]).astype(np.float64)
         norms = np.linalg.norm(rows.reshape(len(rows), file.width()), axis=1)
     return Norms(len(rows), len(runs), float(norms.min()), float(norms.mean()), float(norms.max()))
@@ -258,7 +261,7 @@ def card_text(card: Card) -> str:
     lines += [(f"{key} digest", value) for key, value in sorted(card.digests.items())]
     lines += _redundancy_lines(card.redundancy)
     told = [] if card.alignment is None else alignment_words(card.alignment)
-    return aligned(lines + [("" if k else "alignment", text) for k, text in enumerate(told)])
+    return align_pairs(lines + [("" if k else "alignment", text) for k, text in enumerate(told)])
 
 
 def _redundancy_lines(result: Redundancy | None) -> list[tuple[str, str]]:

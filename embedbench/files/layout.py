@@ -39,7 +39,7 @@ TABLES = {
 }  # form of the feature tables in each kind of file
 
 
-def kind_of(dtype: np.dtype[Any], shape: Sequence[int]) -> str | None:
+def find_kind(dtype: np.dtype[Any], shape: Sequence[int]) -> str | None:
     """Return the kind of file that has feature tables of this type and shape, or None."""
     if not all(shape[1:]):
         return None
@@ -167,7 +167,7 @@ def columns_digest(columns: Mapping[str, NDArray[Any]]) -> str:
     )
 
 
-def version_of(provenance: Mapping[str, Any], columns: Mapping[str, Any]) -> str:
+def lowest_version(provenance: Mapping[str, Any], columns: Mapping[str, Any]) -> str:
     """Return the version of a file that holds these: the lowest that has what it needs."""
     source = provenance.get("source") or {}
     new = columns or provenance.get("weights") or source.get("citation") or source.get("url")
@@ -216,7 +216,7 @@ def content_digest(tables: Iterable[tuple[str, bytes]]) -> str:
     return sha256_parts(sorted(tables))
 
 
-def tables_of(file: h5py.File) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
+def list_tables(file: h5py.File) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
     """Return element type and shape of every table in a file."""
     tables: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
 
@@ -233,7 +233,7 @@ def metadata_digest(file: h5py.File) -> str:
 
     It also covers the name, type and shape of every table.
     """
-    signatures = [table_signature(name, *form) for name, form in tables_of(file).items()]
+    signatures = [table_signature(name, *form) for name, form in list_tables(file).items()]
     return sha256_parts(
         [
             *((key, attribute(file, key).encode()) for key in ("format", "format_version", "kind")),

@@ -11,7 +11,7 @@ from embedbench.disk import read_text
 from embedbench.errors import UserError
 
 
-def lines_of(path: Path) -> Iterator[tuple[int, list[str]]]:
+def read_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield number and fields of every line that is not empty.
 
     Raises

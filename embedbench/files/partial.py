@@ -25,7 +25,7 @@ from .assemble import assemble, check_rows
 from .blocks import read_block, write_block
 from .file import EmbeddingFile
 from .samples import Samples
-from .target import Target, check_target, digest_of, drop, made_at, read_text
+from .target import Target, check_target, drop, made_at, read_text, text_digest
 
 
 class Partial:
@@ -64,7 +64,7 @@ class Partial:
             target = check_target(Path(target), overwrite=overwrite)
         self.target, self.path, self.directory = target, target.path, target.directory
         self._text = layout.canonical_json(job)
-        self._job = digest_of(self._text)
+        self._job = text_digest(self._text)
         self._notes: dict[int, Any] = {}
         if not self.is_published():
             target.check_free()

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from embedbench.errors import UserError
-from embedbench.typed import Typed, parse_json
+from embedbench.typed import JsonRecord, parse_json
 
 
 @dataclass(frozen=True)
-class Weights(Typed):
+class Weights(JsonRecord):
     """What is known, or was said, of the weights of a backbone; see `embedbench.files.stated`."""
 
     backbone: str = ""
@@ -21,7 +21,7 @@ class Weights(Typed):
 
 
 @dataclass(frozen=True)
-class _Parts(Typed):
+class _Parts(JsonRecord):
     """The parts that are read by name; docs/format.md says what is in them."""
 
     backbone: dict[str, Any] | None = None
@@ -35,7 +35,7 @@ class _Parts(Typed):
     date_utc: str | None = None
 
 
-def weights_of(made: Mapping[str, Any]) -> Weights:
+def read_weights_entry(made: Mapping[str, Any]) -> Weights:
     """Return what a provenance that was read says of the weights."""
     return Weights.from_json(made.get("weights") or {})
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .pretrained import LISTED
-from .provenance import weights_of
+from .provenance import read_weights_entry
 
 Line = tuple[str, str]
 
@@ -20,7 +20,7 @@ def provenance_lines(made: Mapping[str, Any], n_leaves: int) -> Iterator[Line]:
         values = made.get(part) or {}
         values = {k: values[k] for k in sorted(values, key=lambda k: k != "name")}  # it comes first
         yield part, ", ".join(f"{k} {_words(v)}" for k, v in values.items() if v not in ("", None))
-    weights = weights_of(made)
+    weights = read_weights_entry(made)
     if made.get("weights"):
         values = {
             "backbone": weights.backbone,

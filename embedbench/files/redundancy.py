@@ -22,7 +22,7 @@ from embedbench.arrays import Bools, Floats, Ints
 from embedbench.callbacks import Progress
 from embedbench.errors import UserError
 
-from .discretise import Coded, discretise, xlog
+from .discretise import DiscretisedFeatures, discretise, xlog
 from .file import EmbeddingFile
 from .samples import TEST
 
@@ -50,7 +50,7 @@ def symmetric_uncertainty(joint: NDArray[Any]) -> float:
     return 2 * (a + b - entropy(joint)) / (a + b) if a + b > 0 else 0.0
 
 
-def su_between(a: Coded, b: Coded) -> Floats:
+def su_between(a: DiscretisedFeatures, b: DiscretisedFeatures) -> Floats:
     """SU of every feature of `a` with every feature of `b`, (A, B).
 
     Joint counts come from products of one-hot codes, exact in float32 up to 2^24 samples.
@@ -62,7 +62,7 @@ def su_between(a: Coded, b: Coded) -> Floats:
     return 2 * np.divide(gain, both, out=np.zeros_like(both), where=both > SLACK)
 
 
-def _joint_entropies(a: Coded, b: Coded) -> Floats:
+def _joint_entropies(a: DiscretisedFeatures, b: DiscretisedFeatures) -> Floats:
     """(A, B) entropy of every pair, bits."""
     n = a.values.shape[1]
     counts = np.zeros((int(a.bins.sum()), int(b.bins.sum())), dtype=np.float32)
@@ -76,7 +76,7 @@ def _joint_entropies(a: Coded, b: Coded) -> Floats:
     return joint
 
 
-def su_matrix(codes: Coded, progress: Progress = lambda *_: None) -> Floats:
+def su_matrix(codes: DiscretisedFeatures, progress: Progress = lambda *_: None) -> Floats:
     """SU of every pair of features, (F, F), symmetrical: Fig. S4."""
     n_features = len(codes.bins)
     out = np.zeros((n_features, n_features))
@@ -87,7 +87,7 @@ def su_matrix(codes: Coded, progress: Progress = lambda *_: None) -> Floats:
     return np.triu(out) + np.triu(out, 1).T
 
 
-def class_su(codes: Coded, y: Ints) -> Floats:
+def class_su(codes: DiscretisedFeatures, y: Ints) -> Floats:
     """SU of every feature with the class, (F,)."""
     n_classes = int(y.max()) + 1
     counts = (
@@ -98,7 +98,7 @@ def class_su(codes: Coded, y: Ints) -> Floats:
 
 
 def fcbf(
-    codes: Coded,
+    codes: DiscretisedFeatures,
     relevance: Floats,
     delta: float = 0.0,
     progress: Progress = lambda *_: None,
@@ -134,7 +134,7 @@ def fcbf(
     return np.array(kept, dtype=np.int64)
 
 
-def _removes(codes: Coded, relevance: Floats, p: Ints, q: Ints) -> Bools:
+def _removes(codes: DiscretisedFeatures, relevance: Floats, p: Ints, q: Ints) -> Bools:
     """(P, Q) whether p makes q redundant."""
     return su_between(codes.take(p), codes.take(q)) >= relevance[q] - SLACK
 
@@ -144,7 +144,7 @@ def redundancy(
     method: str = "mdlp",
     *,
     progress: Callable[..., None] = lambda *_: None,
-) -> tuple[dict[str, Any], Coded]:
+) -> tuple[dict[str, Any], DiscretisedFeatures]:
     """Filter the features of a file: the result as plain JSON (Table S9), and the intervals.
 
     Parameters

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from embedbench.errors import UserError, short
 
-from .lists import lines_of
+from .lists import read_lines
 from .samples import SPLITS, TEST, TRAIN
-from .stratify import stratified
+from .stratify import stratify_groups
 
 TEST_FRACTION = 0.3
 SMALL = 50  # samples a class, below which a split by hash alone leaves classes without a side
@@ -45,7 +45,7 @@ def make_split(
     array of int
         (N,) TRAIN, VAL or TEST.
     """
-    fraction = fraction_of(choice)
+    fraction = parse_fraction(choice)
     if fraction is not None:
         return hash_split(groups, fraction, ids, classes)
     if classes is not None:
@@ -55,7 +55,7 @@ def make_split(
     return read_split_list(Path(str(choice)), ids)
 
 
-def fraction_of(choice: str | None) -> float | None:
+def parse_fraction(choice: str | None) -> float | None:
     """Return the test fraction that a value of `--split` asks for; None for a list file."""
     try:
         return TEST_FRACTION if choice is None else float(choice)
@@ -74,7 +74,7 @@ def split_rule(choice: str | None, group: str, *, stratify: bool = False) -> dic
     >>> split_rule("0.35", "speaker")
     {'rule': 'hash', 'test_fraction': 0.35, 'group': 'speaker'}
     """
-    fraction = fraction_of(choice)
+    fraction = parse_fraction(choice)
     if fraction is None:
         return {"rule": "list file"}
     rule = {"rule": "hash", "test_fraction": fraction, "group": group}
@@ -130,7 +130,7 @@ def hash_split(
 
     The choice depends on nothing but the group names, so every team makes the same one; their
     number is exact: the fraction of the groups, rounded half up, and at least one on each side.
-    With `classes` (N,), see `stratified` instead.
+    With `classes` (N,), see `stratify_groups` instead.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def hash_split(
             "list file (--split FILE)."
         )
     if classes is not None:
-        return stratified(names, test_fraction, classes)
+        return stratify_groups(names, test_fraction, classes)
     count = min(max(int(test_fraction * len(ranked) + 0.5), 1), len(ranked) - 1)
     test = set(ranked[:count])
     return np.array([TEST if name in test else TRAIN for name in names], dtype=np.uint8)
@@ -176,7 +176,7 @@ def read_split_list(path: Path, ids: Sequence[str]) -> NDArray[np.uint8]:
         )
     row_of = {str(name): row for row, name in enumerate(ids)}
     split = np.full(len(ids), 255, dtype=np.uint8)
-    for number, fields in lines_of(path):
+    for number, fields in read_lines(path):
         if number == 1 and fields[:2] == ["sample_id", "split"]:
             continue
         where = f"{path}, line {number}"

@@ -13,7 +13,7 @@ from .pretrained import classes_seen
 
 
 @dataclass(frozen=True)
-class Stated:
+class UserMetadata:
     """What a user says of a file; what is empty leaves the provenance as it is.
 
     Parameters
@@ -59,7 +59,7 @@ class Stated:
         return {**provenance, **_given(parts)}
 
 
-NOTHING = Stated()
+NOTHING = UserMetadata()
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:

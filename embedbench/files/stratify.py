@@ -19,7 +19,7 @@ LEAST = 1e-9  # gains below it are rounding
 FAR = 0.5  # a share is far from f if it differs by more than half of min(f, 1 - f)
 
 
-def stratified(
+def stratify_groups(
     groups: Sequence[str], test_fraction: float, labels: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
     """Put whole groups into test so that each class has its share of samples there.
@@ -43,7 +43,7 @@ def stratified(
     array of int
         (N,) TRAIN or TEST.
 
-    >>> stratified(["ann", "ann", "bob", "cy"], 0.3, np.array([0, 1, 0, 1])).tolist()
+    >>> stratify_groups(["ann", "ann", "bob", "cy"], 0.3, np.array([0, 1, 0, 1])).tolist()
     [0, 0, 2, 2]
     """
     held: dict[str, Counter[int]] = defaultdict(Counter)  # samples of each class in each group
@@ -76,7 +76,7 @@ def _cost(have: int, n: int, fraction: float) -> float:
     return float((have - wanted) / n) ** 2 + (have in (0, n))
 
 
-def lopsided(
+def describe_lopsided(
     split: NDArray[np.uint8],
     labels: NDArray[np.int64],
     classes: Sequence[str],

@@ -47,7 +47,7 @@ class Target:
     @property
     def directory(self) -> Path:
         """Of unfinished work on the file."""
-        return directory_of(self.path)
+        return work_directory(self.path)
 
     def check_free(self) -> None:
         """Raise UserError if there is a file that must not be replaced."""
@@ -71,7 +71,7 @@ def check_target(path: Path, *, overwrite: bool) -> Target:
     return Target(path, overwrite, made[1] if made else "")
 
 
-def directory_of(path: Path) -> Path:
+def work_directory(path: Path) -> Path:
     """Directory of unfinished work on a file."""
     return path.with_name(f".{path.name}.partial")
 
@@ -84,10 +84,10 @@ def made_at(path: Path) -> tuple[str, str] | None:
         made = EmbeddingFile.open(path).provenance
     except UserError:
         return None
-    return str(made.get("job_sha256")), digest_of(layout.canonical_json(made))
+    return str(made.get("job_sha256")), text_digest(layout.canonical_json(made))
 
 
-def digest_of(text: str) -> str:
+def text_digest(text: str) -> str:
     """SHA-256 of a text."""
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -129,9 +129,9 @@ def _drop_leftover(path: Path) -> None:
 
     The file is then one that this work has made, and not the one that it is to replace.
     """
-    directory = directory_of(path)
+    directory = work_directory(path)
     _sweep(directory)
     if directory.is_dir() and (made := made_at(path)):
         replaces = read_text(directory / "origin").partition("\n")[2]
-        if made[0] == digest_of(read_text(directory / "job.json")) and made[1] != replaces:
+        if made[0] == text_digest(read_text(directory / "job.json")) and made[1] != replaces:
             drop(directory)

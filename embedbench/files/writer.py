@@ -19,7 +19,7 @@ from embedbench.errors import UserError
 from . import layout
 from .assemble import assemble
 from .file import EmbeddingFile
-from .formats.tables import Table
+from .formats.tables import SampleTable
 from .samples import Samples
 from .target import check_target
 
@@ -27,10 +27,10 @@ from .target import check_target
 def write_file(
     path: str | os.PathLike[str],
     samples: Samples,
-    features: Table,
+    features: SampleTable,
     provenance: Mapping[str, Any],
     *,
-    layers: Mapping[str, Table] | None = None,
+    layers: Mapping[str, SampleTable] | None = None,
     columns: Mapping[str, NDArray[Any]] | None = None,
     overwrite: bool = False,
     compress: bool = False,
@@ -72,7 +72,7 @@ def write_file(
     return EmbeddingFile.open(path)
 
 
-def _chunks(tables: Mapping[str, Table], n: int) -> Iterator[Mapping[str, NDArray[Any]]]:
+def _chunks(tables: Mapping[str, SampleTable], n: int) -> Iterator[Mapping[str, NDArray[Any]]]:
     """Yield whole tables of n rows block by block."""
     for name, values in tables.items():
         if len(values) != n:

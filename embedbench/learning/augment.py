@@ -57,7 +57,7 @@ class Views:
 
 def crop_flip(x: Tensor, generator: torch.Generator) -> Tensor:
     """Pad, crop and flip x (b, C, H, W)."""
-    return moved(x, *crops(len(x), generator))
+    return crop_and_flip(x, *crops(len(x), generator))
 
 
 def crops(n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -66,7 +66,7 @@ def crops(n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     return corners, torch.rand(n, generator=generator) < FLIPPED
 
 
-def moved(x: Tensor, corners: Tensor, flips: Tensor) -> Tensor:
+def crop_and_flip(x: Tensor, corners: Tensor, flips: Tensor) -> Tensor:
     """The crops of x (b, C, H, W) at `corners` of the padded images, flipped where `flips`."""
     high, wide = x.shape[2:]
     rows = corners[:, :1] + torch.arange(high)  # (b, H)
@@ -81,9 +81,9 @@ def timm_like(x: Tensor, generator: torch.Generator) -> Tensor:
     boxes, fits = drawn_boxes(n, size, CROP_AREA, CROP_RATIO, generator)
     boxes[~fits] = torch.tensor(centre_box(size))
     flips = torch.rand(n, generator=generator) < FLIPPED
-    x = resized(x, boxes, flips)
+    x = resize_boxes(x, boxes, flips)
     boxes, fits = drawn_boxes(n, size, ERASED_AREA, ERASED_RATIO, generator)
-    return erased(x, boxes, fits & (torch.rand(n, generator=generator) < ERASED))
+    return erase_boxes(x, boxes, fits & (torch.rand(n, generator=generator) < ERASED))
 
 
 def drawn_boxes(
@@ -121,7 +121,7 @@ def centre_box(size: tuple[int, int]) -> tuple[int, int, int, int]:
     return (high - h) // 2, (wide - w) // 2, h, w
 
 
-def resized(x: Tensor, boxes: Tensor, flips: Tensor) -> Tensor:
+def resize_boxes(x: Tensor, boxes: Tensor, flips: Tensor) -> Tensor:
     """The boxes (b, 4) of x (b, C, H, W), resized to H x W (bilinear), flipped where `flips`."""
     for dim in (2, 3):
         n = x.shape[dim]
@@ -136,7 +136,7 @@ def resized(x: Tensor, boxes: Tensor, flips: Tensor) -> Tensor:
     return x
 
 
-def erased(x: Tensor, boxes: Tensor, chosen: Tensor) -> Tensor:
+def erase_boxes(x: Tensor, boxes: Tensor, chosen: Tensor) -> Tensor:
     """x (b, C, H, W) with zeros in the boxes (b, 4) of the images `chosen`, (b,) bool."""
     inside = []
     for dim in (2, 3):

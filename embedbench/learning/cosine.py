@@ -11,7 +11,7 @@ from torch.nn.functional import normalize
 
 from embedbench.streams.stream import StreamSpec
 
-from .net import Net, images_of, in_parts, mlp_net
+from .net import Net, image_training, in_parts, mlp_net
 from .trunk import FLAT, image_trunk
 
 
@@ -83,5 +83,7 @@ def cosine_net(learner: Any, spec: StreamSpec, seed: int, *, eta: float) -> Cosi
         return CosineNet(n_inputs, learner.units, layers, spec.n_classes, eta=eta, seed=seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        trunk, width = image_trunk(learner.trunk, spec.input_shape, images_of(learner), relu=False)
+        trunk, width = image_trunk(
+            learner.trunk, spec.input_shape, image_training(learner), relu=False
+        )
     return CosineNet(width, 0, 0, spec.n_classes, eta=eta, seed=seed, trunk=trunk)

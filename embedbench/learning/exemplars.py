@@ -16,8 +16,8 @@ from embedbench.streams.stream import Session, StreamSpec
 from embedbench.streams.view import View
 
 from .learner import Footprint
-from .memory import BY_SAMPLE, Memory, classes_of, exemplar_bytes, herding, taught
-from .views import Joined, Packing, Rows
+from .memory import BY_SAMPLE, Memory, exemplar_bytes, herding, label_classes, session_classes
+from .views import JoinedView, Packing, Rows
 
 Features = Callable[[Tensor], Tensor]
 PARTS = ("x", "lists", "sets", "logits")  # stored for every exemplar
@@ -109,7 +109,7 @@ class Exemplars:
         """
         draw = np.random.default_rng([self.seed, self.seen])
         labels = torch.from_numpy(session.y).to(self.device)
-        self.classes |= (new := taught(session))
+        self.classes |= (new := session_classes(session))
         self.seen += len(session.y)
         quota = self.memory.quota(len(self.classes))
         parts: list[tuple[Tensor, Tensor]] = []
@@ -153,7 +153,7 @@ class Exemplars:
             mask[y.any(0) if self.multilabel else y] = True
         return replace(
             session,
-            x=cast(View, Joined(session.x, self.rows)),
+            x=cast(View, JoinedView(session.x, self.rows)),
             y=np.concatenate([session.y, y]),
             ids=np.concatenate([session.ids, np.full(self.n, -1)]),
             loss_classes=mask,
@@ -174,7 +174,7 @@ class Exemplars:
         """
         if not self.loss_over_seen:
             return None
-        return torch.tensor(sorted(self.classes | classes_of(y)), device=self.device)
+        return torch.tensor(sorted(self.classes | label_classes(y)), device=self.device)
 
     def add(
         self,
@@ -204,11 +204,11 @@ class Exemplars:
                 "samples come one by one; use reservoir, balanced or all"
             )
         if self.multilabel:
-            self.classes |= classes_of(y)
+            self.classes |= label_classes(y)
         labels = y.int().argmax(1) if self.multilabel else y
         places = self._places(labels.tolist()) if places is None else places
         if self.loss_over_seen:  # after the choice, which does not depend on the loss
-            self.classes |= classes_of(y)
+            self.classes |= label_classes(y)
         if not places:
             return
         self._reserve(max(self.n, max(places) + 1))

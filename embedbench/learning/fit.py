@@ -17,8 +17,8 @@ from .augment import Views
 from .learner import NO_CHECKPOINT, Checkpoint, Context
 from .log import Log
 from .loss import Objective, plain_loss, validation_value
-from .net import PLAIN, generator, views_of
-from .optimisers import optimiser_of
+from .net import PLAIN, augmented_views, generator
+from .optimisers import fresh_optimiser
 from .stop import Best, Stop
 
 
@@ -283,7 +283,7 @@ def train(
         The log, as `Log.to_json` writes it.
     """
     if learner.optimiser_state == "fresh":
-        learner.optimiser_ = optimiser_of(learner, learner.net)
+        learner.optimiser_ = fresh_optimiser(learner, learner.net)
     for group in learner.optimiser_.param_groups:
         group["lr"] = group["lr"] if lr is None else lr
     how = Loop(
@@ -292,7 +292,7 @@ def train(
         generator(learner.seeds.batches, learner.learned),
         learner.device,
         first=learner.learned == 0,
-        views=views_of(learner, learner.learned),
+        views=augmented_views(learner, learner.learned),
     )
     hooks = Hooks(objective, regularise or nothing, stepped or nothing, validate, draws)
     log = fit(learner.net, learner.optimiser_, session, how, hooks=hooks, checkpoint=ctx.checkpoint)

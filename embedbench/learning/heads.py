@@ -50,14 +50,14 @@ def new_net(trunk: str, head: str, shape: Sequence[int], n_classes: int, seed: i
     return net
 
 
-def trunk_of(net: AnyNet) -> Trunk:
+def get_trunk(net: AnyNet) -> Trunk:
     """The trunk of such a net."""
     trunk = net.trunk if isinstance(net, CosineNet) else net[0]
     assert isinstance(trunk, Trunk)
     return trunk
 
 
-def logits_of(net: AnyNet, phi: Tensor) -> Tensor:
+def head_logits(net: AnyNet, phi: Tensor) -> Tensor:
     """Logits of features φ (n, d) by the head, (n, C)."""
     if isinstance(net, CosineNet):
         return net.eta * net.cosines(phi)
@@ -84,7 +84,7 @@ def deep_objective(net: AnyNet, blocks: str) -> Objective | None:
         return None
     from embedbench.extract.layers import Layers, has_blocks
 
-    body = trunk_of(net).body
+    body = get_trunk(net).body
     if not has_blocks(body):
         raise UserError(
             "--deep-supervision takes blocks of a vision transformer, and the trunk has none; "
@@ -94,7 +94,9 @@ def deep_objective(net: AnyNet, blocks: str) -> Objective | None:
 
     def objective(x: Tensor, y: Tensor) -> Tensor:
         tables = layers.tables(body, x)
-        return torch.stack([cross_entropy(logits_of(net, phi), y) for phi in tables.values()]).sum()
+        return torch.stack(
+            [cross_entropy(head_logits(net, phi), y) for phi in tables.values()]
+        ).sum()
 
     return objective
 

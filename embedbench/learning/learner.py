@@ -208,9 +208,9 @@ class Learner(ABC):
         makes such values of the attributes in `state` that are modules, optimisers, random
         generators (torch's and NumPy's), and of all that has a `state_dict`.
         """
-        from .states import state_of
+        from .states import take_state
 
-        return {name: copy.deepcopy(state_of(getattr(self, name))) for name in self.state}
+        return {name: copy.deepcopy(take_state(getattr(self, name))) for name in self.state}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from `state`; call `start` with the same spec before."""

@@ -120,7 +120,7 @@ def herding(features: Tensor, k: int) -> Tensor:
     return chosen
 
 
-def taught(session: Session) -> set[int]:
+def session_classes(session: Session) -> set[int]:
     """The classes that a session teaches.
 
     These are the classes of its labels. With label sets, which may hold older classes, they are the
@@ -130,6 +130,6 @@ def taught(session: Session) -> set[int]:
     return set(labels.tolist())
 
 
-def classes_of(y: Tensor) -> set[int]:
+def label_classes(y: Tensor) -> set[int]:
     """The classes of labels (b,) or label sets (b, C)."""
     return set((y if y.ndim == 1 else y.any(0).nonzero().flatten()).tolist())

@@ -14,14 +14,14 @@ from torch import Tensor, nn
 
 from embedbench.errors import UserError, unknown
 from embedbench.fields import above, at_least, check_size, require
-from embedbench.networks.weights import sha256_of
+from embedbench.networks.weights import file_sha256
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
 from .augment import Views
 from .images import PLAINLY, ImageTraining
 from .learner import Footprint, tensor_bytes
-from .optimisers import OPTIMISERS, optimiser_bytes, optimiser_of
+from .optimisers import OPTIMISERS, fresh_optimiser, optimiser_bytes
 from .trunk import FLAT, check_trunk, image_trunk, weights_file
 
 PART = 1024  # images per forward pass without gradients
@@ -50,7 +50,7 @@ def new_net(
 ) -> tuple[Net, torch.optim.Optimizer]:
     """A learner's net at the start of a stream, and its optimiser, from the shared settings."""
     net = trunk_and_head(learner, spec, seeds.init).to(device)
-    return net, optimiser_of(learner, net)
+    return net, fresh_optimiser(learner, net)
 
 
 def trunk_and_head(learner: Any, spec: StreamSpec, seed: int) -> Net:
@@ -61,7 +61,7 @@ def trunk_and_head(learner: Any, spec: StreamSpec, seed: int) -> Net:
         return net if len(spec.input_shape) == 1 else Net(nn.Flatten(), *net)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        trunk, width = image_trunk(learner.trunk, spec.input_shape, images_of(learner))
+        trunk, width = image_trunk(learner.trunk, spec.input_shape, image_training(learner))
         return Net(trunk, nn.Linear(width, spec.n_classes))
 
 
@@ -93,7 +93,7 @@ def predict(net: nn.Module, x: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def features_of(net: Any, x: Tensor) -> Tensor:
+def eval_features(net: Any, x: Tensor) -> Tensor:
     """φ(x) of a net that has `features`, in evaluation mode, (n, d)."""
     net.eval()
     return in_parts(net.features, x)
@@ -141,13 +141,13 @@ def check_training(learner: Any) -> None:
     require(learner, name, **has)
 
 
-def views_of(learner: Any, counter: int, draw: np.random.Generator | None = None) -> Views:
+def augmented_views(learner: Any, counter: int, draw: np.random.Generator | None = None) -> Views:
     """The augmentation of a learner's images in the `counter`-th session or online step.
 
     If `draw` is given, it draws a number that gives each training within a session different views;
     it is used only if the augmentation is random.
     """
-    images = images_of(learner)
+    images = image_training(learner)
     if images.augment == "none":
         return PLAIN
     more = [] if draw is None else [int(draw.integers(2**32))]
@@ -160,7 +160,7 @@ def generator(seed: int, *counters: int) -> torch.Generator:
     return torch.Generator().manual_seed(int(state[0] >> np.uint64(1)))
 
 
-def images_of(learner: Any) -> ImageTraining:
+def image_training(learner: Any) -> ImageTraining:
     """How a learner's trunk is trained; the defaults if it has no such setting."""
     images = getattr(learner, "images", PLAINLY)
     assert isinstance(images, ImageTraining)
@@ -169,7 +169,7 @@ def images_of(learner: Any) -> ImageTraining:
 
 def settle_images(name: str, learner: Any) -> None:
     """Refuse image settings that do not fit a learner's trunk; fill in its weights' digest."""
-    images = images_of(learner)
+    images = image_training(learner)
     if images == PLAINLY:
         return
     if learner.trunk in FLAT:
@@ -179,7 +179,7 @@ def settle_images(name: str, learner: Any) -> None:
         )
     if not images.weights:
         return
-    digest = sha256_of(weights_file(learner.trunk, images.weights))
+    digest = file_sha256(weights_file(learner.trunk, images.weights))
     if images.sha256 not in ("", digest):
         raise UserError(
             f"{images.weights} has the SHA-256 {digest[:12]}…, and {name}.images.sha256 says "

@@ -14,7 +14,7 @@ from .fit import train
 from .images import ImageTraining
 from .learner import Context, Footprint, Learner, Tags
 from .net import check_training, net_bytes, predict, trunk_and_head
-from .optimisers import optimiser_of
+from .optimisers import fresh_optimiser
 from .stop import Stop
 
 
@@ -74,7 +74,7 @@ class NetLearner(Learner):
         """Start with a network and a fresh optimiser, before the first session."""
         self.seeds, self.device, self.learned = seeds, device, 0
         self.net = net.to(device)
-        self.optimiser_ = optimiser_of(self, self.net)
+        self.optimiser_ = fresh_optimiser(self, self.net)
 
     def train(self, session: Session, ctx: Context, **hooks: Any) -> dict[str, Any]:
         """Train the network on a session; return the log.

@@ -23,15 +23,15 @@ def make_optimiser(
     name: str, net: nn.Module, *, lr: float, weight_decay: float
 ) -> torch.optim.Optimizer:
     """An optimiser by name: "nadam", "adam", "sgd" (momentum 0.9), "plain-sgd"."""
-    return OPTIMISERS[name](trained(net), lr=lr, weight_decay=weight_decay)
+    return OPTIMISERS[name](trainable_parameters(net), lr=lr, weight_decay=weight_decay)
 
 
-def trained(net: nn.Module) -> list[nn.Parameter]:
+def trainable_parameters(net: nn.Module) -> list[nn.Parameter]:
     """The parameters of a net that are trained, in the order of the net."""
     return [p for p in net.parameters() if p.requires_grad]
 
 
-def optimiser_of(learner: Any, net: nn.Module) -> torch.optim.Optimizer:
+def fresh_optimiser(learner: Any, net: nn.Module) -> torch.optim.Optimizer:
     """A fresh optimiser for a net, with a learner's settings."""
     return make_optimiser(learner.optimiser, net, lr=learner.lr, weight_decay=learner.weight_decay)
 

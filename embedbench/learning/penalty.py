@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from .optimisers import trained
+from .optimisers import trainable_parameters
 
 
 def pull(net: nn.Module, weight: Sequence[Tensor], anchor: Sequence[Tensor], by: float) -> None:
@@ -14,6 +14,6 @@ def pull(net: nn.Module, weight: Sequence[Tensor], anchor: Sequence[Tensor], by:
 
     `weight` and `anchor` have one tensor for each trained parameter.
     """
-    for p, w, a in zip(trained(net), weight, anchor, strict=True):
+    for p, w, a in zip(trainable_parameters(net), weight, anchor, strict=True):
         assert p.grad is not None
         p.grad.addcmul_(w, p.data - a, value=by)

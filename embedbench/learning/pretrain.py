@@ -24,10 +24,10 @@ from embedbench.streams.stream import Session, Stream
 
 from .augment import AUGMENTS, Views
 from .fit import Hooks, Loop, fit
-from .heads import HEADS, AnyNet, deep_objective, kept_head, new_net, trunk_of
+from .heads import HEADS, AnyNet, deep_objective, get_trunk, kept_head, new_net
 from .loss import validation_value
 from .net import VIEWS, generator
-from .states import DamagedStateError, packed, put_state, state_of, unpacked
+from .states import DamagedStateError, pack_state, put_state, take_state, unpack_state
 from .stop import Stop
 from .trunk import FLAT, check_trunk
 
@@ -171,7 +171,7 @@ def pretrain(
     progress(settings.epochs, settings.epochs)
     head, about = kept_head(net, samples, stream.sessions[0]) if samples else ({}, {})
     metadata = _metadata(work, stream, session, history)
-    return trunk_of(net).body.state_dict() | head, metadata | about
+    return get_trunk(net).body.state_dict() | head, metadata | about
 
 
 def base_session(stream: Stream) -> Session:
@@ -193,7 +193,7 @@ def base_session(stream: Stream) -> Session:
 
 def _optimiser(net: AnyNet, settings: Pretraining) -> torch.optim.Optimizer:
     """AdamW, without decay of biases, norms and the parameters that the trunk names."""
-    body = trunk_of(net).body
+    body = get_trunk(net).body
     named: Any = getattr(body, "no_weight_decay", set)
     spared = {id(p) for name, p in body.named_parameters() if name in named()}
     parts: tuple[list[Tensor], ...] = ([], [])
@@ -235,8 +235,8 @@ def _save(
     history: list[Any],
 ) -> None:
     """Write the checkpoint completely or not at all."""
-    parts = {"net": state_of(net), "optimiser": state_of(optimiser)}
-    write_safely(path, packed({"work": work, "history": history, **parts}))
+    parts = {"net": take_state(net), "optimiser": take_state(optimiser)}
+    write_safely(path, pack_state({"work": work, "history": history, **parts}))
 
 
 def _take_up(
@@ -250,7 +250,7 @@ def _take_up(
     if not path.is_file():
         return []
     try:
-        held = unpacked(path.read_bytes(), "cpu")
+        held = unpack_state(path.read_bytes(), "cpu")
         others = ", ".join(name for name in work if held["work"][name] != work[name])
         what = f"the checkpoint of other work (another {others}); repeat that" if others else ""
     except (OSError, DamagedStateError, KeyError, TypeError):

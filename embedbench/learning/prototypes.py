@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy, normalize
 
 from embedbench.errors import UserError, unknown
 from embedbench.fields import above, at_least, require
-from embedbench.networks.weights import sha256_of
+from embedbench.networks.weights import file_sha256
 from embedbench.streams.stream import Session
 
 from .cosine import CosineNet
@@ -44,7 +44,7 @@ class KnownFile(str):
     @classmethod
     def at(cls, path: Path) -> Self:
         """The file at a path."""
-        return cls(f"{SHA256}{sha256_of(path)}", path)
+        return cls(f"{SHA256}{file_sha256(path)}", path)
 
     @property
     def sha256(self) -> str:
@@ -55,7 +55,7 @@ class KnownFile(str):
         """The path, if the file is there and has not changed."""
         if self.path is None:
             raise UserError(f"classifier.base is {self[:19]}…; give the path of the file instead")
-        if sha256_of(self.path) != self.sha256:
+        if file_sha256(self.path) != self.sha256:
             raise UserError(f"{self.path} has changed since the command began; start it again")
         return self.path
 

@@ -38,7 +38,7 @@ class DamagedStateError(Exception):
     """Bytes that hold no state: they are damaged, or something else."""
 
 
-def packed(state: dict[str, Any], mark: bytes = b"") -> bytes:
+def pack_state(state: dict[str, Any], mark: bytes = b"") -> bytes:
     """A state as bytes.
 
     Types, dtypes and memory layouts are kept. A tensor in two places is written once, and is one
@@ -47,7 +47,7 @@ def packed(state: dict[str, Any], mark: bytes = b"") -> bytes:
     Parameters
     ----------
     mark : bytes
-        The checksum covers it, too; `unpacked` must be given the same.
+        The checksum covers it, too; `unpack_state` must be given the same.
 
     Raises
     ------
@@ -60,13 +60,13 @@ def packed(state: dict[str, Any], mark: bytes = b"") -> bytes:
     return _checksum(data, mark) + data
 
 
-def unpacked(data: bytes, device: str, mark: bytes = b"") -> dict[str, Any]:
-    """The state in bytes of `packed`; what lay on a GPU goes to `device`, the rest to memory.
+def unpack_state(data: bytes, device: str, mark: bytes = b"") -> dict[str, Any]:
+    """The state in bytes of `pack_state`; what lay on a GPU goes to `device`, the rest to memory.
 
     Raises
     ------
     DamagedStateError
-        `packed` did not make these bytes with this mark.
+        `pack_state` did not make these bytes with this mark.
     """
     content = data[CHECKSUM:]
     if data[:CHECKSUM] != _checksum(content, mark):
@@ -212,7 +212,7 @@ def _is_dense(shape: Sequence[int], stride: Sequence[int]) -> bool:
     return last + 1 == math.prod(shape)
 
 
-def state_of(part: Any) -> Any:
+def take_state(part: Any) -> Any:
     """The state of a random generator or of what has a `state_dict`; other values are their own."""
     if isinstance(part, torch.Generator):
         return part.get_state()
@@ -222,7 +222,7 @@ def state_of(part: Any) -> Any:
 
 
 def put_state(part: Any, state: Any) -> Any:
-    """Give a part the state that `state_of` returned; return the part, or the value in its place.
+    """Give a part the state that `take_state` returned; return the part, or the value in its place.
 
     Raises
     ------

@@ -120,7 +120,7 @@ def freeze(name: str, body: nn.Module, stages: int) -> None:
     if stages < 0:
         body.requires_grad_(False)
         return
-    groups = stages_of(body)
+    groups = list_stages(body)
     if stages > len(groups):
         raise UserError(
             f"images.frozen must be -1 or at most {len(groups)}, the stages that are known of "
@@ -132,7 +132,7 @@ def freeze(name: str, body: nn.Module, stages: int) -> None:
             parameters[key].requires_grad_(False)
 
 
-def stages_of(body: nn.Module) -> list[list[str]]:
+def list_stages(body: nn.Module) -> list[list[str]]:
     """Names of the parameters of each stage, from the input on.
 
     The stem belongs to the first stage. Empty for a model that does not name its stages.

@@ -83,7 +83,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedView:
     """A view followed by `extra` samples of the same shape; neither is copied."""
 
     view: View
@@ -118,7 +118,7 @@ class Joined:
 
 
 @dataclass(frozen=True)
-class Part:
+class ViewPart:
     """The samples `index` (k,) of a view."""
 
     view: View

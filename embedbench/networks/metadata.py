@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from embedbench.errors import UserError
-from embedbench.typed import Typed, parse_json
+from embedbench.typed import JsonRecord, parse_json
 
 METADATA = "embedbench"  # key of the metadata in files that we write
 
 
 @dataclass(frozen=True)
-class _Preprocessing(Typed):
+class _Preprocessing(JsonRecord):
     """The preprocessing of images, with the keys of timm's configurations."""
 
     input_size: tuple[int, ...]
@@ -40,7 +40,7 @@ class _Preprocessing(Typed):
 
 
 @dataclass(frozen=True)
-class HeadMetadata(Typed):
+class HeadMetadata(JsonRecord):
     """What is known of a classifier that lies with its trunk.
 
     Parameters
@@ -62,14 +62,14 @@ class HeadMetadata(Typed):
 
 
 @dataclass(frozen=True)
-class _Metadata(Typed):
+class _Metadata(JsonRecord):
     """What is read of the metadata."""
 
     shown: _Preprocessing | None = None
     head: HeadMetadata | None = None
 
 
-def metadata_of(path: Path) -> dict[str, Any]:
+def read_metadata(path: Path) -> dict[str, Any]:
     """The metadata that `save_weights` put into a file; empty for any other file."""
     if path.suffix != ".safetensors" or not path.is_file():
         return {}

@@ -11,7 +11,7 @@ from embedbench import cache, torch_file
 from embedbench.disk import write_safely
 from embedbench.errors import UserError
 
-from .metadata import METADATA, HeadMetadata, metadata_of
+from .metadata import METADATA, HeadMetadata, read_metadata
 
 if TYPE_CHECKING:
     import torch
@@ -61,7 +61,7 @@ def load_weights(model: nn.Module, path: Path, cfg: dict[str, Any], *, channels:
             raise UserError(
                 f"{path} does not fit {cfg['architecture']} ({type(error).__name__}: {error})."
             ) from error
-        return sha256_of(path)
+        return file_sha256(path)
     state = _read(path)
     for name in _FILTERS:
         convert = getattr(sys.modules[type(model).__module__], name, None)
@@ -76,7 +76,7 @@ def load_weights(model: nn.Module, path: Path, cfg: dict[str, Any], *, channels:
     _adapt(state, model, path, cfg, channels)
     _check(model, state, path, cfg)
     model.load_state_dict(state, strict=False)
-    return sha256_of(path)
+    return file_sha256(path)
 
 
 def _read(path: Path) -> dict[str, torch.Tensor]:
@@ -162,8 +162,8 @@ def load_head(path: Path) -> tuple[torch.Tensor, HeadMetadata]:
     """
     from safetensors import safe_open
 
-    sha256_of(path)  # refuses a file that is missing
-    about = metadata_of(path).get("head")
+    file_sha256(path)  # refuses a file that is missing
+    about = read_metadata(path).get("head")
     if about is None:
         raise UserError(
             f"{path} holds no classifier; make one with embedbench pretrain --head cosine, or "
@@ -201,7 +201,7 @@ def save_weights(path: Path, state: dict[str, torch.Tensor], metadata: dict[str,
     write_safely(path, save(tensors, metadata=entry))
 
 
-def sha256_of(path: Path) -> str:
+def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file, hex. The file is read again only if it has changed.
 
     Raises

@@ -14,12 +14,12 @@ from functools import cached_property
 
 from . import verdicts
 from .published import COLUMNS, EXACT, PaperTable, Value
-from .results import Results, Row, Table
+from .results import ResultRow, Results, ResultTable
 from .verdicts import ORDER, REPRODUCED, UNCHECKED, Verdict
 
 
 @dataclass(frozen=True)
-class Entry:
+class EvidenceEntry:
     """Our values of a printed row, from one source.
 
     Parameters
@@ -54,11 +54,11 @@ class Entry:
 class Line:
     """A printed row and what the sources have of it."""
 
-    row: Row
-    entries: tuple[Entry, ...]
+    row: ResultRow
+    entries: tuple[EvidenceEntry, ...]
 
     @cached_property
-    def decisive(self) -> Entry | None:
+    def decisive(self) -> EvidenceEntry | None:
         """The entry whose verdict is the row's; None if none can be judged."""
         judged = [e for e in self.entries if e.verdict.word != UNCHECKED]
         real = [e for e in judged if not e.stands_in]
@@ -85,20 +85,22 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedTable:
     """A printed table with its lines, and the notes of all sources."""
 
-    table: Table
+    table: ResultTable
     lines: tuple[Line, ...]
     notes: tuple[str, ...]
 
 
-def compare(printed: list[PaperTable], sources: Mapping[str, Results]) -> list[Compared]:
+def compare(printed: list[PaperTable], sources: Mapping[str, Results]) -> list[ComparedTable]:
     """Join the printed tables with the sources."""
-    return [_compared(Table.made(table), sources) for table in printed]
+    return [_compared(ResultTable.made(table), sources) for table in printed]
 
 
-def unprinted(printed: list[PaperTable], sources: Mapping[str, Results]) -> Iterator[Table]:
+def tables_without_print(
+    printed: list[PaperTable], sources: Mapping[str, Results]
+) -> Iterator[ResultTable]:
     """Tables of the sources that have rows, but none of the paper's."""
     known = {table.name for table in printed}
     for name, results in sources.items():
@@ -107,15 +109,15 @@ def unprinted(printed: list[PaperTable], sources: Mapping[str, Results]) -> Iter
                 yield replace(table, title=f"{table.title} [{name}]")
 
 
-def counts(tables: list[Compared]) -> Counter[tuple[str, bool]]:
+def counts(tables: list[ComparedTable]) -> Counter[tuple[str, bool]]:
     """Number of rows by verdict, and whether they are computed without runs."""
     lines = (line for table in tables for line in table.lines if line.verdict is not None)
     return Counter((str(line.verdict), line.computed) for line in lines)
 
 
-def _compared(table: Table, sources: Mapping[str, Results]) -> Compared:
+def _compared(table: ResultTable, sources: Mapping[str, Results]) -> ComparedTable:
     """One printed table."""
-    entries: dict[tuple[str, ...], list[Entry]] = {row.labels: [] for row in table.rows}
+    entries: dict[tuple[str, ...], list[EvidenceEntry]] = {row.labels: [] for row in table.rows}
     printed = {row.labels: row for row in table.rows}
     notes = list(table.notes)
     for name, results in sources.items():
@@ -132,18 +134,18 @@ def _compared(table: Table, sources: Mapping[str, Results]) -> Compared:
             ]
             for row, values in some:
                 verdict = _verdict(table, row, values, some)
-                entry = Entry(name, values, _data(of_source, row), verdict)
+                entry = EvidenceEntry(name, values, _data(of_source, row), verdict)
                 entries[of_source.key(row)].append(entry)
             notes += of_source.notes if some else ()
     lines = tuple(Line(row, tuple(entries[row.labels])) for row in table.rows)
-    return Compared(table, lines, tuple(dict.fromkeys(notes)))
+    return ComparedTable(table, lines, tuple(dict.fromkeys(notes)))
 
 
 def _measured(value: Value) -> bool:
     return value.ours is not None or (value.words is not None and value.words[1] != "–")
 
 
-def _values(printed: Row, row: Row) -> dict[str, Value]:
+def _values(printed: ResultRow, row: ResultRow) -> dict[str, Value]:
     """The printed values with the ours of a source."""
     result = {}
     for column, value in printed.values.items():
@@ -156,10 +158,10 @@ def _values(printed: Row, row: Row) -> dict[str, Value]:
 
 
 def _verdict(
-    printed: Table,
-    row: Row,
+    printed: ResultTable,
+    row: ResultRow,
     values: dict[str, Value],
-    rows: list[tuple[Row, dict[str, Value]]],
+    rows: list[tuple[ResultRow, dict[str, Value]]],
 ) -> Verdict:
     """The verdict on the values of a row of a source, of which `rows` are all."""
     judged = []
@@ -173,7 +175,10 @@ def _verdict(
 
 
 def _rivals(
-    printed: Table, row: Row, rows: list[tuple[Row, dict[str, Value]]], column: str
+    printed: ResultTable,
+    row: ResultRow,
+    rows: list[tuple[ResultRow, dict[str, Value]]],
+    column: str,
 ) -> dict[str, Value]:
     """The values of the other methods in rows that agree in all other labels."""
     if printed.method not in printed.heads:
@@ -190,6 +195,6 @@ def _rivals(
     }
 
 
-def _data(table: Table, row: Row) -> str:
+def _data(table: ResultTable, row: ResultRow) -> str:
     """What replaces the paper's data in a row; "" if nothing does."""
     return table.data or " / ".join(label for label in row.labels if table.printed.get(label))

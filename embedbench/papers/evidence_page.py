@@ -9,12 +9,12 @@ from typing import Any
 
 from embedbench.disk import write_safely
 from embedbench.errors import printable
-from embedbench.scores.stats import signed
+from embedbench.scores.stats import format_signed
 
-from .evidence import Compared, Entry, Line, compare, counts, unprinted
+from .evidence import ComparedTable, EvidenceEntry, Line, compare, counts, tables_without_print
 from .paper import Paper
 from .published import EXACT, Value
-from .results import Results, Table, read_results
+from .results import Results, ResultTable, read_results
 from .verdicts import ORDER
 
 RULES = (
@@ -64,12 +64,12 @@ def page_text(paper: Paper[Any], sources: Mapping[str, Results]) -> tuple[str, d
         RULES,
         *_sources(sources),
         *(part for table in tables for part in _section(table)),
-        *_others(list(unprinted(printed, sources))),
+        *_others(list(tables_without_print(printed, sources))),
     ]
     return "\n\n".join(parts) + "\n", of_verdict
 
 
-def _caveats(tables: Sequence[Compared]) -> str:
+def _caveats(tables: Sequence[ComparedTable]) -> str:
     """What the counts do not show."""
     lines = [line for table in tables for line in table.lines]
     corrected = sum(line.reproduced_with("reads") for line in lines)
@@ -105,7 +105,7 @@ def _digits(digests: Mapping[str, str]) -> str:
     )
 
 
-def _section(compared: Compared) -> list[str]:
+def _section(compared: ComparedTable) -> list[str]:
     """The heading, the lines and the notes of a printed table."""
     table = compared.table
     columns = [c for c in table.columns if any(_is_printed(line, c) for line in compared.lines)]
@@ -134,7 +134,7 @@ def _section(compared: Compared) -> list[str]:
     ]
 
 
-def _heading(table: Table) -> str:
+def _heading(table: ResultTable) -> str:
     return f"Table {table.name}: {table.title}"
 
 
@@ -158,7 +158,7 @@ def _rows(line: Line, columns: Sequence[str]) -> list[list[str]]:
     return rows
 
 
-def _ours(entry: Entry, columns: Sequence[str], *, decisive: bool) -> list[str]:
+def _ours(entry: EvidenceEntry, columns: Sequence[str], *, decisive: bool) -> list[str]:
     """Our values, their differences, the number of runs with the data, and the verdict."""
     values = [entry.values.get(c, Value()) for c in columns]
     ours = " / ".join(text(v.texts()[1]) for v in values)
@@ -177,11 +177,11 @@ def _gap(value: Value) -> str:
     """Ours minus the printed value, also on other data."""
     if value.published is None or value.ours is None or value.ours.mean != value.ours.mean:
         return "–"
-    number = signed(value.ours.mean - value.published, value.decimals)
+    number = format_signed(value.ours.mean - value.published, value.decimals)
     return number if number.startswith("−") else f"+{number}"
 
 
-def _others(tables: Sequence[Table]) -> list[str]:
+def _others(tables: Sequence[ResultTable]) -> list[str]:
     """Tables of ours that the paper prints no numbers for."""
     if not tables:
         return []

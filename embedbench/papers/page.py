@@ -11,7 +11,7 @@ from rich.text import Text
 
 from embedbench.disk import write_safely
 from embedbench.reports.page import page
-from embedbench.terminal import line, new_table, rendered
+from embedbench.terminal import line, new_table, render_text
 
 from .paper import Paper
 from .published import PARTS, PaperTable
@@ -19,7 +19,7 @@ from .published import PARTS, PaperTable
 
 def table_text(table: PaperTable) -> str:
     """Return a table as text for the terminal, one line per row."""
-    return rendered(table_parts(table)).rstrip()
+    return render_text(table_parts(table)).rstrip()
 
 
 def table_parts(table: PaperTable) -> list[Text | Table]:

@@ -9,18 +9,18 @@ from typing import Any, Generic, TypeVar
 
 from embedbench.callbacks import Notify, StageProgress
 from embedbench.engines.engine import HERE, Engine
-from embedbench.runs.cell import Cell
+from embedbench.runs.cell import RunSpec
 
 from .published import PaperTable
-from .runs import Runs, wanted
+from .runs import PaperRuns, select_names
 
 KIND = "learner of the paper"  # named in errors
-RunsT = TypeVar("RunsT", bound=Runs)
+RunsT = TypeVar("RunsT", bound=PaperRuns)
 Measured = Callable[[RunsT], list[PaperTable]]
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReproduceRequest:
     """What the user requests from a paper.
 
     Parameters
@@ -96,7 +96,7 @@ class Paper(Generic[RunsT]):
     stem : str
         Names the asset with the published values, the default directory and the saved files.
     runs : callable
-        Makes the runs on the requested data, from an `Asked` and the names of the tables.
+        Makes the runs on the requested data, from a `ReproduceRequest` and names of tables.
     cells : callable
         The runs that the tables need, from the runs and the names of the tables.
     learners : callable
@@ -116,8 +116,8 @@ class Paper(Generic[RunsT]):
     name: str
     citation: str
     stem: str
-    runs: Callable[[Asked, Sequence[str]], RunsT]
-    cells: Callable[[RunsT, Sequence[str]], Sequence[Cell]]
+    runs: Callable[[ReproduceRequest, Sequence[str]], RunsT]
+    cells: Callable[[RunsT, Sequence[str]], Sequence[RunSpec]]
     learners: Callable[[], Iterable[str]]
     aliases: tuple[str, ...] = ()
     exact: Mapping[str, Callable[[], PaperTable]] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class Paper(Generic[RunsT]):
     costly: Mapping[str, Measured[RunsT]] = field(default_factory=dict)
     printed: Callable[[], list[PaperTable]] = list
 
-    def reproduce(self, asked: Asked) -> tuple[list[PaperTable], list[str]]:
+    def reproduce(self, asked: ReproduceRequest) -> tuple[list[PaperTable], list[str]]:
         """Run what is missing and make the tables.
 
         Finished runs are kept and reused.
@@ -143,8 +143,10 @@ class Paper(Generic[RunsT]):
             A table, learner, file or setting is unknown.
         """
         usual = [*self.exact, *self.tables]
-        names = wanted([n.lower() for n in asked.names] or usual, [*usual, *self.costly], "table")
-        asked = replace(asked, learners=wanted(asked.learners, self.learners(), KIND))
+        names = select_names(
+            [n.lower() for n in asked.names] or usual, [*usual, *self.costly], "table"
+        )
+        asked = replace(asked, learners=select_names(asked.learners, self.learners(), KIND))
         asked.out.mkdir(parents=True, exist_ok=True)
         made = {name: [self.exact[name]()] for name in names if name in self.exact}
         failed: list[str] = []

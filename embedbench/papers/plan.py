@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from embedbench.terminal import line, new_table, rendered
+from embedbench.terminal import line, new_table, render_text
 
 UNKNOWN = "not computed here; compare what inspect prints with other teams"
 WIDTH = 100
@@ -34,7 +34,7 @@ RATES = {
 
 
 @dataclass(frozen=True)
-class Made:
+class PreparedFile:
     """A file that `extract` or `import` makes of a data set.
 
     Parameters
@@ -87,11 +87,11 @@ class DataSet:
     layout: str
     classes: int
     samples: Mapping[str, int]
-    made: tuple[Made, ...]
+    made: tuple[PreparedFile, ...]
     arrange: tuple[str, ...] = ()
     digest: str = ""
 
-    def bytes_of(self, made: Made) -> int:
+    def bytes_of(self, made: PreparedFile) -> int:
         """Bytes of a file's features: samples x numbers x bytes of a number."""
         return sum(self.samples.values()) * made.values * made.width
 
@@ -111,7 +111,7 @@ class DataSet:
 
 
 @dataclass(frozen=True)
-class Work:
+class PlannedWork:
     """Runs of one kind, or a preparation; hours = runs x samples x epochs / rate / 3600.
 
     Parameters
@@ -183,7 +183,7 @@ class Plan:
 
     paper: str
     data: tuple[DataSet, ...]
-    work: tuple[Work, ...]
+    work: tuple[PlannedWork, ...]
     commands: tuple[str, ...]
     back: tuple[str, ...]
     remarks: tuple[str, ...] = field(default=())
@@ -265,7 +265,7 @@ def _cost_text(plan: Plan, count: int) -> list[str]:
         "samples x epochs / rate. The rates are assumed for one data-centre GPU (of a core where "
         "it says CPU), not measured: the first run tells you yours."
     )
-    return [*rendered([table]).split("\n"), *_folded(explained)]
+    return [*render_text([table]).split("\n"), *_folded(explained)]
 
 
 def _folded(text: str) -> list[str]:

@@ -11,8 +11,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from embedbench.scores.stats import Stat, signed
-from embedbench.typed import ABSENT, Typed
+from embedbench.scores.stats import Stat, format_signed
+from embedbench.typed import ABSENT, JsonRecord
 
 PARTS = ("paper", "ours", "diff.")
 DRAWN, FIXED, EXACT = "drawn", "fixed", "exact"  # how our number was made, see `Value`
@@ -20,7 +20,7 @@ COLUMNS = "the columns"  # as `PaperTable.method`: every column is a method
 
 
 @cache
-def published(paper: str) -> dict[str, Any]:
+def load_published(paper: str) -> dict[str, Any]:
     """Return the published values of a paper: its tables by name, and known misprints.
 
     Parameters
@@ -34,7 +34,7 @@ def published(paper: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Value(Typed):
+class Value(JsonRecord):
     """One published number and our measurement of it.
 
     Parameters
@@ -105,7 +105,7 @@ class Value(Typed):
         return text if text.startswith("−") else f"+{text}"
 
     def _text(self, value: float) -> str:
-        return "–" if math.isnan(value) else signed(value, self.decimals)
+        return "–" if math.isnan(value) else format_signed(value, self.decimals)
 
 
 @dataclass

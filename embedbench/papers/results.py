@@ -19,7 +19,7 @@ from embedbench.disk import read_text, write_safely
 from embedbench.errors import UserError
 from embedbench.files.file import EmbeddingFile
 from embedbench.scores.stats import Stat
-from embedbench.typed import Typed, parse_json
+from embedbench.typed import JsonRecord, parse_json
 from embedbench.version import __version__
 
 from .published import DRAWN, EXACT, FIXED, PaperTable, Value
@@ -30,7 +30,7 @@ CLOSE = 1e-9  # of a stored mean to that of its values
 
 
 @dataclass(frozen=True)
-class Row(Typed):
+class ResultRow(JsonRecord):
     """One row of a table: labels, and values by column."""
 
     labels: tuple[str, ...]
@@ -38,14 +38,14 @@ class Row(Typed):
 
 
 @dataclass(frozen=True)
-class Table(Typed):
+class ResultTable(JsonRecord):
     """A table; the fields are those of `PaperTable`, without its figures."""
 
     name: str
     title: str
     heads: tuple[str, ...]
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ResultRow, ...]
     notes: tuple[str, ...] = ()
     of: str = ""
     data: str = ""
@@ -56,14 +56,14 @@ class Table(Typed):
     named: int | None = None
 
     @classmethod
-    def made(cls, table: PaperTable) -> Table:
+    def made(cls, table: PaperTable) -> ResultTable:
         """The table without its figures."""
         return cls(
             table.name,
             table.title,
             tuple(table.heads),
             tuple(table.columns),
-            tuple(Row(tuple(labels), dict(values)) for labels, values in table.rows),
+            tuple(ResultRow(tuple(labels), dict(values)) for labels, values in table.rows),
             tuple(table.notes),
             table.of,
             table.data,
@@ -74,7 +74,7 @@ class Table(Typed):
             table.named,
         )
 
-    def key(self, row: Row) -> tuple[str, ...]:
+    def key(self, row: ResultRow) -> tuple[str, ...]:
         """The labels of the printed row that a row belongs to."""
         return tuple(self.printed.get(label, label) for label in row.labels)
 
@@ -83,7 +83,7 @@ class Table(Typed):
 
 
 @dataclass(frozen=True)
-class DataFile(Typed):
+class DataFile(JsonRecord):
     """An embedding file that tables were measured on: its name without directory, and digests."""
 
     name: str
@@ -91,7 +91,7 @@ class DataFile(Typed):
 
 
 @dataclass(frozen=True)
-class Results(Typed):
+class Results(JsonRecord):
     """The results of one `reproduce`.
 
     Parameters
@@ -121,7 +121,7 @@ class Results(Typed):
     seeds: tuple[int, ...]
     files: tuple[DataFile, ...]
     failed: tuple[str, ...]
-    tables: tuple[Table, ...]
+    tables: tuple[ResultTable, ...]
     format: str = FORMAT
     version: int = VERSION
 
@@ -151,7 +151,7 @@ class Results(Typed):
                 for path in dict.fromkeys(files)
             ),
             tuple(failed),
-            tuple(map(Table.made, tables)),
+            tuple(map(ResultTable.made, tables)),
         )
 
     @classmethod
@@ -181,12 +181,12 @@ class Results(Typed):
         text = json.dumps(self.to_json(), indent=1, ensure_ascii=False, allow_nan=False)
         write_safely(path, text + "\n")
 
-    def rows(self) -> Iterator[tuple[Table, Row]]:
+    def rows(self) -> Iterator[tuple[ResultTable, ResultRow]]:
         """All rows with their tables."""
         return ((table, row) for table in self.tables for row in table.rows)
 
 
-def _wrong(table: Table, row: Row) -> str:
+def _wrong(table: ResultTable, row: ResultRow) -> str:
     """What is wrong with a row; "" if nothing is."""
     if len(row.labels) != len(table.heads):
         return f"expected {len(table.heads)} labels, got {len(row.labels)}"

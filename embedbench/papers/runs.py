@@ -15,11 +15,11 @@ from embedbench.files.file import EmbeddingFile
 from embedbench.files.layout import PIXELS
 from embedbench.reports.rows import LEFT_OUT
 from embedbench.runs import grid
-from embedbench.runs.cell import Cell
+from embedbench.runs.cell import RunSpec
 from embedbench.runs.command import start_of_command
 from embedbench.runs.registry import protocol_class
 from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.work import Workshop
+from embedbench.runs.work import StreamCache
 from embedbench.scores import record
 from embedbench.scores.checked import Checker
 from embedbench.scores.run_record import RunRecord
@@ -46,7 +46,7 @@ class Variant:
 
 
 @dataclass
-class Runs:
+class PaperRuns:
     """The runs of a reproduction.
 
     Parameters
@@ -85,7 +85,7 @@ class Runs:
     failed: list[str] = field(default_factory=list)
     threads: int = field(default=1, kw_only=True)
     notify: Notify = field(default=lambda _: None, kw_only=True)
-    workshop: Workshop = field(default_factory=Workshop, repr=False)
+    workshop: StreamCache = field(default_factory=StreamCache, repr=False)
 
     def plan(
         self,
@@ -96,7 +96,7 @@ class Runs:
         *,
         fixed: Sequence[str] = (),
         preset: str | None = None,
-    ) -> list[Cell]:
+    ) -> list[RunSpec]:
         """Return one cell per seed; user settings override `items`, and `fixed` overrides both."""
         names = [str(f) for f in files]
         return plan(
@@ -117,7 +117,7 @@ class Runs:
 
     def run(
         self,
-        cells: Sequence[Cell],
+        cells: Sequence[RunSpec],
         progress: StageProgress = lambda *_: None,
     ) -> None:
         """Run the missing cells; each failure becomes a sentence in `failed`."""
@@ -131,7 +131,7 @@ class Runs:
         )
         self.failed += [f"{c.learner} on {c.protocol}: {why}" for c, why in outcome.failed]
 
-    def records(self, cells: Iterable[Cell]) -> list[RunRecord]:
+    def records(self, cells: Iterable[RunSpec]) -> list[RunRecord]:
         """Return the checked records of finished cells that means may include."""
         checker = Checker(self.out / "runs", self._fail)
         checked = []
@@ -156,7 +156,7 @@ def holds_images(path: Path) -> bool:
     return EmbeddingFile.open(path).kind == PIXELS
 
 
-def wanted(names: Sequence[str], known: Iterable[str], kind: str) -> list[str]:
+def select_names(names: Sequence[str], known: Iterable[str], kind: str) -> list[str]:
     """Return the requested names, or all if none is requested; an unknown name raises an error."""
     every = list(known)
     for name in names:

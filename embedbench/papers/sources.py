@@ -7,7 +7,7 @@ hold all images of the session lists), with the ids that `extract` gives.
 
 from __future__ import annotations
 
-from .plan import DataSet, Made
+from .plan import DataSet, PreparedFile
 
 ASK = "not stated in the papers; read them where the data are published"
 OF_IMAGENET = "not stated in the papers; the images are ImageNet's, which has terms of access"
@@ -22,7 +22,7 @@ CIFAR100 = DataSet(
     samples={"train": 50_000, "test": 10_000},
     digest="2473e71d333dd933407a4fcb33f987d5d0db757a4af6cdcdff150667f91110fe",
     made=(
-        Made(
+        PreparedFile(
             "cifar100-32.h5",
             ("embedbench extract torch/cifar100 --backbone none --size 32 --out cifar100-32.h5",),
             32 * 32 * 3,
@@ -79,7 +79,7 @@ TINY_IMAGENET = DataSet(
     classes=200,
     samples={"train": 100_000, "test": 10_000},
     made=(
-        Made(
+        PreparedFile(
             "tiny-imagenet-64.h5",
             ("embedbench extract tiny --backbone none --size 64 --out tiny-imagenet-64.h5",),
             64 * 64 * 3,
@@ -102,7 +102,7 @@ IMAGENET = DataSet(
     classes=1000,
     samples={"train": 1_281_167, "test": 50_000},
     made=(
-        Made(
+        PreparedFile(
             "imagenet-224.h5",
             ("embedbench extract imagenet --backbone none --size 224 --out imagenet-224.h5",),
             224 * 224 * 3,

@@ -57,7 +57,7 @@ class Verdict:
     why: str = ""
 
 
-def printed(value: Value) -> float | None:
+def printed_number(value: Value) -> float | None:
     """The printed number, corrected if it is a misprint; None if there is none to compare with."""
     if value.reads is not None:
         return value.reads
@@ -83,7 +83,7 @@ def of_value(value: Value, unit: str, rivals: Mapping[str, Value]) -> Verdict | 
     """
     if value.words is not None:
         return _of_words(value)
-    of = printed(value)
+    of = printed_number(value)
     if of is None or value.ours is None:
         return None
     if math.isnan(value.ours.mean):
@@ -126,7 +126,7 @@ def _in_kind(value: Value, of: float, unit: str, rivals: Mapping[str, Value]) ->
     assert value.ours is not None
     compared, against = 0, []
     for name, rival in rivals.items():
-        theirs = printed(rival)
+        theirs = printed_number(rival)
         if theirs is None or rival.ours is None or math.isnan(rival.ours.mean):
             continue
         gap = of - theirs

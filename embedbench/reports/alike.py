@@ -16,7 +16,7 @@ LATER = {"loss": "all", "embedding": "final"}
 LOSSES = {"all": "loss over all classes of the stream", "seen": "loss over the classes seen"}
 
 
-def loss_of(run: RunRecord) -> str:
+def loss_classes(run: RunRecord) -> str:
     """Which classes the loss of a learner may use, where the protocol decides it; else empty."""
     loss = run.protocol_params.get("loss")
     return f"{LOSSES[loss]} (protocol.loss={loss})" if loss in LOSSES else ""

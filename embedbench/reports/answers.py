@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from embedbench.scores.run_record import RunRecord
-from embedbench.scores.stats import Stat, signed
+from embedbench.scores.stats import Stat, format_signed
 
 from .rows import Row
 
@@ -61,7 +61,7 @@ def by_answer(rows: Sequence[Row], entries: Sequence[Mapping[str, object]]) -> d
     return table
 
 
-def _labels(row: Row) -> list[Cell]:
+def _labels(row: Row) -> list[TableCell]:
     """Scores and sizes of the label sets after the last session."""
     cells = []
     for stat, (_, _, percent) in zip(stats(row), LABELS, strict=True):
@@ -69,7 +69,7 @@ def _labels(row: Row) -> list[Cell]:
     return cells
 
 
-def _within(row: Row) -> list[Cell]:
+def _within(row: Row) -> list[TableCell]:
     """Final accuracy over all classes seen and within the session, per sample and per class."""
     cells = []
     for names in PAIRS:
@@ -100,7 +100,7 @@ def is_exact(stat: Stat, row: Row) -> bool:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A number of an HTML table as text: mean, half-width of the interval, value of each run."""
 
     mean: str
@@ -108,11 +108,11 @@ class Cell:
     each: str = ""
 
 
-def cell(stat: Stat | None, decimals: int, factor: float, row: Row) -> Cell:
+def cell(stat: Stat | None, decimals: int, factor: float, row: Row) -> TableCell:
     """A number over the runs of a row, as text for a table."""
     if stat is None or math.isnan(stat.mean):
-        return Cell("–")
+        return TableCell("–")
     half = "" if is_exact(stat, row) else f"{factor * stat.half:.{decimals}f}"
-    values = [signed(factor * v, decimals) for v in stat.values]
+    values = [format_signed(factor * v, decimals) for v in stat.values]
     each = [f"seed {r.run}: {v}" for r, v in zip(row.used, values, strict=True)]
-    return Cell(signed(factor * stat.mean, decimals), half, ", ".join(each))
+    return TableCell(format_signed(factor * stat.mean, decimals), half, ", ".join(each))

@@ -17,7 +17,7 @@ from embedbench.errors import UserError
 from embedbench.files.layout import PIXELS
 from embedbench.scores.run_record import Digests, RunRecord
 from embedbench.scores.stats import Stat
-from embedbench.typed import Typed
+from embedbench.typed import JsonRecord
 
 from .rows import Group, Row
 
@@ -37,7 +37,7 @@ PERMUTED = (
 
 
 @dataclass(frozen=True)
-class Sides(Typed):
+class Sides(JsonRecord):
     """A number over pairs of runs: on embeddings, on images, and their difference."""
 
     frozen: Stat
@@ -52,7 +52,7 @@ class Sides(Typed):
 
 
 @dataclass(frozen=True)
-class BridgedLearner(Typed):
+class BridgedLearner(JsonRecord):
     """One learner, on embeddings and on images.
 
     Parameters
@@ -83,7 +83,7 @@ class BridgedLearner(Typed):
 
 
 @dataclass(frozen=True)
-class Ideals(Typed):
+class Ideals(JsonRecord):
     """α_ideal on both sides: one, or one per session; empty where it was not measured."""
 
     frozen: tuple[float, ...]
@@ -91,7 +91,7 @@ class Ideals(Typed):
 
 
 @dataclass(frozen=True)
-class Devices(Typed):
+class Devices(JsonRecord):
     """The devices that the runs of each side used."""
 
     frozen: tuple[str, ...]
@@ -99,7 +99,7 @@ class Devices(Typed):
 
 
 @dataclass(frozen=True)
-class BridgedStream(Typed):
+class BridgedStream(JsonRecord):
     """One stream with its learners, on embeddings and on images.
 
     Parameters
@@ -127,7 +127,7 @@ class BridgedStream(Typed):
 
 
 @dataclass(frozen=True)
-class Alone(Typed):
+class Alone(JsonRecord):
     """A row without a partner: its label, its table, embeddings or images, and the reason."""
 
     learner: str
@@ -137,7 +137,7 @@ class Alone(Typed):
 
 
 @dataclass(frozen=True)
-class Bridge(Typed):
+class Bridge(JsonRecord):
     """Learners that ran on embeddings and on images, and rows without a partner."""
 
     schema: str
@@ -260,7 +260,7 @@ def _entry(frozen: Row, full: Row) -> BridgedLearner:
     """One learner: scores and costs of its paired runs, on embeddings and on images."""
     pairs = _pairs(frozen, full)
     metrics = {
-        name: Sides.of([(value_of(a, name), value_of(b, name)) for a, b in pairs])
+        name: Sides.of([(metric_value(a, name), metric_value(b, name)) for a, b in pairs])
         for name in (*METRICS, *CURVES)
     }
     seconds = Sides.of([(a.seconds.learn, b.seconds.learn) for a, b in pairs])
@@ -283,7 +283,7 @@ def _joules(record: RunRecord) -> float:
     return record.joules.learn if record.joules else math.nan
 
 
-def value_of(record: RunRecord, name: str) -> float:
+def metric_value(record: RunRecord, name: str) -> float:
     """A metric of a run, or the mean of one of `CURVES`; NaN if the run has neither."""
     if name not in CURVES:
         return record.metrics.get(name, math.nan)

@@ -23,7 +23,7 @@ import numpy as np
 from embedbench.errors import UserError, unknown
 from embedbench.scores.run_record import RunRecord
 from embedbench.seeds import Seeds
-from embedbench.typed import ABSENT, Typed
+from embedbench.typed import ABSENT, JsonRecord
 
 from .rows import LEFT_OUT, Row, groups
 
@@ -32,7 +32,7 @@ COMMAND = "embedbench run … --vary order,init,batches,memory --seeds 0-4"
 
 
 @dataclass(frozen=True)
-class Spread(Typed):
+class Spread(JsonRecord):
     """A standard deviation with its 95 % interval; NaN where no two runs can be compared.
 
     Parameters
@@ -73,7 +73,7 @@ class Spread(Typed):
 
 
 @dataclass(frozen=True)
-class LearnerBySeeds(Typed):
+class LearnerBySeeds(JsonRecord):
     """The spreads of one learner.
 
     Parameters
@@ -95,7 +95,7 @@ class LearnerBySeeds(Typed):
 
 
 @dataclass(frozen=True)
-class SeedSpread(Typed):
+class SeedSpread(JsonRecord):
     """The spreads of a table's learners, with the title of the table and the metric."""
 
     title: str

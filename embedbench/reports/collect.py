@@ -28,7 +28,7 @@ from embedbench.typed import plain
 from .alike import check_average, check_comparable
 from .labels import flat, labels, value
 from .rows import LEFT_OUT, Group, Row, groups
-from .stored import unlimited
+from .stored import remark_on_memory
 from .tuned import beside, candidates
 from .verdict import verdict
 
@@ -43,7 +43,7 @@ def say(sentence: str) -> None:
 def collect(
     root: Path,
     places: Sequence[Path] | None = None,
-    tell: Callable[[str], None] = say,
+    notify: Callable[[str], None] = say,
     metrics: Sequence[str] = (),
 ) -> list[Row]:
     """Rows of all finished runs under `root`, table by table; the chance learner comes last.
@@ -70,14 +70,14 @@ def collect(
             f"expected finished runs (record.json) under {root}, found none; "
             f"make some with embedbench run … --out {root}"
         )
-    tell = _once(tell)
-    checker, outside = Checker(root, tell), outside_metrics(metrics, tell)
+    notify = _once(notify)
+    checker, outside = Checker(root, notify), outside_metrics(metrics, notify)
     tables: dict[Path, dict[Path, list[RunRecord]]] = {}
     for cell in cells:
         try:
-            run = with_outside(checker.record(cell), cell, outside, tell)
+            run = with_outside(checker.record(cell), cell, outside, notify)
         except UserError as e:
-            tell(f"left out: {e}")
+            notify(f"left out: {e}")
             continue
         place = cell.resolve().parent
         # each reference learner gets a table; its neighbours learned other streams
@@ -96,7 +96,7 @@ def collect(
     if refused and not rows:
         raise refused[0]
     for error in refused:
-        tell(f"left out, a whole table: {error}")
+        notify(f"left out, a whole table: {error}")
     return _apart(rows)
 
 
@@ -116,14 +116,14 @@ def _name(place: Path, root: Path) -> str:
     return str(place.relative_to(root)) if place.is_relative_to(root) else place.name
 
 
-def _once(tell: Callable[[str], None]) -> Callable[[str], None]:
-    """A `tell` that says each sentence once."""
+def _once(notify: Callable[[str], None]) -> Callable[[str], None]:
+    """A `notify` that says each sentence once."""
     said: set[str] = set()
 
     def once(sentence: str) -> None:
         if sentence not in said:
             said.add(sentence)
-            tell(sentence)
+            notify(sentence)
 
     return once
 
@@ -145,7 +145,7 @@ def _table(
     repeats = sum(len(varied) for _, varied in split)
     names = labels(learners)
     remarks = beside([(_name(p, root), n, made[p]) for p, n in zip(made, names, strict=True)])
-    remarks += unlimited(list(zip(names, learners, strict=True)))
+    remarks += remark_on_memory(list(zip(names, learners, strict=True)))
     further = tuple(dict.fromkeys([*metrics, *outside]))
     group = Group(place, alone, repeats, further, outside, remarks=tuple(remarks))
     rows = []

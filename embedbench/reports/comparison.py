@@ -12,16 +12,16 @@ import numpy as np
 
 from embedbench.errors import UserError
 from embedbench.scores.ranking import average_ranks, kendall_tau, tie_groups
-from embedbench.typed import Typed
+from embedbench.typed import JsonRecord
 
 from .by_seeds import SeedSpread
-from .study import Study
+from .study import ComparisonStudy
 
 SCHEMA = "embedbench-comparison/1.0"
 
 
 @dataclass(frozen=True)
-class RankedLearner(Typed):
+class RankedLearner(JsonRecord):
     """One learner of a ranking.
 
     Parameters
@@ -50,7 +50,7 @@ class RankedLearner(Typed):
 
 
 @dataclass(frozen=True)
-class Pair(Typed):
+class Pair(JsonRecord):
     """Two learners: the mean of `a` minus `b` over `n` units, and its significance.
 
     Parameters
@@ -76,7 +76,7 @@ class Pair(Typed):
 
 
 @dataclass(frozen=True)
-class Ranking(Typed):
+class Ranking(JsonRecord):
     """Ranks, tie groups and differences of the learners of a study, best mean first.
 
     Parameters
@@ -108,7 +108,7 @@ class Ranking(Typed):
 
 
 @dataclass(frozen=True)
-class LearnerByOrder(Typed):
+class LearnerByOrder(JsonRecord):
     """One learner on several class orders.
 
     Parameters
@@ -134,7 +134,7 @@ class LearnerByOrder(Typed):
 
 
 @dataclass(frozen=True)
-class OrderSpread(Typed):
+class OrderSpread(JsonRecord):
     """Spread of the learners of a study over class orders.
 
     Parameters
@@ -163,7 +163,7 @@ class OrderSpread(Typed):
 
 
 @dataclass(frozen=True)
-class Comparison(Typed):
+class Comparison(JsonRecord):
     """The studies of a directory of runs: rankings, or spreads over orders or over seeds."""
 
     schema: str
@@ -175,7 +175,7 @@ class Comparison(Typed):
         return cls(SCHEMA, tuple(studies))
 
 
-def compare(study: Study) -> Ranking:
+def compare(study: ComparisonStudy) -> Ranking:
     """Ranks, tie groups and differences of a study.
 
     Raises
@@ -215,7 +215,7 @@ def compare(study: Study) -> Ranking:
     )
 
 
-def by_order(study: Study) -> OrderSpread:
+def by_order(study: ComparisonStudy) -> OrderSpread:
     """Each learner's spread over class orders, and how its rank changes.
 
     Kendall's τ compares the rankings on two orders, over the learners that were run on both.

@@ -43,7 +43,7 @@ def draw_file(file: EmbeddingFile, width: float) -> Figure:
     """
     if file.kind == layout.PIXELS:
         return _sheet(file, width)
-    rows = drawn(len(file.labels))
+    rows = sample_rows(len(file.labels))
     points, shares = components(_values(file, rows))
     names, group = groups(file)
     height = 0.75 * width
@@ -64,7 +64,7 @@ def draw_file(file: EmbeddingFile, width: float) -> Figure:
     return figure
 
 
-def drawn(samples: int) -> Ints:
+def sample_rows(samples: int) -> Ints:
     """The rows that are drawn: all, or 2,000 of them by chance, with seed 0."""
     if samples <= POINTS:
         return np.arange(samples)

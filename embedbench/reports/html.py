@@ -14,20 +14,20 @@ import numpy as np
 from embedbench.disk import write_safely
 from embedbench.scores.metrics import all_metrics
 from embedbench.scores.run_record import FINAL, RunRecord
-from embedbench.scores.stats import amount, megabytes, signed
+from embedbench.scores.stats import amount, format_signed, megabytes
 
-from .answers import Cell, are_equal, by_answer, cell
+from .answers import TableCell, are_equal, by_answer, cell
 from .bridge import Bridge
 from .levels import chance, offline
-from .lines import stacked
+from .lines import stack_runs
 from .maps import colour_scale, heat_map
 from .moments import by_samples
 from .page import page
-from .pictures import compared, curve_figures, trade_off_figures
+from .pictures import curve_figures, trade_off_figures, with_final_score
 from .rows import FLAGS, Group, Row, groups
 from .slim import share_styles
-from .styles import glyph, hue, styles_of
-from .text import columns_of, who_has
+from .styles import assign_styles, glyph, hue
+from .text import choose_columns, who_has
 from .verdict import verdict
 
 
@@ -50,7 +50,7 @@ def heading(roots: Sequence[Path]) -> str:
 def render(rows: Sequence[Row], name: str, bridge: Bridge | None = None) -> str:
     """The page as text; `name` is its heading."""
     learners = [r for r in rows if r.learns]  # the chance level has no colour and mark
-    styles = styles_of((r.learner, r.label) for r in learners)
+    styles = assign_styles((r.learner, r.label) for r in learners)
     text = page(
         "report.html.j2",
         name=name,
@@ -100,10 +100,10 @@ def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> d
         "notes": group.notes,
         "rows": entries,
         "drawn": [e for r, e in zip(rows, entries, strict=True) if r.used],
-        "costly": [e for r, e in zip(rows, entries, strict=True) if r in compared(drawn)],
+        "costly": [e for r, e in zip(rows, entries, strict=True) if r in with_final_score(drawn)],
         "levels": _levels(group, drawn),
         "ranking": _with_levels(group, rows, entries),
-        "columns": [(n, h.removesuffix(" %"), f == 100) for n, h, _, f in columns_of(group)],
+        "columns": [(n, h.removesuffix(" %"), f == 100) for n, h, _, f in choose_columns(group)],
         "several": any(len(r.used) > 1 for r in rows),
         "legend": _legend(rows),
         "equal": any(map(are_equal, rows)),
@@ -111,7 +111,7 @@ def _section(group: Group, rows: list[Row], styles: dict[str, int], i: int) -> d
         "figures": [*curve_figures(group, drawn, styles), *by_samples(rows, styles)],
         **by_answer(rows, entries),
         "maps": _maps(rows, entries),
-        "unscored": any(np.isnan(stacked(r, "R")).any() for r in rows),
+        "unscored": any(np.isnan(stack_runs(r, "R")).any() for r in rows),
         "sessions": [
             {"row": e, **_session_table(r)} for r, e in zip(rows, entries, strict=True) if r.used
         ],
@@ -140,7 +140,7 @@ def _entry(row: Row, styles: dict[str, int]) -> dict[str, object]:
         "glyph": "" if style is None else glyph(style),
         "n": row.n,
         "equal": are_equal(row),
-        "cells": {n: _metric(row, n, d, f) for n, _, d, f in columns_of(row.group)},
+        "cells": {n: _metric(row, n, d, f) for n, _, d, f in choose_columns(row.group)},
         "memory": megabytes(row.footprint.get("total")),
         "kinds": [(k.replace("_", " "), megabytes(v)) for k, v in footprint.items()],
         "learn": amount(row.seconds["learn"].mean),
@@ -172,15 +172,15 @@ def _with_levels(
 
 def _level(name: str, words: str, value: float) -> dict[str, object]:
     """A row of the main table with a final score alone."""
-    cells = {FINAL: Cell(signed(100 * value, 1))}
+    cells = {FINAL: TableCell(format_signed(100 * value, 1))}
     empty = dict.fromkeys(("glyph", "n", "equal", "memory", "learn"), "")
     return {**empty, "learner": name, "settings": words, "cells": cells, "flags": []}
 
 
-def _metric(row: Row, name: str, decimals: int, factor: float) -> Cell:
+def _metric(row: Row, name: str, decimals: int, factor: float) -> TableCell:
     """A metric of a row; "open" where it waits for reference runs."""
     if name in row.metrics and row.is_open(name):
-        return Cell("open")
+        return TableCell("open")
     return cell(row.metrics.get(name), decimals, factor, row)
 
 
@@ -195,7 +195,7 @@ def _legend(rows: Sequence[Row]) -> list[tuple[str, str]]:
 def _maps(rows: Sequence[Row], entries: Sequence[dict[str, object]]) -> list[dict[str, object]]:
     """A heat map of R for each learner, mean over its runs."""
     return [
-        {"row": e, "svg": heat_map(stacked(r, "R").mean(axis=0), f"R of {r.label}")}
+        {"row": e, "svg": heat_map(stack_runs(r, "R").mean(axis=0), f"R of {r.label}")}
         for r, e in zip(rows, entries, strict=True)
         if r.used and r.learns
     ]
@@ -241,7 +241,7 @@ def _run(row: Row, entry: dict[str, object], record: RunRecord) -> dict[str, obj
     values = []
     for name in row.metrics:
         value = record.metrics.get(name, math.nan)
-        values.append("–" if math.isnan(value) else signed(value, 4))
+        values.append("–" if math.isnan(value) else format_signed(value, 4))
     marked = ("outlier", "threads", "reference")
     among = [flag for flag in marked if record.run in row.flags.get(flag, [])]
     return {

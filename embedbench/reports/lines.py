@@ -16,14 +16,14 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from embedbench.arrays import Floats
 from embedbench.errors import UserError, unknown
-from embedbench.scores.stats import Stat, signed
+from embedbench.scores.stats import Stat, format_signed
 
 from .levels import chance, offline
 from .plots import Curve, draw_curve, fit_to
 from .rows import Group, Row
 from .sheet import fit, legend
 from .study import LOWER
-from .styles import styles_of
+from .styles import assign_styles
 from .svg import INK, SOFT, STYLE, colour, look, svg
 
 MANY = 8  # from so many learners on, bands are paler
@@ -36,10 +36,10 @@ DASHES, DOTS = (0, (5, 3)), (0, (1, 2))
 
 def styles_in(rows: Sequence[Row]) -> dict[str, int]:
     """Label → style, of the learners among some rows; the chance level has none."""
-    return styles_of((row.learner, row.label) for row in rows if row.learns)
+    return assign_styles((row.learner, row.label) for row in rows if row.learns)
 
 
-def stacked(row: Row, key: str) -> Floats:
+def stack_runs(row: Row, key: str) -> Floats:
     """Arrays of the main score over the runs used, stacked: (n, …)."""
     return np.array([getattr(run, key) for run in row.used], dtype=np.float64)
 
@@ -75,7 +75,7 @@ def curves(rows: Sequence[Row], width: float) -> Figure:
     entries: dict[str, Artist] = {}
     for row in drawn:
         if row.learns:
-            curve = Curve(100 * stacked(row, "pooled"), styles[row.label])
+            curve = Curve(100 * stack_runs(row, "pooled"), styles[row.label])
             pale = 0.15 if len(styles) < MANY else 0.06
             line = draw_curve(axes, curve, 0, 100, alpha=pale)
             if not np.isnan(curve.values).all():
@@ -112,12 +112,12 @@ def _levels(axes: Axes, rows: Sequence[Row], *, by_session: bool = False) -> dic
     low, high = axes.get_ylim()
     entries: dict[str, Artist] = {}
     for name, value, ink, dashes in levels:
-        runs = [100 * stacked(row, "pooled") for row in guesses if name == "chance"]
+        runs = [100 * stack_runs(row, "pooled") for row in guesses if name == "chance"]
         ends = runs[0].mean(axis=0) if runs else np.array([100 * value])
         if math.isnan(value) or not ((low <= ends) & (ends <= high)).any():
             continue
         line = Line2D([], [], color=ink, linewidth=0.9, linestyle=dashes)
-        entries[f"{name} ({signed(100 * value, 1)})"] = line
+        entries[f"{name} ({format_signed(100 * value, 1)})"] = line
         if runs:
             draw_curve(axes, Curve(runs[0], None), 0, 100)
         else:
@@ -163,8 +163,8 @@ def trade_off(rows: Sequence[Row], width: float, metric: str) -> Figure:
         The metric is unknown, or undefined in every run.
     """
     drawn = [row for row in rows if row.used and row.learns]
-    scores = scores_of(drawn, metric)
-    costs = costs_of(drawn)
+    scores = row_scores(drawn, metric)
+    costs = row_costs(drawn)
     if not costs:
         raise UserError("no run says what it cost; --figure curves draws them")
     beside = width > 4
@@ -185,7 +185,7 @@ def trade_off(rows: Sequence[Row], width: float, metric: str) -> Figure:
     return figure
 
 
-def costs_of(rows: Sequence[Row]) -> dict[str, list[float]]:
+def row_costs(rows: Sequence[Row]) -> dict[str, list[float]]:
     """The label of an axis → what each row cost, NaN where that is not known.
 
     A cost that is known of no row is left out.
@@ -251,7 +251,7 @@ def _fit(axes: Axes, scores: Sequence[Stat]) -> None:
     fit(axes, np.nanmin(ends), np.nanmax(ends))
 
 
-def scores_of(rows: Sequence[Row], metric: str) -> list[Stat]:
+def row_scores(rows: Sequence[Row], metric: str) -> list[Stat]:
     """A metric of each row: percent, but for Ω."""
     names = {name for row in rows for name in row.metrics}
     if metric not in names:

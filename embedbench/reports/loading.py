@@ -101,7 +101,7 @@ def load_runs(
     *roots: str | Path,
     verify: bool = False,
     references: bool = False,
-    tell: Callable[[str], None] = lambda sentence: warnings.warn(sentence, stacklevel=3),
+    notify: Callable[[str], None] = lambda sentence: warnings.warn(sentence, stacklevel=3),
 ) -> Runs:
     """Load finished runs: `load_runs("runs")`.
 
@@ -128,7 +128,7 @@ def load_runs(
     """
     runs: list[Run] = []
     for root in map(Path, roots):
-        checker = Checker(root, tell)
+        checker = Checker(root, notify)
         found = record.find(root, references=references)
         if not found:
             raise UserError(f"{root} has no finished run; give the --out of an earlier run")
@@ -139,7 +139,7 @@ def load_runs(
                 else:
                     runs.append(Run.read(place, root))
             except UserError as e:
-                tell(printable(f"left out: {e}"))
+                notify(printable(f"left out: {e}"))
     if not roots:
         raise UserError("load_runs takes a directory of runs, such as load_runs('runs')")
     return Runs(tuple(runs))

@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator, MultipleLocator
 from embedbench.errors import UserError
 
 from .comparison import Ranking, compare
-from .lines import metric_name, score_name, stacked, styles_in
+from .lines import metric_name, score_name, stack_runs, styles_in
 from .maps import COLOUR_MAP, write_numbers
 from .rows import Row
 from .sheet import SMALL, words
@@ -42,7 +42,7 @@ def matrix(rows: Sequence[Row], width: float) -> Figure:
     most = (3 if len(drawn) <= 12 else 4) * round(width / 3.25)
     down = -(-len(drawn) // most)
     across = -(-len(drawn) // down)
-    means = [stacked(row, "R").mean(axis=0) for row in drawn]
+    means = [stack_runs(row, "R").mean(axis=0) for row in drawn]
     high, wide = means[0].shape
     side = min((width - 0.8) / across, 1.6)
     names = [words(row.label, max(8, int(15 * side))) for row in drawn]

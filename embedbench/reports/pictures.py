@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from .answers import CURVES
-from .lines import cost_plot, costs_of, scores_of, stacked
+from .lines import cost_plot, row_costs, row_scores, stack_runs
 from .plots import Curve, curve_plot
 from .rows import Group, Row
 
 RESCALED = (("raa", "RAA: against guessing"), ("raf", "RAF: forgetting against guessing"))
 
 
-def compared(drawn: Sequence[Row]) -> list[Row]:
+def with_final_score(drawn: Sequence[Row]) -> list[Row]:
     """The learners among rows that have a final score."""
     return [r for r in drawn if r.learns and not math.isnan(r.metrics["final_accuracy"].mean)]
 
@@ -32,13 +32,13 @@ def trade_off_figures(drawn: Sequence[Row], styles: Mapping[str, int]) -> list[t
     styles : mapping
         Label → style.
     """
-    learners = compared(drawn)
+    learners = with_final_score(drawn)
     if len(learners) < 2:
         return []
-    scores = scores_of(learners, "final_accuracy")
+    scores = row_scores(learners, "final_accuracy")
     return [
         (title, cost_plot(title, costs, scores, learners, styles))
-        for title, costs in costs_of(learners).items()
+        for title, costs in row_costs(learners).items()
     ]
 
 
@@ -60,9 +60,9 @@ def curve_figures(
         return []
     base_ideal, *others = group.ideals or [math.nan]
     ideal = math.nan if others else base_ideal  # the α_ideal of all sessions together
-    pooled = [(stacked(r, "pooled"), styles.get(r.label)) for r in drawn]
+    pooled = [(stack_runs(r, "pooled"), styles.get(r.label)) for r in drawn]
     plots = [("All sessions so far", pooled, ideal, 0)]
-    matrices = [(stacked(r, "R"), styles.get(r.label)) for r in drawn]
+    matrices = [(stack_runs(r, "R"), styles.get(r.label)) for r in drawn]
     if all(m.shape[1] == m.shape[2] for m, _ in matrices):
         base = [(m[:, :, 0], s) for m, s in matrices]
         new = [(np.diagonal(m, axis1=1, axis2=2)[:, 1:], s) for m, s in matrices]

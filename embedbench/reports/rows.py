@@ -16,7 +16,7 @@ from embedbench.scores.outside import Outside
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat, outliers
 
-from .alike import loss_of, stream_title
+from .alike import loss_classes, stream_title
 
 LEFT_OUT = ("nan", "diverged")  # runs with these flags are left out of all means
 OUTLIER_METRIC = "final_accuracy"
@@ -152,7 +152,7 @@ class Group:
         train += " a session" if first == later else f" at first, then {later} a session"
         source = "TEST data" if self.first.validation == "test" else "training data"
         phrases = [f"{classes} classes", f"{self.sessions} sessions", train]
-        phrases += [f"validation from {source}", loss_of(self.first)]
+        phrases += [f"validation from {source}", loss_classes(self.first)]
         phrases += [f"scale {self.first.scale}" if self.first.scale else ""]
         phrases += [SCORE_NAMES.get(self.first.score, "")]
         if self.ideals:

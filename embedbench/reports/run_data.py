@@ -26,11 +26,11 @@ from embedbench.scores.run_record import (
 )
 from embedbench.scores.scoring import score_matrices
 from embedbench.seeds import Seeds
-from embedbench.typed import ABSENT, Typed
+from embedbench.typed import ABSENT, JsonRecord
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Brief(Typed):
+class _Brief(JsonRecord):
     """The parts of a record that make a row; docs/record.md describes each."""
 
     schema: str
@@ -91,7 +91,7 @@ class Run:
         """
         if not record.is_finished(place):
             raise UserError(f"{place} has no predictions.h5; run that cell again")
-        data = record.decoded(record.read(place), place)
+        data = record.decode_json(record.read(place), place)
         return cls(place, root, _brief(data, str(place / record.RECORD)))
 
     def __repr__(self) -> str:
@@ -159,7 +159,7 @@ class Run:
         UserError
             Their SHA-256 is not that of the record, or they hold what no run can have answered.
         """
-        return record.predictions_of(self.place, self.record)
+        return record.read_predictions(self.place, self.record)
 
     def matrix(self, score: str | None = None) -> ScoreMatrix:
         """A score matrix, computed from the predictions.

@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from embedbench.scores.checked import Rescored
+from embedbench.scores.checked import RescoredRun
 from embedbench.typed import plain
 
 
-def scores_text(results: Sequence[Rescored]) -> str:
+def scores_text(results: Sequence[RescoredRun]) -> str:
     """How many runs agree, and one line for each value, run or list of names that needs a look."""
     faults = [r for r in results if r.fault is not None]
     differ = [r for r in results if r.differs]
@@ -36,7 +36,7 @@ def scores_text(results: Sequence[Rescored]) -> str:
     return "\n".join([*lines, *(f"updated: {r.run}" for r in results if r.updated)])
 
 
-def scores_rows(results: Sequence[Rescored]) -> list[dict[str, Any]]:
+def scores_rows(results: Sequence[RescoredRun]) -> list[dict[str, Any]]:
     """One row per run: whether it agrees, and what needs a look."""
     rows = []
     for r in results:

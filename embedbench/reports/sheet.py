@@ -67,10 +67,10 @@ def write(path: Path, draw: Callable[[], Figure]) -> None:
     UserError
         The file cannot be written.
     """
-    write_safely(path, rendered(draw, path.suffix.lower()[1:]))
+    write_safely(path, render_figure(draw, path.suffix.lower()[1:]))
 
 
-def rendered(draw: Callable[[], Figure], form: str, dpi: int = DPI) -> bytes:
+def render_figure(draw: Callable[[], Figure], form: str, dpi: int = DPI) -> bytes:
     """What `draw` returns, as pdf, svg or png."""
     out = io.BytesIO()
     with matplotlib.rc_context(PAPER), warnings.catch_warnings():

@@ -10,7 +10,7 @@ from embedbench.scores.run_record import RunRecord
 SHARED = ("herding", "random")  # `memory.select` of memories that classes share equally
 
 
-def unlimited(learners: Sequence[tuple[str, Sequence[RunRecord]]]) -> list[str]:
+def remark_on_memory(learners: Sequence[tuple[str, Sequence[RunRecord]]]) -> list[str]:
     """A sentence on the learners that stored every training sample, though they have a limit.
 
     Parameters

@@ -30,7 +30,7 @@ import numpy as np
 
 from embedbench.arrays import Bools, Floats
 from embedbench.errors import UserError, unknown
-from embedbench.scores.ranking import LEVEL, Paired, average_ranks, holm
+from embedbench.scores.ranking import LEVEL, PairedDifference, average_ranks, holm
 from embedbench.scores.run_record import ClassOrder, RunRecord
 
 from .alike import LATER, stream_title
@@ -44,7 +44,7 @@ Block = tuple[str, str]  # order, seeds
 
 
 @dataclass(frozen=True)
-class Study:
+class ComparisonStudy:
     """Scores of learners on blocks; the best learner comes first.
 
     Parameters
@@ -89,18 +89,18 @@ class Study:
         """Mean over orders of the mean over seeds."""
         return float(np.mean([np.mean(v) for v in self.by_order(label).values()]))
 
-    def paired(self, a: str, b: str) -> Paired:
+    def paired(self, a: str, b: str) -> PairedDifference:
         """Score of `a` minus score of `b`, over the blocks that both have."""
         apart: dict[str, list[float]] = {}
         for block, value in self.scores[a].items():
             if block in self.scores[b]:
                 apart.setdefault(block[0], []).append(value - self.scores[b][block])
         if len(apart) == 1:
-            return Paired.of(next(iter(apart.values())))
-        return Paired.of([float(np.mean(d)) for d in apart.values()])
+            return PairedDifference.of(next(iter(apart.values())))
+        return PairedDifference.of([float(np.mean(d)) for d in apart.values()])
 
     @cached_property
-    def pairs(self) -> dict[tuple[str, str], tuple[Paired, float]]:
+    def pairs(self) -> dict[tuple[str, str], tuple[PairedDifference, float]]:
         """For each pair of learners, the better one first: the difference and Holm's p-value.
 
         The p-value is NaN for a pair with fewer than `LEAST` units.
@@ -145,7 +145,7 @@ class Study:
         return average_ranks(np.array(table))
 
 
-def studies(rows: Sequence[Row], metric: str = "final_accuracy") -> list[Study]:
+def studies(rows: Sequence[Row], metric: str = "final_accuracy") -> list[ComparisonStudy]:
     """Every study among the runs of a report; left-out runs are not included.
 
     Raises
@@ -184,7 +184,7 @@ def order_name(run: RunRecord) -> str:
     return name if kind in ("file", name) else f"{kind} ({name})"
 
 
-def _study(rows: Sequence[Row], metric: str, lower: bool) -> Study:
+def _study(rows: Sequence[Row], metric: str, lower: bool) -> ComparisonStudy:
     by_learner: dict[str, list[Row]] = {}
     for row in rows:
         key = json.dumps([row.learner, row.params], sort_keys=True)
@@ -207,6 +207,6 @@ def _study(rows: Sequence[Row], metric: str, lower: bool) -> Study:
         )
     notes = [f"tuned on validation data: {', '.join(tuned)}"] if tuned else []
     notes += dict.fromkeys(remark for row in rows for remark in row.group.remarks)
-    study = Study(stream_title(first), metric, scores, lower, tuple(notes))
+    study = ComparisonStudy(stream_title(first), metric, scores, lower, tuple(notes))
     best_first = sorted(scores, key=lambda label: -study.sign * study.mean(label))
     return replace(study, scores={label: scores[label] for label in best_first})

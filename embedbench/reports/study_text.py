@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from embedbench.scores.stats import signed
+from embedbench.scores.stats import format_signed
 from embedbench.table_forms import records
 from embedbench.terminal import line, new_table
 
@@ -26,7 +26,7 @@ def score_text(value: float, metric: str) -> str:
     """A score in percent; Ω unchanged."""
     if math.isnan(value):
         return "–"
-    return signed(100 * value, 1) if is_percent(metric) else signed(value, 3)
+    return format_signed(100 * value, 1) if is_percent(metric) else format_signed(value, 3)
 
 
 def _unit(metric: str) -> str:
@@ -161,8 +161,9 @@ def by_order_parts(result: OrderSpread) -> list[Text | Table]:
     if result.tau_least is not None:
         least = result.tau_least
         remarks.append(
-            f"Kendall's τ between two orders' rankings: mean {signed(result.tau_mean, 2)}, least "
-            f"{signed(result.tau[least], 2)} ({least})"
+            "Kendall's τ between two orders' rankings: "
+            f"mean {format_signed(result.tau_mean, 2)}, least "
+            f"{format_signed(result.tau[least], 2)} ({least})"
         )
     firsts = [e.learner for o in orders for e in result.learners if e.ranks.get(o) == 1]
     names = list(dict.fromkeys(firsts))

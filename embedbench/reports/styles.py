@@ -47,7 +47,7 @@ def glyph(style: int) -> str:
     return GLYPHS[hollow(style)][MARKERS.index(marker(style))]
 
 
-def styles_of(labels: Iterable[tuple[str, str]]) -> dict[str, int]:
+def assign_styles(labels: Iterable[tuple[str, str]]) -> dict[str, int]:
     """The style of each label: no two have the same, and a learner keeps its own beside any other.
 
     A learner that ships has a fixed style, any other one that of its name's checksum. Where a

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from embedbench.scores.stats import Stat, amount, megabytes, signed
-from embedbench.terminal import NATURAL, has_styles, line, new_table, rendered, terminal_width
+from embedbench.scores.stats import Stat, amount, format_signed, megabytes
+from embedbench.terminal import NATURAL, has_styles, line, new_table, render_text, terminal_width
 
 from .answers import LABELS, are_equal, has_labels, is_exact, stats
 from .collect import to_json
@@ -34,7 +34,7 @@ EQUAL = "=  deterministic: all runs of the row gave the same answers"
 STREAMING = ("omega_streaming", "Ω_streaming", 3, 1.0)
 
 
-def columns_of(group: Group) -> list[tuple[str, str, int, float]]:
+def choose_columns(group: Group) -> list[tuple[str, str, int, float]]:
     """The columns of a table: those of every table, and the metrics that were asked for.
 
     Where Ω of streaming learning is measured, it takes the place of Ω_all.
@@ -75,7 +75,7 @@ def table_text(rows: Sequence[Row], *, width: int | None = None, colour: bool = 
     colour : bool
         Whether to use terminal colours.
     """
-    return rendered(table_parts(rows, width or NATURAL), width=width, colour=colour)
+    return render_text(table_parts(rows, width or NATURAL), width=width, colour=colour)
 
 
 def table_parts(rows: Sequence[Row], width: int = NATURAL) -> list[Text | Table]:
@@ -105,7 +105,7 @@ def _csv_row(row: Row) -> dict[str, Any]:
         "learner": row.label,
         "n": len(row.used),
     }
-    numbers = {name: row.metrics.get(name) for name, *_ in columns_of(group)}
+    numbers = {name: row.metrics.get(name) for name, *_ in choose_columns(group)}
     if has_labels(group.first) and row.used:
         numbers |= {name: stat for (_, name, _), stat in zip(LABELS, stats(row), strict=True)}
     numbers["seconds.learn"] = row.seconds["learn"]
@@ -133,13 +133,13 @@ def _group_parts(group: Group, rows: Sequence[Row], width: int) -> list[Text | T
 
 def _table(rows: Sequence[Row], *, stacked: bool) -> Table:
     """One table; `stacked` puts intervals under the means, which halves the width."""
-    gap, columns = 1 if stacked else 2, columns_of(rows[0].group)
+    gap, columns = 1 if stacked else 2, choose_columns(rows[0].group)
     table = new_table(["learner", "n", *(c[1] for c in columns), "MB", "learn s"], gap=gap)
     flagged = any(row.flags for row in rows)
     if flagged:
         table.add_column("flags", no_wrap=True)
     for row in rows:
-        cells = [runs_of(row)]
+        cells = [count_runs(row)]
         cells += [
             cell_text(row, name, decimals, factor, "\n" if stacked else " ")
             for name, _, decimals, factor in columns
@@ -174,7 +174,7 @@ def cell_text(row: Row, name: str, decimals: int, factor: float, between: str) -
     return _stat(stat, decimals, factor, between)
 
 
-def runs_of(row: Row) -> str:
+def count_runs(row: Row) -> str:
     """The number of runs of a row; "=3" where all three gave the same answers."""
     return f"={row.n}" if are_equal(row) else row.n
 
@@ -182,7 +182,7 @@ def runs_of(row: Row) -> str:
 def _stat(stat: Stat | None, decimals: int, factor: float, between: str) -> str:
     if stat is None or math.isnan(stat.mean):
         return "–"
-    text = signed(factor * stat.mean, decimals)
+    text = format_signed(factor * stat.mean, decimals)
     if math.isnan(stat.half):
         return text
     return f"{text}{between}±{factor * stat.half:.{decimals}f}"

@@ -24,7 +24,7 @@ from embedbench.scores import record
 from embedbench.scores.checked import Checker
 from embedbench.scores.compare import MISSING
 from embedbench.scores.run_record import RunRecord
-from embedbench.typed import Typed, parse_json
+from embedbench.typed import JsonRecord, parse_json
 
 from .run_data import Run
 
@@ -68,7 +68,7 @@ class Tracker(Protocol):
 
 
 @dataclass(frozen=True)
-class _Seen(Typed):
+class _Seen(JsonRecord):
     """What was replayed: tracker → run → SHA-256 of its predictions."""
 
     trackers: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -114,7 +114,7 @@ def _maker(name: str) -> Callable[[str], Tracker]:
 def _parts(text: str) -> tuple[str, str]:
     """Name and target of `name:target` or `package.module:Name:target`."""
     name, _, target = text.partition(":")
-    if name in TRACKERS or name in plugins.offered("trackers"):
+    if name in TRACKERS or name in plugins.entry_points_by_name("trackers"):
         if name in TRACKERS and not target:
             raise UserError(f"--to {name} needs a target: {TRACKERS[name].rpartition(' ')[2]}")
         return name, target
@@ -128,7 +128,7 @@ def track(
     root: Path,
     names: Sequence[str],
     *,
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
     watch: float | None = None,
     wait: Callable[[float], None] = time.sleep,
 ) -> int:
@@ -168,7 +168,7 @@ def track(
     def once(sentence: str) -> None:
         if sentence not in told:
             told.add(sentence)
-            tell(sentence)
+            notify(sentence)
 
     with lease, ExitStack() as stack:
         trackers = {}
@@ -187,7 +187,7 @@ def track(
 
 
 def _replay(
-    root: Path, trackers: dict[str, Tracker], tell: Callable[[str], None], done: dict[Path, int]
+    root: Path, trackers: dict[str, Tracker], notify: Callable[[str], None], done: dict[Path, int]
 ) -> int:
     """Replay what is new, the run that finished first being the first; the number of replays.
 
@@ -196,15 +196,15 @@ def _replay(
     done : dict
         Records that need not be looked at again, with the times of their last change.
     """
-    seen, checker, replays, waiting = _seen(root), Checker(root, tell), 0, 0
+    seen, checker, replays, waiting = _seen(root), Checker(root, notify), 0, 0
     times = {place: (place / record.RECORD).stat().st_mtime_ns for place in record.find(root)}
     new = [place for place, changed in times.items() if done.get(place) != changed]
     for place in sorted(new, key=lambda p: (times[p], p)):
         try:
             made = checker.record(place)
-            sha256 = record.pinned(place, made)
+            sha256 = record.predictions_sha256(place, made)
         except UserError as e:
-            tell(printable(f"left out: {e}"))
+            notify(printable(f"left out: {e}"))
             continue
         if made.reference.source == MISSING and made.reference.runs:
             waiting += 1
@@ -219,7 +219,7 @@ def _replay(
             write_safely(root / SEEN, json.dumps(seen.to_json(), indent=1) + "\n", sync=False)
         done[place] = times[place]
     if waiting:
-        tell(f"{waiting} runs wait for their references; embedbench run makes them")
+        notify(f"{waiting} runs wait for their references; embedbench run makes them")
     return replays
 
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from embedbench.scores.stats import Stat, amount, megabytes, signed
+from embedbench.scores.stats import Stat, amount, format_signed, megabytes
 
 from .answers import has_labels
 from .levels import chance, offline
 from .rows import Row
-from .study import LEAST, Study, order_name
+from .study import LEAST, ComparisonStudy, order_name
 
 NAMED = 3  # learners named in a list, before "and 4 more"
 LONG = 48  # characters of the names in a list, that is fewer names where they have settings
@@ -60,7 +60,7 @@ def _final(row: Row) -> float:
 
 
 def _percent(value: float) -> str:
-    return f"{signed(100 * value, 1)} %"
+    return f"{format_signed(100 * value, 1)} %"
 
 
 def _is_flagged(row: Row, flag: str) -> bool:
@@ -95,7 +95,7 @@ def _others(ranked: Sequence[Row], scored: Sequence[Row]) -> list[str]:
     leader, *rest = ranked
     if not rest:
         return ["there is no other learner to compare it with"]
-    study = Study("", FINAL, {str(i): _blocks(row) for i, row in enumerate(scored)})
+    study = ComparisonStudy("", FINAL, {str(i): _blocks(row) for i, row in enumerate(scored)})
     place = {id(row): i for i, row in enumerate(scored)}
     first = place[id(leader)]
     against = [
@@ -115,7 +115,7 @@ def _others(ranked: Sequence[Row], scored: Sequence[Row]) -> list[str]:
     if ties:
         said.append(f"{_names(ties)} cannot be told apart from it{_cheapest(ties, leader)}")
     if behind:
-        gap = signed(100 * (_final(leader) - _final(behind[0])), 1)
+        gap = format_signed(100 * (_final(leader) - _final(behind[0])), 1)
         points = f"{gap} points" + (" or more" if len(behind) > 1 else "")
         said.append(f"{_names(behind)} {_is(behind)} behind by {points}")
     if few:

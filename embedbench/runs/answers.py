@@ -18,13 +18,13 @@ from embedbench.errors import UserError, short, unknown
 from embedbench.files.formats.numpy_files import load_npz
 from embedbench.scores.predictions import Answers, Predictions
 
-from .evaluators import EVAL_BATCH, best_of, candidates_of
+from .evaluators import EVAL_BATCH, allowed_classes, best_classes
 from .exported import EvalList
 from .stream_file import ExportedStream
 
 STREAM, ROWS = "stream", "rows"
 KINDS = ("scores", "answers", "within")
-_NAME = re.compile(r"(scores|answers|within)_after_(\d{1,9})")
+_ANSWERS_NAME = re.compile(r"(scores|answers|within)_after_(\d{1,9})")
 
 
 class _AnswerFile:
@@ -55,7 +55,7 @@ class _AnswerFile:
         kinds = ["scores"] if self.gave == "scores" else ["answers", "within"]
         known = [f"{kind}_after_{i}" for i in sessions for kind in kinds]
         for name in self.arrays:
-            match = _NAME.fullmatch(name)
+            match = _ANSWERS_NAME.fullmatch(name)
             if match and int(match[2]) not in sessions:
                 raise self.error(
                     f"{name} is after no session of the stream, whose sessions are 0 to "
@@ -168,13 +168,13 @@ class _AnswerFile:
                     "where there is no answer"
                 )
             which = torch.from_numpy(sets[here])
-            best = best_of(x, *(mask[which] for mask in blocked))
+            best = best_classes(x, *(mask[which] for mask in blocked))
             for part, values in zip(parts, best, strict=True):
                 part.append(values.numpy())
         return [self._in_order(np.concatenate([np.zeros(0, np.int32), *p])) for p in parts]
 
 
-def predictions_of(path: Path, stream: ExportedStream, tests: EvalList) -> tuple[Predictions, str]:
+def read_answers(path: Path, stream: ExportedStream, tests: EvalList) -> tuple[Predictions, str]:
     """The answers in a file as predictions on a stream; and "scores" or "answers", what it gives.
 
     Without scores and within-session answers the latter are all -1.
@@ -189,7 +189,7 @@ def predictions_of(path: Path, stream: ExportedStream, tests: EvalList) -> tuple
     limits = [None if e.candidates is None else stream.mask(e.candidates) for e in stream.eval_sets]
     seen, answer, within = stream.seen(), list[Answers](), list[Answers]()
     for i, known in enumerate(seen):
-        allowed = candidates_of(known, limits)
+        allowed = allowed_classes(known, limits)
         if file.gave == "scores":
             best, inside = file.chosen(i, (allowed, classes))
         else:

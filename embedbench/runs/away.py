@@ -18,9 +18,9 @@ from embedbench.errors import UserError
 from embedbench.fetching.names import is_name
 
 from .checkpoint import saves_at
-from .publish import partial_of, publish, run_at, set_aside
-from .share import Result, Task, run_held, run_task
-from .work import Workshop
+from .publish import checkpoint_path, publish, run_at, set_aside
+from .share import SharedResult, Task, run_held, run_task
+from .work import StreamCache
 from .workers import in_worker
 
 MARK = ".directory"  # its name in the runs directory
@@ -41,7 +41,7 @@ class Reply:
         The files of the finished run by name, where the worker does not see the runs directory.
     """
 
-    result: Result
+    result: SharedResult
     said: tuple[str, ...]
     files: dict[str, bytes] | None = None
 
@@ -60,7 +60,7 @@ class Call:
 
     def progress(self) -> int:
         """How often the cell was saved, for engines that end what takes too long."""
-        return saves_at(partial_of(self.task.place))
+        return saves_at(checkpoint_path(self.task.place))
 
 
 class Away:
@@ -79,8 +79,8 @@ class Away:
         Takes a sentence.
     """
 
-    def __init__(self, root: Path, threads: int, tell: Notify) -> None:
-        self._root, self._threads, self._tell = root.absolute(), threads, tell
+    def __init__(self, root: Path, threads: int, notify: Notify) -> None:
+        self._root, self._threads, self._tell = root.absolute(), threads, notify
         create(self._root / MARK, secrets.token_hex(16).encode())
         self._mark = read_text(self._root / MARK)
 
@@ -89,7 +89,7 @@ class Away:
         seen = replace(task, place=task.place.absolute(), root=self._root)
         return Call(seen, self._threads, self._mark)
 
-    def take(self, task: Task, reply: Reply) -> Result:
+    def take(self, task: Task, reply: Reply) -> SharedResult:
         """Take what a worker answers; a run that was sent is published.
 
         Raises
@@ -103,7 +103,7 @@ class Away:
             files = reply.files
             return run_held(task, lambda _: _publish(task, files))
         end = time.monotonic() + SEEN
-        while reply.result is Result.MADE and not task.is_done():
+        while reply.result is SharedResult.MADE and not task.is_done():
             if time.monotonic() > end:
                 raise UserError(
                     f"a worker finished {task.place}, which cannot be seen here; is the file "
@@ -116,7 +116,7 @@ class Away:
         return reply.result
 
 
-def run_away(task: Task, threads: int, mark: str, workshop: Workshop) -> Reply:
+def run_away(task: Task, threads: int, mark: str, workshop: StreamCache) -> Reply:
     """Make a cell in a worker; see `run_task`.
 
     Parameters
@@ -144,7 +144,7 @@ def run_away(task: Task, threads: int, mark: str, workshop: Workshop) -> Reply:
         place = root / task.place.relative_to(task.root)
         run_task(Task(task.cell, place, root), threads, said.append, workshop)
         files = {path.name: path.read_bytes() for path in place.iterdir()}
-    return Reply(Result.MADE, tuple(said), files)
+    return Reply(SharedResult.MADE, tuple(said), files)
 
 
 def _mark_of(root: Path) -> str | None:
@@ -154,7 +154,7 @@ def _mark_of(root: Path) -> str | None:
         return None
 
 
-def _check_files(task: Task, workshop: Workshop) -> None:
+def _check_files(task: Task, workshop: StreamCache) -> None:
     here = f"on {platform.node() or 'a worker'}"
     for file in task.cell.files:
         if not (is_name(file) or os.access(file, os.R_OK)):

@@ -18,14 +18,16 @@ from embedbench.scores import record
 from embedbench.streams.stream import Stream
 from embedbench.streams.view import View, rows_of
 
-from .cell import Cell
-from .work import Workshop
+from .cell import RunSpec
+from .work import StreamCache
 
 MEMORY = "memory"  # the field of learners that keep exemplars
 PROBE = 4  # training samples per class in the probe; a smaller class repeats its samples
 
 
-def exemplars_within(cell: Cell, megabytes: float, workshop: Workshop | None = None) -> int | None:
+def exemplars_within(
+    cell: RunSpec, megabytes: float, workshop: StreamCache | None = None
+) -> int | None:
     """The largest `memory.total` with which a learner's footprint stays within the budget.
 
     The stream is learned twice with a few samples per class and one epoch per session: once with
@@ -62,7 +64,7 @@ def exemplars_within(cell: Cell, megabytes: float, workshop: Workshop | None = N
             f"{cell.learner}.memory.select=all keeps every sample, which no budget bounds; leave "
             "--budget-mb out, or choose another"
         )
-    stream = few((workshop or Workshop()).stream(cell))
+    stream = few((workshop or StreamCache()).stream(cell))
     n = stream.spec.n_classes
     one, two = (_held(cell, stream, k * n) for k in (1, 2))
     each = (two["samples"] - one["samples"]) / n
@@ -101,7 +103,7 @@ def few(stream: Stream) -> Stream:
     )
 
 
-def _held(cell: Cell, stream: Stream, total: int) -> Footprint:
+def _held(cell: RunSpec, stream: Stream, total: int) -> Footprint:
     """The footprint after the whole stream with `total` exemplars."""
     from .runner import run_stream
 
@@ -118,7 +120,7 @@ def _held(cell: Cell, stream: Stream, total: int) -> Footprint:
 
 
 def budget_items(
-    cells: Sequence[Cell], megabytes: float | None, workshop: Workshop | None = None
+    cells: Sequence[RunSpec], megabytes: float | None, workshop: StreamCache | None = None
 ) -> list[str]:
     """`--set` items that keep each learner of a run within a budget; none without a budget."""
     if megabytes is None:

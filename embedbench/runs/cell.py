@@ -64,7 +64,7 @@ class Spec(Generic[T]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class RunSpec:
     """One run: everything that decides its result, and what its metrics refer to.
 
     Parameters
@@ -122,7 +122,7 @@ class Cell:
         """Whether the learner gets a reference of the stream instead of its sessions."""
         return self.learner.settings.tags.offline
 
-    def offline_runs(self, parts: int) -> list[list[Cell]]:
+    def offline_runs(self, parts: int) -> list[list[RunSpec]]:
         """The runs behind α_ideal: one list per reference of the stream, one run per seed."""
         order = (("order", self.seeds.order),)
         return [
@@ -133,11 +133,11 @@ class Cell:
             for part in range(parts)
         ]
 
-    def chance_run(self) -> Cell:
+    def chance_run(self) -> RunSpec:
         """The chance run on the same stream."""
         return self._other(self.chance)
 
-    def _other(self, learner: Spec[Learner], **changes: Any) -> Cell:
+    def _other(self, learner: Spec[Learner], **changes: Any) -> RunSpec:
         head, _, _ = self.command.partition(" --learner ")
         seed = changes.get("seed", self.seed)
         command = f"{head} --learner {learner} --seed {seed}"

@@ -29,7 +29,7 @@ from embedbench.disk import write_safely
 from embedbench.engines.task import TimeUpError, ends_soon
 from embedbench.errors import UserError
 from embedbench.learning import states
-from embedbench.typed import Typed, plain
+from embedbench.typed import JsonRecord, plain
 
 from .meter import SessionLog
 
@@ -49,7 +49,7 @@ class Stateful(Protocol):
 
 
 @dataclass(frozen=True)
-class _Begun(Typed):
+class _Begun(JsonRecord):
     """Contents of `begun.json`."""
 
     threads: int
@@ -95,11 +95,11 @@ class CheckpointDirectory:
         seconds: float,
         threads: int = 1,
         device: str = "cpu",
-        tell: Callable[[str], None] = lambda _: None,
+        notify: Callable[[str], None] = lambda _: None,
         is_mine: Callable[[], bool] = lambda: True,
     ) -> None:
         self.directory, self.decided, self.threads = directory, decided, threads
-        self.device, self.seconds, self.tell, self._is_mine = device, seconds, tell, is_mine
+        self.device, self.seconds, self.notify, self._is_mine = device, seconds, notify, is_mine
         self.resumed = self._saves = 0  # how often the run went on, and was saved
         self.carried = 0.0  # seconds of the session at work that were spent before it was cut off
         self._mark = json.dumps(decided, sort_keys=True).encode()
@@ -108,7 +108,9 @@ class CheckpointDirectory:
         self._session = self._fits = 0  # the session at work, and the trainings begun in it
         self._began = self._saved = self._ended = time.perf_counter()
         nothing: dict[str, Any] = {"learner": None, "evaluator": None, "logs": []}
-        self._start = states.packed({**nothing, "random": states.random_states(device)}, self._mark)
+        self._start = states.pack_state(
+            {**nothing, "random": states.random_states(device)}, self._mark
+        )
 
     def open(self) -> bool:
         """Whether there is a checkpoint of the run to go on from.
@@ -231,7 +233,7 @@ class CheckpointDirectory:
         state = {
             "epochs": epochs,
             "log": log,
-            "parts": {name: states.state_of(p) for name, p in parts.items() if p is not None},
+            "parts": {name: states.take_state(p) for name, p in parts.items() if p is not None},
             "random": states.random_states(self.device),
             "seconds": self.carried + time.perf_counter() - self._began,
         }
@@ -240,7 +242,7 @@ class CheckpointDirectory:
     def _file(self, name: str, state: dict[str, Any]) -> dict[str, bytes]:
         """A file to save, by name; none if its state is no data."""
         try:
-            return {name: states.packed(state, self._mark)}
+            return {name: states.pack_state(state, self._mark)}
         except UserError as error:
             self._give_up(error)
             return {}
@@ -272,14 +274,14 @@ class CheckpointDirectory:
 
     def _give_up(self, error: Exception) -> None:
         if self.seconds < math.inf:  # once
-            self.tell(f"no checkpoint can be kept, the run goes on without: {error}")
+            self.notify(f"no checkpoint can be kept, the run goes on without: {error}")
         self.seconds = math.inf
 
     def _read(self, name: str) -> dict[str, Any] | None:
         """What a file holds; None if there is none."""
         data = _bytes(self.directory / name)
         try:
-            return None if data is None else states.unpacked(data, self.device, self._mark)
+            return None if data is None else states.unpack_state(data, self.device, self._mark)
         except states.DamagedStateError as error:
             raise UnusableError(f"{name} is damaged") from error
 

@@ -21,7 +21,7 @@ def start_of_command(
     return shlex.join([*words, *(["--threads", str(threads)] if threads > 1 else [])])
 
 
-def command_of(
+def run_command(
     start: str, items: Sequence[str], learner: tuple[str, Collection[str]], seed: int
 ) -> str:
     """The command that runs one cell alone: settings of the stream, then of this learner."""

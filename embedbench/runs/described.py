@@ -10,14 +10,14 @@ from embedbench.fetching.local import origin
 from embedbench.fetching.names import is_name
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.pretrained import seen_note
-from embedbench.files.provenance import weights_of
-from embedbench.plugins import package_of
+from embedbench.files.provenance import read_weights_entry
+from embedbench.plugins import find_package
 from embedbench.scores.run_record import SCHEMA, ClassOrder, Digests, FileInfo, Package
 
-from .work import Work
+from .work import PreparedRun
 
 
-def described_stream(work: Work) -> dict[str, Any]:
+def described_stream(work: PreparedRun) -> dict[str, Any]:
     """The fields of a record that depend on the stream alone; docs/record.md describes each."""
     cell, stream = work.cell, work.stream
     protocol = cell.protocol.settings
@@ -47,9 +47,9 @@ def described_stream(work: Work) -> dict[str, Any]:
     }
 
 
-def packages_of(**code: object) -> dict[str, Package] | None:
+def list_packages(**code: object) -> dict[str, Package] | None:
     """The packages of what is not ours; None where all is."""
-    made = {kind: package_of(thing) for kind, thing in code.items()}
+    made = {kind: find_package(thing) for kind, thing in code.items()}
     return {kind: Package(*package) for kind, package in made.items() if package} or None
 
 
@@ -67,12 +67,14 @@ def _leaves(file: EmbeddingFile) -> Sequence[str]:
     return file.classes[: file.samples.n_leaves]
 
 
-def _seen(work: Work, classes: Sequence[Sequence[str]]) -> list[str]:
+def _seen(work: PreparedRun, classes: Sequence[Sequence[str]]) -> list[str]:
     """Sentences on classes of the stream that the files' backbones were pretrained on."""
     names = [name for part in classes for name in part]
     introduced = {names[c] for s in work.stream.sessions for c in s.classes.tolist()}
     return [
         note
         for file in work.files
-        for note in seen_note(file.path.name, weights_of(file.provenance).classes_seen, introduced)
+        for note in seen_note(
+            file.path.name, read_weights_entry(file.provenance).classes_seen, introduced
+        )
     ]

@@ -29,7 +29,7 @@ class Moment:
     seen: Bools
 
 
-def truth_of(stream: Stream) -> dict[str, Any]:
+def stream_truth(stream: Stream) -> dict[str, Any]:
     """What predictions on a stream hold beside moments and answers: ids, true labels, classes."""
     sets = stream.eval_sets
     sizes, ids = [len(e.y) for e in sets], np.concatenate([e.ids for e in sets])
@@ -53,7 +53,7 @@ def truth_of(stream: Stream) -> dict[str, Any]:
     }
 
 
-def evaluator_of(stream: Stream, device: str) -> ClassEvaluator | LabelEvaluator:
+def make_evaluator(stream: Stream, device: str) -> ClassEvaluator | LabelEvaluator:
     """The evaluator of a stream: `LabelEvaluator` for label sets, else `ClassEvaluator`."""
     if stream.spec.multilabel:
         return LabelEvaluator(stream, device)
@@ -129,7 +129,7 @@ class LabelEvaluator(_Evaluator):
     def predictions(self) -> LabelSets:
         """All answers so far."""
         return LabelSets(
-            **truth_of(self.stream),
+            **stream_truth(self.stream),
             answer=np.stack(self.answer),
             undecided=np.array(self.undecided),
             **self._moment_columns(),
@@ -162,7 +162,7 @@ class ClassEvaluator(_Evaluator):
     def ask(self, learner: Learner, moment: Moment) -> None:
         """Store the answers to every sample of all sets."""
         seen, reveals = moment.seen, self.stream.spec.reveals_session_id
-        allowed = candidates_of(seen, [e.candidates for e in self.sets])
+        allowed = allowed_classes(seen, [e.candidates for e in self.sets])
         blocked = torch.from_numpy(~allowed).to(self.device)
         answer, within = list[Tensor](), list[Tensor]()
         for group in self.groups:
@@ -173,7 +173,7 @@ class ClassEvaluator(_Evaluator):
             for index in torch.split(torch.arange(len(view), device=self.device), EVAL_BATCH):
                 x, session = view.batch(index, self.device), which[index]
                 scores = self._scores(learner, x, session if reveals else None)
-                best = best_of(scores, blocked[session], self.other_classes[session])
+                best = best_classes(scores, blocked[session], self.other_classes[session])
                 for answers, values in zip((answer, within), best, strict=True):
                     answers.append(values)
         self.moments.append(moment)
@@ -183,14 +183,14 @@ class ClassEvaluator(_Evaluator):
     def predictions(self) -> Predictions:
         """All answers so far."""
         return Predictions(
-            **truth_of(self.stream),
+            **stream_truth(self.stream),
             answer=np.stack(self.answer),
             within=np.stack(self.within),
             **self._moment_columns(),
         )
 
 
-def candidates_of(seen: Bools, limits: Sequence[Bools | None]) -> Bools:
+def allowed_classes(seen: Bools, limits: Sequence[Bools | None]) -> Bools:
     """(E, C) The classes that answers on each eval set are chosen among.
 
     Parameters
@@ -206,7 +206,7 @@ def candidates_of(seen: Bools, limits: Sequence[Bools | None]) -> Bools:
     return allowed
 
 
-def best_of(scores: Tensor, *blocked: Tensor) -> list[Tensor]:
+def best_classes(scores: Tensor, *blocked: Tensor) -> list[Tensor]:
     """(b,) For each mask the class of the highest score outside it; -1 where a score is NaN.
 
     Parameters

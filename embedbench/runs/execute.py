@@ -16,41 +16,37 @@ from embedbench import cache
 from embedbench.arrays import digest
 from embedbench.disk import temporary_name
 from embedbench.leases import Lease
-from embedbench.machine import threads_of
+from embedbench.machine import limit_threads
 from embedbench.scores import record
 from embedbench.scores.checked import remember
 from embedbench.scores.label_sets import AnyPredictions
-from embedbench.scores.run_record import (
-    Costs,
-    SessionCosts,
-    Unscored,
-)
+from embedbench.scores.run_record import Costs, SessionCosts, UnscoredRun
 from embedbench.version import __version__
 
-from .cell import Cell
+from .cell import RunSpec
 from .checkpoint import CheckpointDirectory, UnusableError
-from .described import described_stream, packages_of
+from .described import described_stream, list_packages
 from .meter import SessionLog
 from .publish import publish
 from .runner import run_stream
-from .work import Work, Workshop
+from .work import PreparedRun, StreamCache
 
 
 def run_cell(
-    cell: Cell,
+    cell: RunSpec,
     root: Path,
     threads: int,
-    tell: Callable[[str], None] | None = None,
-    workshop: Workshop | None = None,
+    notify: Callable[[str], None] | None = None,
+    workshop: StreamCache | None = None,
 ) -> Path:
     """Run one cell and save it in its place under `root`; see `execute`."""
-    return execute((workshop or Workshop()).prepare(cell, root), threads, tell)
+    return execute((workshop or StreamCache()).prepare(cell, root), threads, notify)
 
 
 def execute(
-    work: Work,
+    work: PreparedRun,
     threads: int,
-    tell: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
     lease: Lease | None = None,
 ) -> Path:
     """Run a cell and save it in its place, unless a finished run is there when it ends.
@@ -63,7 +59,7 @@ def execute(
     work : Work
         The cell and its objects.
     threads : int
-        Threads of its arithmetic; see `threads_of`.
+        Threads of its arithmetic; see `limit_threads`.
     tell : callable or None
         `tell(message)` is called when a checkpoint is used, and when one cannot be used.
     lease : Lease or None
@@ -74,8 +70,8 @@ def execute(
     Path
         The place of the cell.
     """
-    checkpoint = checkpoint_of(work, threads, tell or (lambda _: None), lease)
-    predictions, sessions = taught(
+    checkpoint = open_checkpoint(work, threads, notify or (lambda _: None), lease)
+    predictions, sessions = train_and_predict(
         work, checkpoint, (lambda _: None) if lease is None else lease.note
     )
     made = temporary_name(work.place)
@@ -87,8 +83,8 @@ def execute(
         if publish(made, work.place, work.root):
             remember(work.place, work.root)
         else:
-            checkpoint.tell(
-                f"another process has finished {named(work.cell)} first; its run is kept"
+            checkpoint.notify(
+                f"another process has finished {label(work.cell)} first; its run is kept"
             )
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
@@ -97,27 +93,27 @@ def execute(
     return work.place
 
 
-def named(cell: Cell) -> str:
+def label(cell: RunSpec) -> str:
     """A cell as sentences name it."""
     return f"{cell.learner} seed {cell.seed}"
 
 
-def checkpoint_of(
-    work: Work, threads: int, tell: Callable[[str], None], lease: Lease | None = None
+def open_checkpoint(
+    work: PreparedRun, threads: int, notify: Callable[[str], None], lease: Lease | None = None
 ) -> CheckpointDirectory:
     """The checkpoint of a cell."""
     return CheckpointDirectory(
         work.partial,
-        decided(work),
+        checkpoint_key(work),
         threads=threads,
         device=work.cell.device,
         seconds=work.cell.checkpoint,
-        tell=tell,
+        notify=notify,
         is_mine=(lambda: True) if lease is None else lease.is_mine,
     )
 
 
-def decided(work: Work) -> dict[str, Any]:
+def checkpoint_key(work: PreparedRun) -> dict[str, Any]:
     """Everything that must be unchanged for a run to continue from its checkpoint, by name."""
     cell = work.cell
     try:
@@ -136,8 +132,8 @@ def decided(work: Work) -> dict[str, Any]:
     }
 
 
-def taught(
-    work: Work,
+def train_and_predict(
+    work: PreparedRun,
     checkpoint: CheckpointDirectory,
     progress: Callable[[str], None] = lambda _: None,
 ) -> tuple[AnyPredictions, list[SessionLog]]:
@@ -147,7 +143,7 @@ def taught(
     def teach() -> tuple[AnyPredictions, list[SessionLog]]:
         learner = cell.learner.fresh()
         progress(f"session {checkpoint.sessions}/{len(work.stream.sessions)}")
-        with threads_of(checkpoint.threads):
+        with limit_threads(checkpoint.threads):
             return run_stream(
                 work.stream,
                 learner,
@@ -157,28 +153,28 @@ def taught(
                 checkpoint=checkpoint,
             )
 
-    who = named(cell)
+    who = label(cell)
     try:
         if checkpoint.open():
             done = f"{checkpoint.sessions} of {len(work.stream.sessions)} sessions done"
             other = f" with --threads {checkpoint.threads}" if checkpoint.threads != threads else ""
-            checkpoint.tell(f"{who} was cut off and goes on from its checkpoint{other}, {done}")
+            checkpoint.notify(f"{who} was cut off and goes on from its checkpoint{other}, {done}")
         return teach()
     except UnusableError as error:
-        checkpoint.tell(f"{who} begins anew, its checkpoint cannot be used: {error}")
+        checkpoint.notify(f"{who} begins anew, its checkpoint cannot be used: {error}")
     checkpoint.clear()
     checkpoint.threads = threads
     return teach()
 
 
 def _recorded(
-    work: Work, made: Path, sessions: Sequence[SessionLog], checkpoint: CheckpointDirectory
-) -> Unscored:
+    work: PreparedRun, made: Path, sessions: Sequence[SessionLog], checkpoint: CheckpointDirectory
+) -> UnscoredRun:
     """What was run, and what it cost; its predictions lie in `made`."""
     cell, tags, held = work.cell, work.cell.learner.settings.tags, sessions[-1].footprint
     described = described_stream(work)
     described["session_id_at_test"] |= tags.needs_session_id
-    return Unscored(
+    return UnscoredRun(
         **described,
         predictions_sha256=cache.sha256(made / "predictions.h5"),
         learner=cell.learner.name,
@@ -186,7 +182,7 @@ def _recorded(
         learns=tags.learns,
         environment=_environment(cell.device, checkpoint.threads),
         command=cell.command,
-        packages=packages_of(learner=cell.learner.settings, protocol=cell.protocol.settings),
+        packages=list_packages(learner=cell.learner.settings, protocol=cell.protocol.settings),
         tuning=cell.tuning or None,
         sessions=tuple(SessionCosts(**vars(s)) for s in sessions),
         seconds=_total((s.learn_seconds, s.evaluate_seconds) for s in sessions),

@@ -20,14 +20,14 @@ from embedbench.disk import read_text, write_safely, writing
 from embedbench.errors import UserError
 from embedbench.streams.digests import CoveredSet, eval_digest
 from embedbench.streams.layers import without_layers
-from embedbench.streams.merging import columns_of
+from embedbench.streams.merging import view_columns
 from embedbench.streams.stream import EvalSet, Session, Stream
 from embedbench.streams.view import View, table_of
 from embedbench.typed import parse_json
 
-from .described import described_stream, packages_of
-from .stream_file import SCHEMA, Asked, ExportedStream, Taught
-from .work import Work
+from .described import described_stream, list_packages
+from .stream_file import SCHEMA, EvalEntry, ExportedStream, SessionEntry
+from .work import PreparedRun
 
 STREAM, FEATURES = "stream.json", "features.npy"
 LISTS = ("train.csv", "val.csv", "test.csv")
@@ -51,7 +51,7 @@ class EvalList:
     sets: Ints
 
 
-def described(work: Work) -> ExportedStream:
+def describe_stream(work: PreparedRun) -> ExportedStream:
     """What `stream.json` says of a cell's stream.
 
     Raises
@@ -75,32 +75,32 @@ def described(work: Work) -> ExportedStream:
         "input_shape": without_layers(stream).spec.input_shape,
         "sessions": tuple(map(_taught, stream.sessions)),
         "eval_sets": tuple(map(_asked, stream.eval_sets)),
-        "packages": packages_of(protocol=cell.protocol.settings),
+        "packages": list_packages(protocol=cell.protocol.settings),
     }
     exported = ExportedStream(**made, digest="")
     return ExportedStream(**made, digest=exported.identity)
 
 
-def _taught(s: Session) -> Taught:
-    return Taught(
+def _taught(s: Session) -> SessionEntry:
+    return SessionEntry(
         introduces=tuple(s.classes.tolist()),
         train=len(s.x),
         val=len(s.val_x),
-        columns=tuple(columns_of(s.x).tolist()) or None,
+        columns=tuple(view_columns(s.x).tolist()) or None,
     )
 
 
-def _asked(e: EvalSet) -> Asked:
+def _asked(e: EvalSet) -> EvalEntry:
     limit = None if e.candidates is None else tuple(np.flatnonzero(e.candidates).tolist())
-    return Asked(
+    return EvalEntry(
         classes=tuple(np.flatnonzero(e.classes).tolist()),
         test=len(e.x),
         candidates=limit,
-        columns=tuple(columns_of(e.x).tolist()) or None,
+        columns=tuple(view_columns(e.x).tolist()) or None,
     )
 
 
-def export(work: Work, directory: Path, *, features: bool = False) -> ExportedStream:
+def export(work: PreparedRun, directory: Path, *, features: bool = False) -> ExportedStream:
     """Write a cell's stream to a directory; what lies there is replaced.
 
     Parameters
@@ -117,7 +117,7 @@ def export(work: Work, directory: Path, *, features: bool = False) -> ExportedSt
     UserError
         The stream cannot be exported, or the files cannot be written.
     """
-    exported = described(work)
+    exported = describe_stream(work)
     stream, names = without_layers(work.stream), work.files[0].sample_ids
     sessions = stream.sessions
     parts = (

@@ -17,28 +17,28 @@ from embedbench.disk import sync_path
 from embedbench.engines.engine import HERE, Engine
 from embedbench.errors import UserError
 
-from .cell import Cell
-from .execute import named
-from .makers import Makers, makers_of
+from .cell import RunSpec
+from .execute import label
+from .makers import Makers, start_makers
 from .outcome import Outcome
-from .plans import PlanFile, planned
+from .plans import PlanFile, keep_plan
 from .publish import run_at, tidy_if_free
 from .references import Waiting, settle_references, with_references
-from .share import Result, Task
-from .work import Workshop
+from .share import SharedResult, Task
+from .work import StreamCache
 
 
 def run_grid(
-    cells: list[Cell],
+    cells: list[RunSpec],
     root: Path,
     *,
     engine: Engine = HERE,
     threads: int = 1,
     overwrite: bool = False,
     progress: StageProgress = lambda *_: None,
-    tell: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
     learned: Callable[[list[Path]], None] = lambda _: None,
-    workshop: Workshop | None = None,
+    workshop: StreamCache | None = None,
 ) -> Outcome:
     """Run cells and their references in several processes; each is saved as soon as it finishes.
 
@@ -79,9 +79,9 @@ def run_grid(
     """
     if root.exists() and not root.is_dir():
         raise UserError(f"{root} is a file; --out takes a directory for the run records")
-    workshop, outcome, tell = workshop or Workshop(), Outcome(), tell or silent
+    workshop, outcome, notify = workshop or StreamCache(), Outcome(), notify or silent
     cells = [part for cell in cells for part in workshop.parts(cell)]
-    places: dict[Path, Cell] = {}
+    places: dict[Path, RunSpec] = {}
     for cell in with_references(cells, root, workshop, overwrite=overwrite):
         places.setdefault(workshop.place(cell, root), cell)
     asked = {workshop.place(cell, root): cell for cell in cells}
@@ -93,23 +93,25 @@ def run_grid(
     waiting = Waiting(asked, root, workshop)
     try:
         with (
-            planned(root, places, todo) as plan,
-            makers_of(engine, len(todo), root, threads, tell, workshop) as makers,
+            keep_plan(root, places, todo) as plan,
+            start_makers(engine, len(todo), root, threads, notify, workshop) as makers,
         ):
-            crew = _Crew(makers, outcome, progress, tell, len(todo), waiting, learned, plan)
+            crew = _Crew(makers, outcome, progress, notify, len(todo), waiting, learned, plan)
             crew.make_all(todo)
     except KeyboardInterrupt:  # workers have been stopped at once
         for task in todo:
             tidy_if_free(task.place, root)
         raise
-    for number, n in settle_references(places, asked, root, outcome, tell, workshop).items():
+    for number, n in settle_references(places, asked, root, outcome, notify, workshop).items():
         if number not in (threads, None):
             cells_were = "1 cell was" if n == 1 else f"{n} cells were"
-            tell(f"{cells_were} finished with --threads {number}, and not run again with {threads}")
+            notify(
+                f"{cells_were} finished with --threads {number}, and not run again with {threads}"
+            )
     return outcome
 
 
-def _todo(places: dict[Path, Cell], root: Path, anew: Collection[Path]) -> list[Task]:
+def _todo(places: dict[Path, RunSpec], root: Path, anew: Collection[Path]) -> list[Task]:
     """The tasks that are not finished, or are to be made `anew`."""
     todo = []
     for place, cell in places.items():
@@ -128,7 +130,7 @@ class _Crew:
     makers: Makers
     outcome: Outcome
     progress: StageProgress
-    tell: Callable[[str], None]
+    notify: Callable[[str], None]
     total: int
     waiting: Waiting
     learned: Callable[[list[Path]], None]
@@ -149,21 +151,21 @@ class _Crew:
         self._look(left)
         for task, result in self.makers.results(tasks):
             if self.makers.here:
-                self.progress(named(task.cell), self.done, self.total)
+                self.progress(label(task.cell), self.done, self.total)
             try:
-                made: Result | None = result()
+                made: SharedResult | None = result()
             except Exception as e:
                 self.outcome.fail(task.cell, e)
                 self.plan.fail(task.place, self.outcome.failed[-1][1])
                 made = None
-            if made is Result.HELD:
+            if made is SharedResult.HELD:
                 held.append(task)
             else:
-                self.outcome.elsewhere += made is Result.FINISHED
+                self.outcome.elsewhere += made is SharedResult.FINISHED
                 self.done += 1
                 self.waiting.finished(task.place)
                 if not self.makers.here:
-                    self.progress(named(task.cell), self.done, self.total)
+                    self.progress(label(task.cell), self.done, self.total)
             del left[task.place]
             self._look(left)
         return held
@@ -181,9 +183,9 @@ class _Crew:
         while held and not any(leases.is_free(task.lease) for task in held):
             for task in held:
                 if task.place not in self.said:
-                    self.tell(leases.waiting(named(task.cell), task.lease))
+                    self.notify(leases.waiting(label(task.cell), task.lease))
                     self.said.add(task.place)
-            self.progress(f"waiting for {named(held[0].cell)}", self.done, self.total)
+            self.progress(f"waiting for {label(held[0].cell)}", self.done, self.total)
             time.sleep(leases.POLL)
             left = [task for task in held if not task.is_done()]
             for task in held:

@@ -19,10 +19,10 @@ from embedbench.scores import record
 from embedbench.scores.checked import remember
 from embedbench.scores.compare import MISSING
 from embedbench.scores.predictions import Predictions, WrongError
-from embedbench.scores.run_record import Costs, Imported, Package, SessionCosts, Unscored
+from embedbench.scores.run_record import Costs, ImportedAnswers, Package, SessionCosts, UnscoredRun
 from embedbench.version import __version__
 
-from .answers import predictions_of
+from .answers import read_answers
 from .exported import load
 from .publish import publish, set_aside, tidy
 from .registry import learner_names
@@ -32,10 +32,10 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,59}", re.ASCII)
 _TOOL = re.compile(r"([A-Za-z0-9][\w.+-]{0,59})==([\w.+-]{1,60})", re.ASCII)
 
 
-def tool_of(text: str) -> Package:
+def parse_tool(text: str) -> Package:
     """The tool and its version, written as pip writes them.
 
-    >>> tool_of("avalanche-lib==0.6.0")
+    >>> parse_tool("avalanche-lib==0.6.0")
     Package(name='avalanche-lib', version='0.6.0')
     """
     match = _TOOL.fullmatch(text)
@@ -96,16 +96,16 @@ def import_answers(
         )
     stream, tests = load(stream_directory)
     try:
-        predictions, gave = predictions_of(answers, stream, tests)
+        predictions, gave = read_answers(answers, stream, tests)
     except WrongError as e:
         raise UserError(f"{answers}: {e}") from e
     settings = dict(settings or {})
     text = json.dumps(settings, sort_keys=True)
     place = root / stream.directory / f"{name}-{digest(text)[:8]}" / stream.run
-    imported = Imported(tool=tool, gave=gave, sha256=cache.sha256(answers))
+    imported = ImportedAnswers(tool=tool, gave=gave, sha256=cache.sha256(answers))
     what = {"learner": name, "learner_params": settings, "imported": imported, "command": command}
     place.parent.mkdir(parents=True, exist_ok=True)
-    lease = leases.take(leases.lease_of(place))
+    lease = leases.take(leases.lease_path(place))
     if lease is None:
         raise UserError(f"another process writes {place}; import it again when that has ended")
     with lease:
@@ -152,13 +152,13 @@ def _save(
     remember(place, root)
 
 
-def _unscored(stream: ExportedStream, what: dict[str, Any], predictions_sha256: str) -> Unscored:
+def _unscored(stream: ExportedStream, what: dict[str, Any], predictions_sha256: str) -> UnscoredRun:
     """The record of an imported run before it is scored; its costs are not known."""
-    shared = {f.name for f in fields(ExportedStream)} & {f.name for f in fields(Unscored)}
+    shared = {f.name for f in fields(ExportedStream)} & {f.name for f in fields(UnscoredRun)}
     described = {name: getattr(stream, name) for name in shared - {"schema", "sessions"}}
     unknown = {"total": math.nan}
     costs = SessionCosts(math.nan, math.nan, unknown, {})
-    made = Unscored(
+    made = UnscoredRun(
         **described,
         **what,
         schema=record.SCHEMA,
@@ -169,4 +169,4 @@ def _unscored(stream: ExportedStream, what: dict[str, Any], predictions_sha256: 
         seconds=Costs(math.nan, math.nan),
         footprint=unknown,
     )
-    return Unscored.from_json(made.to_json(), "the record of these answers")
+    return UnscoredRun.from_json(made.to_json(), "the record of these answers")

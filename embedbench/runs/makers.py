@@ -14,8 +14,8 @@ from embedbench.callbacks import Notify
 from embedbench.engines.engine import Engine
 
 from .away import Away
-from .share import Result, Task, run_task
-from .work import Workshop
+from .share import SharedResult, Task, run_task
+from .work import StreamCache
 from .workers import in_worker
 
 
@@ -33,7 +33,7 @@ class Makers:
         The runs directory, if the executor's processes may be on other machines.
     """
 
-    run: Callable[[Task], Result]
+    run: Callable[[Task], SharedResult]
     executor: Executor | None
     away: Away | None
 
@@ -42,7 +42,7 @@ class Makers:
         """Whether this process makes the tasks, one after the other."""
         return self.executor is None
 
-    def results(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Callable[[], Result]]]:
+    def results(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Callable[[], SharedResult]]]:
         """Each task when it is its turn in this process, or made, and a call for its result."""
         if self.executor is None:
             yield from ((task, partial(self.run, task)) for task in tasks)
@@ -57,15 +57,15 @@ class Makers:
     def _call(self, task: Task) -> Callable[[], Any]:
         return self.away.call(task) if self.away else partial(self.run, task)
 
-    def _take(self, task: Task, future: Future[Any]) -> Result:
+    def _take(self, task: Task, future: Future[Any]) -> SharedResult:
         made = future.result()
-        result: Result = self.away.take(task, made) if self.away else made
+        result: SharedResult = self.away.take(task, made) if self.away else made
         return result
 
 
 @contextmanager
-def makers_of(
-    engine: Engine, tasks: int, root: Path, threads: int, tell: Notify, workshop: Workshop
+def start_makers(
+    engine: Engine, tasks: int, root: Path, threads: int, notify: Notify, workshop: StreamCache
 ) -> Iterator[Makers]:
     """The makers that an engine gives; they end with this context.
 
@@ -84,8 +84,8 @@ def makers_of(
     workshop : Workshop
         That of this process.
     """
-    run = partial(run_task, threads=threads, tell=tell)
-    away = None if engine.is_local else Away(root, threads, tell)
-    with engine.executor(tasks, tell) as executor:
+    run = partial(run_task, threads=threads, notify=notify)
+    away = None if engine.is_local else Away(root, threads, notify)
+    with engine.executor(tasks, notify) as executor:
         here = partial(run, workshop=workshop)
         yield Makers(here if executor is None else partial(in_worker, run), executor, away)

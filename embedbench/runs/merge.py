@@ -12,13 +12,13 @@ from embedbench import leases
 from embedbench.disk import open_regular, temporary_name, unreadable, writing
 from embedbench.errors import UserError
 from embedbench.scores import record
-from embedbench.typed import Typed
+from embedbench.typed import JsonRecord
 
 from .publish import publish, tidy_if_free
 
 
 @dataclass(frozen=True)
-class Merged(Typed):
+class MergeResult(JsonRecord):
     """What a merge did.
 
     Parameters
@@ -45,7 +45,7 @@ class Merged(Typed):
         return f"runs copied: {self.copied}, there already: {self.there}{filled}"
 
 
-def merge(roots: Sequence[Path], out: Path) -> Merged:
+def merge(roots: Sequence[Path], out: Path) -> MergeResult:
     """Copy the finished runs of several directories, with their references, into one.
 
     A run is copied if its predictions have the SHA-256 that its record names. Two runs of one place
@@ -79,7 +79,7 @@ def merge(roots: Sequence[Path], out: Path) -> Merged:
             if relative == Path():
                 raise UserError(f"{root} is a single run; give the directory of all runs")
             try:
-                sha256 = verified(run)
+                sha256 = verify_predictions(run)
             except UserError as e:
                 left_out.append(str(e))
                 continue
@@ -93,7 +93,7 @@ def merge(roots: Sequence[Path], out: Path) -> Merged:
     copied = sum(_copy(run, place, out, chosen[place][1]) for place, run in sorted(todo.items()))
     filled = sum(_filled(place, out) for place in chosen)
     before = len(chosen) - len(todo)
-    return Merged(copied, seen - before - copied, filled, tuple(left_out))
+    return MergeResult(copied, seen - before - copied, filled, tuple(left_out))
 
 
 def _differ(first: Path, other: Path) -> UserError:
@@ -103,10 +103,10 @@ def _differ(first: Path, other: Path) -> UserError:
     )
 
 
-def verified(run: Path) -> str:
+def verify_predictions(run: Path) -> str:
     """The SHA-256 of a run's predictions, which is that of its record."""
     made = record.load(run)
-    actual = record.pinned(run, made)
+    actual = record.predictions_sha256(run, made)
     if made.predictions_sha256 is None:
         raise UserError(
             f"{run} does not name the SHA-256 of its predictions; embedbench score RUNS --update "
@@ -120,18 +120,18 @@ def _copy(run: Path, place: Path, out: Path, sha256: str) -> bool:
     place.parent.mkdir(parents=True, exist_ok=True)
     made = temporary_name(place)
     # with the lease, so that no grid that begins now clears up `made`
-    with leases.take(leases.lease_of(place)) or nullcontext():
+    with leases.take(leases.lease_path(place)) or nullcontext():
         made.mkdir()
         try:
             for name in (record.PREDICTIONS, record.RECORD):
                 _copy_file(run / name, made / name)
-            if verified(made) != sha256:
+            if verify_predictions(made) != sha256:
                 raise UserError(f"{run} changed while it was copied; run the command again")
             if publish(made, place, out):
                 return True
         finally:
             shutil.rmtree(made, ignore_errors=True)
-    if verified(place) != sha256:
+    if verify_predictions(place) != sha256:
         raise _differ(place, run)
     return False
 
@@ -149,7 +149,7 @@ def _copy_file(source: Path, target: Path) -> None:
 def _filled(place: Path, out: Path) -> bool:
     """Fill in the reference of a run, unless another process is at it."""
     with suppress(UserError):  # damaged, which whoever reads it is told
-        lease = leases.take(leases.lease_of(place))
+        lease = leases.take(leases.lease_path(place))
         if lease is not None:
             with lease:
                 return record.fill_reference(place, out)

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedbench.typed import Typed
+from embedbench.typed import JsonRecord
 
 
 @dataclass
-class SessionLog(Typed):
+class SessionLog(JsonRecord):
     """The cost of one session, and the learner's log of it.
 
     Parameters

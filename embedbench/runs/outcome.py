@@ -8,7 +8,7 @@ from pathlib import Path
 from embedbench.engines.task import LostTaskError
 from embedbench.errors import UserError
 
-from .cell import Cell
+from .cell import RunSpec
 
 
 @dataclass
@@ -32,10 +32,10 @@ class Outcome:
     places: list[Path] = field(default_factory=list)
     skipped: int = 0
     elsewhere: int = 0
-    failed: list[tuple[Cell, str]] = field(default_factory=list)
+    failed: list[tuple[RunSpec, str]] = field(default_factory=list)
     bad_input: bool = True
 
-    def fail(self, cell: Cell, error: Exception) -> None:
+    def fail(self, cell: RunSpec, error: Exception) -> None:
         """Note a failure; the other cells continue."""
         named = isinstance(error, UserError | LostTaskError)
         self.failed.append((cell, str(error) if named else f"{type(error).__name__}: {error}"))

@@ -16,12 +16,12 @@ from pathlib import Path
 from embedbench import leases
 from embedbench.disk import read_text, write_safely
 from embedbench.errors import UserError
-from embedbench.holder import Holder, contents_of, has_ended, parsed
+from embedbench.holder import Holder, has_ended, parse_holder, read_lease
 from embedbench.scores.bounds import are_inside
-from embedbench.typed import Typed, parse_json
+from embedbench.typed import JsonRecord, parse_json
 
-from .cell import Cell
-from .execute import named
+from .cell import RunSpec
+from .execute import label
 from .publish import run_at
 from .share import Task
 
@@ -29,7 +29,7 @@ PLANS = ".plan-*.json"
 
 
 @dataclass(frozen=True)
-class PlannedCell(Typed):
+class PlannedCell(JsonRecord):
     """A cell of a grid, finished already or to be made.
 
     Parameters
@@ -54,7 +54,7 @@ class PlannedCell(Typed):
 
 
 @dataclass(frozen=True)
-class Plan(Typed):
+class GridPlan(JsonRecord):
     """What a grid is to make, and what failed.
 
     Parameters
@@ -82,7 +82,7 @@ class PlanFile:
         What is to be made.
     """
 
-    def __init__(self, path: Path, root: Path, plan: Plan) -> None:
+    def __init__(self, path: Path, root: Path, plan: GridPlan) -> None:
         self._path, self._root, self._plan = path, root, plan
         self._write()
 
@@ -99,7 +99,9 @@ class PlanFile:
 
 
 @contextmanager
-def planned(root: Path, places: Mapping[Path, Cell], tasks: Iterable[Task]) -> Iterator[PlanFile]:
+def keep_plan(
+    root: Path, places: Mapping[Path, RunSpec], tasks: Iterable[Task]
+) -> Iterator[PlanFile]:
     """Keep the plan of a grid on disk while it runs; those of killed grids are removed.
 
     Parameters
@@ -114,7 +116,7 @@ def planned(root: Path, places: Mapping[Path, Cell], tasks: Iterable[Task]) -> I
     """
     replaces = {task.place: task.replaces for task in tasks}
     cells = {
-        str(place.relative_to(root)): PlannedCell(named(cell), replaces.get(place))
+        str(place.relative_to(root)): PlannedCell(label(cell), replaces.get(place))
         for place, cell in (places.items() if replaces else ())
     }
     path = root / f".plan-{secrets.token_hex(4)}.json"
@@ -127,21 +129,21 @@ def planned(root: Path, places: Mapping[Path, Cell], tasks: Iterable[Task]) -> I
             if lease is not None:
                 held.enter_context(lease)
         try:
-            yield PlanFile(path, root, Plan(cells))
+            yield PlanFile(path, root, GridPlan(cells))
         finally:
             with suppress(OSError):
                 path.unlink(missing_ok=True)
 
 
-def plans(root: Path) -> list[tuple[Plan, Holder]]:
+def plans(root: Path) -> list[tuple[GridPlan, Holder]]:
     """The plans of the grids that run, and the process of each; nothing is changed."""
     result = []
     for path in sorted(root.glob(PLANS)):
-        holder = parsed(contents_of(_lease_of(path)) or b"")
+        holder = parse_holder(read_lease(_lease_of(path)) or b"")
         if holder is None or has_ended(holder):
             continue
         with suppress(UserError):  # removed in this moment, or damaged
-            plan = Plan.from_json(parse_json(read_text(path), str(path)), str(path))
+            plan = GridPlan.from_json(parse_json(read_text(path), str(path)), str(path))
             if are_inside([*plan.cells, *plan.failed]):
                 result.append((plan, holder))
     return result

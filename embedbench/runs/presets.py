@@ -12,7 +12,7 @@ from typing import Any
 
 from embedbench.errors import UserError, unknown
 
-from .toml_text import flat, read_toml, text_of
+from .toml_text import flat, read_toml, toml_to_text
 
 FOLDER = Path(__file__).parents[1] / "assets" / "presets"
 SUFFIX = ".toml"
@@ -85,7 +85,7 @@ def _extended(path: Path) -> str | None:
             error = unknown("key", key, ("preset", "set"))
             raise UserError(f"{path}: {error} A whole study is run with --config.")
     given = table.get("preset")
-    return None if given is None else text_of(given, f"{path}: preset")
+    return None if given is None else toml_to_text(given, f"{path}: preset")
 
 
 def _table(path: Path) -> dict[str, Any]:
@@ -100,4 +100,4 @@ def _shipped(name: str) -> dict[str, Any]:
 def _settings(path: Path) -> dict[str, str]:
     where = f"{path}: [set]"
     table = _table(path).get("set", {})
-    return {key: text_of(value, f"{path}: {key}") for key, value in flat(table, where)}
+    return {key: toml_to_text(value, f"{path}: {key}") for key, value in flat(table, where)}

@@ -25,7 +25,7 @@ from embedbench.scores import record
 TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # a directory that is not empty has the name
 
 
-def partial_of(place: Path) -> Path:
+def checkpoint_path(place: Path) -> Path:
     """The directory of a cell's checkpoint, beside its place."""
     return place.with_name(f".{place.name}.partial")
 
@@ -94,14 +94,14 @@ def tidy(place: Path, root: Path) -> None:
             publish(old, place, root)
     leases.sweep(place)
     if record.is_finished(place):
-        remove(partial_of(place))
+        remove(checkpoint_path(place))
 
 
 def tidy_if_free(place: Path, root: Path) -> None:
     """`tidy`, unless a living process is at the place or nothing can be written there."""
     with contextlib.suppress(OSError, UserError):
         beside = place.parent.glob(f".*{glob.escape(place.name)}.*")
-        lease = leases.take(leases.lease_of(place)) if next(beside, None) else None
+        lease = leases.take(leases.lease_path(place)) if next(beside, None) else None
         if lease is not None:
             with lease:
                 tidy(place, root)

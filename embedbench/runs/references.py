@@ -15,16 +15,16 @@ from embedbench.scores import record
 from embedbench.scores.references import References
 from embedbench.scores.run_record import RunRecord
 
-from .cell import Cell
-from .execute import named
+from .cell import RunSpec
+from .execute import label
 from .outcome import Outcome
 from .publish import run_at
-from .work import Workshop
+from .work import StreamCache
 
 
 def with_references(
-    cells: list[Cell], root: Path, workshop: Workshop, *, overwrite: bool = False
-) -> list[Cell]:
+    cells: list[RunSpec], root: Path, workshop: StreamCache, *, overwrite: bool = False
+) -> list[RunSpec]:
     """The cells and the reference runs that their metrics need; each once.
 
     Chance runs are short and come first, so that a cell without offline references is whole when
@@ -33,7 +33,7 @@ def with_references(
     Finished runs keep their references: a cell that is finished with others needs none, unless it
     is to be made again.
     """
-    needed: dict[Cell, None] = {}
+    needed: dict[RunSpec, None] = {}
     shared = set()  # streams whose offline reference does not depend on the order of the sessions
     for cell in cells:
         if cell.is_offline:
@@ -53,7 +53,7 @@ def with_references(
     return [*short, *cells, *(cell for cell in more if cell.is_offline)]
 
 
-def _has_others(cell: Cell, root: Path, workshop: Workshop) -> bool:
+def _has_others(cell: RunSpec, root: Path, workshop: StreamCache) -> bool:
     """Whether a cell is finished with other references than those asked for now."""
     try:
         run = _run_at(workshop.place(cell, root))
@@ -80,7 +80,7 @@ class Waiting:
         Knows which runs a cell refers to.
     """
 
-    def __init__(self, asked: dict[Path, Cell], root: Path, workshop: Workshop) -> None:
+    def __init__(self, asked: dict[Path, RunSpec], root: Path, workshop: StreamCache) -> None:
         self.asked, self.root = asked, root
         self._lacks = {
             place: lacks
@@ -99,7 +99,7 @@ class Waiting:
     def _fill(self, place: Path) -> None:
         """Fill in a run, unless another process is at it; the end of the grid looks again."""
         with suppress(UserError):
-            lease = leases.take(leases.lease_of(place))
+            lease = leases.take(leases.lease_path(place))
             if lease is not None:
                 with lease:
                     record.fill_reference(place, self.root)
@@ -110,12 +110,12 @@ class Waiting:
 
 
 def settle_references(
-    places: dict[Path, Cell],
+    places: dict[Path, RunSpec],
     asked: Collection[Path],
     root: Path,
     outcome: Outcome,
-    tell: Callable[[str], None],
-    workshop: Workshop,
+    notify: Callable[[str], None],
+    workshop: StreamCache,
 ) -> dict[Any, int]:
     """Fill in the references that finished runs lack, and name the requested runs that are there.
 
@@ -127,7 +127,7 @@ def settle_references(
         try:
             run = _run_at(place)
             if run is not None and run.reference.source == "missing":
-                _fill(place, named(cell), root, tell)
+                _fill(place, label(cell), root, notify)
         except UserError as e:
             outcome.fail(cell, e)
             continue
@@ -139,7 +139,7 @@ def settle_references(
             wanted, kept = workshop.reference(cell, root), run.reference
             others += not _same(wanted, kept)
     if others:
-        tell(
+        notify(
             "finished runs keep their references and their formula of Ω, though others are asked "
             f"for now ({others} of {len(outcome.places)} runs); run them again with --overwrite, "
             "or take another --out"
@@ -157,14 +157,14 @@ def _run_at(place: Path) -> RunRecord | None:
         raise
 
 
-def _fill(place: Path, name: str, root: Path, tell: Callable[[str], None]) -> None:
+def _fill(place: Path, name: str, root: Path, notify: Callable[[str], None]) -> None:
     """Fill in the reference of a run, or wait for another process that does."""
 
     def is_there() -> bool:
         run = _run_at(place)
         return run is None or run.reference.source != "missing"
 
-    lease = leases.wait(leases.lease_of(place), is_there, name, tell)
+    lease = leases.wait(leases.lease_path(place), is_there, name, notify)
     if lease is not None:
         with lease:
             record.fill_reference(place, root)

@@ -73,12 +73,12 @@ def our_protocols() -> list[str]:
 
 def learner_names() -> list[str]:
     """Our learners, and those of installed packages."""
-    return sorted({*our_learners(), *plugins.offered("learners")})
+    return sorted({*our_learners(), *plugins.entry_points_by_name("learners")})
 
 
 def protocol_names() -> list[str]:
     """Our protocols, and those of installed packages."""
-    return sorted({*our_protocols(), *plugins.offered("protocols")})
+    return sorted({*our_protocols(), *plugins.entry_points_by_name("protocols")})
 
 
 def protocol_name(name: str) -> str:

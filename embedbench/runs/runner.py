@@ -36,7 +36,7 @@ from embedbench.streams.layers import without_layers
 from embedbench.streams.stream import Session, Stream, StreamSpec
 from embedbench.streams.view import View, table_of
 
-from .evaluators import Moment, evaluator_of
+from .evaluators import Moment, make_evaluator
 from .heads import pretrained_head
 from .meter import Clock, SessionLog
 
@@ -78,7 +78,7 @@ def _through(
 ) -> tuple[AnyPredictions, list[SessionLog]]:
     """Learn and evaluate session by session, starting after the last checkpoint."""
     learner, device = teacher.learner, teacher.device
-    evaluator, clock = evaluator_of(stream, device), Clock(device)
+    evaluator, clock = make_evaluator(stream, device), Clock(device)
     logs: list[SessionLog] = checkpoint.restore(learner, evaluator)
     kept = len(logs)  # sessions learned before the run was interrupted
     seen = np.zeros(stream.spec.n_classes, dtype=np.bool_)

@@ -9,10 +9,10 @@ from typing import Any
 from embedbench.errors import UserError, short, unknown
 from embedbench.fields import make, nearest
 from embedbench.learning.learner import Learner
-from embedbench.seeds import Seeds, check_seed, is_number, varied
+from embedbench.seeds import Seeds, check_seed, is_number, vary_seeds
 
-from .cell import Cell, Spec
-from .command import REFERENCES, command_of, split_key
+from .cell import RunSpec, Spec
+from .command import REFERENCES, run_command, split_key
 from .presets import preset
 from .registry import (
     alias_settings,
@@ -164,8 +164,8 @@ def plan(
     command: str = "embedbench run",
     among: Sequence[str] = (),
     vary: Sequence[str] = (),
-    checkpoint: float = Cell.checkpoint,
-) -> list[Cell]:
+    checkpoint: float = RunSpec.checkpoint,
+) -> list[RunSpec]:
     """All cells of a run, learner by learner; wrong names and values are refused here.
 
     Parameters
@@ -187,7 +187,7 @@ def plan(
     among : sequence of str
         Further learners: a setting without a prefix must belong to one of these or of `learners`.
     vary : sequence of str
-        Kinds of seed that alone differ between cells, see `embedbench.seeds.varied`.
+        Kinds of seed that alone differ between cells, see `embedbench.seeds.vary_seeds`.
     checkpoint : float
         Seconds between two checkpoints, at least.
     """
@@ -201,7 +201,7 @@ def plan(
     offline = _spec("offline", settings.of("offline"))
     chance = _spec("chance", {})
     return [
-        Cell(
+        RunSpec(
             files=tuple(files),
             protocol=protocol_spec,
             learner=spec,
@@ -212,7 +212,7 @@ def plan(
             references=settings.references,
             preset=settings.omega,
             device=device,
-            command=command_of(
+            command=run_command(
                 command,
                 [*settings.items, *(f"seeds.{k}={v}" for k, v in other.items())],
                 (spec.name, fields[spec.name]),
@@ -221,7 +221,7 @@ def plan(
             checkpoint=checkpoint,
         )
         for spec in specs
-        for seed, other in varied(seeds, list(dict.fromkeys(vary)), settings.seeds)
+        for seed, other in vary_seeds(seeds, list(dict.fromkeys(vary)), settings.seeds)
     ]
 
 

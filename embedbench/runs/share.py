@@ -11,13 +11,13 @@ from embedbench import leases
 from embedbench.disk import remove
 from embedbench.engines.local import use_card
 
-from .cell import Cell
+from .cell import RunSpec
 from .execute import execute
-from .publish import partial_of, publish, run_at, set_aside, tidy
-from .work import Workshop
+from .publish import checkpoint_path, publish, run_at, set_aside, tidy
+from .work import StreamCache
 
 
-class Result(Enum):
+class SharedResult(Enum):
     """What became of a task: made here, finished by another process, or held by one."""
 
     MADE = 1
@@ -43,7 +43,7 @@ class Task:
         What `run_at` says of the finished run that it replaces.
     """
 
-    cell: Cell
+    cell: RunSpec
     place: Path
     root: Path
     anew: bool = False
@@ -52,14 +52,16 @@ class Task:
     @property
     def lease(self) -> Path:
         """The lease on its place."""
-        return leases.lease_of(self.place)
+        return leases.lease_path(self.place)
 
     def is_done(self) -> bool:
         """Whether it is finished, and not by the run that it replaces."""
         return run_at(self.place) not in (None, self.replaces)
 
 
-def run_task(task: Task, threads: int, tell: Callable[[str], None], workshop: Workshop) -> Result:
+def run_task(
+    task: Task, threads: int, notify: Callable[[str], None], workshop: StreamCache
+) -> SharedResult:
     """Make a cell, unless another living process is at it or has finished it.
 
     Parameters
@@ -74,10 +76,10 @@ def run_task(task: Task, threads: int, tell: Callable[[str], None], workshop: Wo
         Makes the objects of the cell.
     """
     use_card(task.cell.device)
-    return run_held(task, lambda lease: _make(task, threads, tell, workshop, lease))
+    return run_held(task, lambda lease: _make(task, threads, notify, workshop, lease))
 
 
-def run_held(task: Task, make: Callable[[leases.Lease], None]) -> Result:
+def run_held(task: Task, make: Callable[[leases.Lease], None]) -> SharedResult:
     """Call `make` with the lease on a task, unless it is done or another living process is at it.
 
     Parameters
@@ -90,35 +92,35 @@ def run_held(task: Task, make: Callable[[leases.Lease], None]) -> Result:
     task.place.parent.mkdir(parents=True, exist_ok=True)
     lease = leases.take(task.lease)
     if lease is None:
-        return Result.HELD
+        return SharedResult.HELD
     with lease:
         tidy(task.place, task.root)
         if task.is_done():
-            return Result.FINISHED
+            return SharedResult.FINISHED
         try:
             make(lease)
         except Exception:
             if lease.is_mine():
                 raise
-            return Result.HELD  # who has taken the lease over has cleared up what we were at
-    return Result.MADE
+            return SharedResult.HELD  # who has taken the lease over has cleared up what we were at
+    return SharedResult.MADE
 
 
 def _make(
     task: Task,
     threads: int,
-    tell: Callable[[str], None],
-    workshop: Workshop,
+    notify: Callable[[str], None],
+    workshop: StreamCache,
     lease: leases.Lease,
 ) -> None:
     """Make a cell whose lease is held; a run that it replaces comes back if it fails."""
     old = None
     if task.anew:
-        remove(partial_of(task.place))
+        remove(checkpoint_path(task.place))
         if run_at(task.place) is not None:
             old = set_aside(task.place)
     try:
-        execute(workshop.prepare(task.cell, task.root), threads, tell, lease)
+        execute(workshop.prepare(task.cell, task.root), threads, notify, lease)
     except BaseException:
         if old is not None and old.exists():
             publish(old, task.place, task.root)

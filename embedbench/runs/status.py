@@ -15,20 +15,20 @@ from pathlib import Path
 from statistics import mean
 
 from embedbench.errors import UserError
-from embedbench.holder import Holder, contents_of, has_ended, parsed
-from embedbench.leases import BEAT, PATIENCE, lease_of
+from embedbench.holder import Holder, has_ended, parse_holder, read_lease
+from embedbench.leases import BEAT, PATIENCE, lease_path
 from embedbench.scores import record
-from embedbench.typed import Typed
+from embedbench.typed import JsonRecord
 
 from .plans import PlannedCell, plans
-from .publish import partial_of
+from .publish import checkpoint_path
 
 BESIDE = re.compile(r"\.(seed-.+)\.(lease|partial)")
 SESSION = re.compile(r"session (\d{1,9})/(\d{1,9})\s*")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Running(Typed):
+class Running(JsonRecord):
     """A cell that a process makes.
 
     Parameters
@@ -55,7 +55,7 @@ class Running(Typed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Abandoned(Typed):
+class AbandonedRun(JsonRecord):
     """A cell with a checkpoint and without a living process; `seconds` since it was written."""
 
     run: str
@@ -64,7 +64,7 @@ class Abandoned(Typed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failed(Typed):
+class FailedRun(JsonRecord):
     """A cell that failed in a grid that still runs."""
 
     run: str
@@ -73,7 +73,7 @@ class Failed(Typed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Status(Typed):
+class Status(JsonRecord):
     """A directory of runs at one moment.
 
     Parameters
@@ -96,8 +96,8 @@ class Status(Typed):
     done: int | None = None
     waiting: int | None = None
     running: tuple[Running, ...] = ()
-    abandoned: tuple[Abandoned, ...] = ()
-    failed: tuple[Failed, ...] = ()
+    abandoned: tuple[AbandonedRun, ...] = ()
+    failed: tuple[FailedRun, ...] = ()
     seconds_left: float | None = None
     unknown: int = 0
 
@@ -134,8 +134,8 @@ class Watcher:
             at_work = _running(place, run, name)
             if at_work is not None:
                 running.append(at_work)
-            elif (age := _age(partial_of(place))) is not None:
-                abandoned.append(Abandoned(run=run, cell=name, seconds=age))
+            elif (age := _age(checkpoint_path(place))) is not None:
+                abandoned.append(AbandonedRun(run=run, cell=name, seconds=age))
         if not grids:
             return Status(finished=finished, running=tuple(running), abandoned=tuple(abandoned))
         left = {run: c for run, c in cells.items() if not c.is_done(self.root / run)}
@@ -150,7 +150,7 @@ class Watcher:
             running=tuple(running),
             abandoned=tuple(abandoned),
             failed=tuple(
-                Failed(run=run, cell=left[run].name, reason=why) for run, why in failed.items()
+                FailedRun(run=run, cell=left[run].name, reason=why) for run, why in failed.items()
             ),
             seconds_left=seconds,
             unknown=unknown,
@@ -216,8 +216,8 @@ def _places(root: Path) -> Iterator[Path]:
 
 def _running(place: Path, run: str, name: str) -> Running | None:
     """The process that makes a cell; None if no living one does."""
-    path = lease_of(place)
-    holder, silent = parsed(contents_of(path) or b""), _age(path)
+    path = lease_path(place)
+    holder, silent = parse_holder(read_lease(path) or b""), _age(path)
     if holder is None or silent is None or silent > PATIENCE or has_ended(holder):
         return None
     session, sessions = _session(holder)

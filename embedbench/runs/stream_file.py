@@ -14,7 +14,7 @@ from embedbench.errors import UserError, short
 from embedbench.scores.references import References
 from embedbench.scores.run_record import ClassOrder, Digests, FileInfo, Package
 from embedbench.seeds import Seeds
-from embedbench.typed import ABSENT, Typed
+from embedbench.typed import ABSENT, JsonRecord
 
 SCHEMA = "embedbench-stream/1.0"
 MOST = 2**30  # sessions times classes
@@ -23,7 +23,7 @@ _RUN = re.compile(r"seed-\d{1,19}(-(order|init|batches|memory)\d{1,19})*", re.AS
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taught(Typed):
+class SessionEntry(JsonRecord):
     """One session: the classes that it introduces, its samples, and its column permutation."""
 
     introduces: tuple[int, ...]
@@ -33,7 +33,7 @@ class Taught(Typed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked(Typed):
+class EvalEntry(JsonRecord):
     """One eval set: its classes and samples; the classes that every answer is limited to, if so."""
 
     classes: tuple[int, ...]
@@ -43,7 +43,7 @@ class Asked(Typed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportedStream(Typed):
+class ExportedStream(JsonRecord):
     """The contents of `stream.json`.
 
     The names that docs/record.md has too mean the same there. In addition:
@@ -76,8 +76,8 @@ class ExportedStream(Typed):
     samples: tuple[str, ...]
     input_shape: tuple[int, ...]
     classes: tuple[tuple[str, ...], ...]
-    sessions: tuple[Taught, ...]
-    eval_sets: tuple[Asked, ...]
+    sessions: tuple[SessionEntry, ...]
+    eval_sets: tuple[EvalEntry, ...]
     validation: str
     session_id_at_test: bool
     notes: tuple[str, ...]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from embedbench.errors import UserError, short
 from embedbench.seeds import is_number
 
-from .cell import Cell
+from .cell import RunSpec
 
 Table = dict[str, str]
 Lists = dict[str, tuple[str, ...]]
@@ -92,7 +92,7 @@ class Study:
         )
 
 
-def share_of(cells: Sequence[Cell], shard: str | None) -> list[Cell]:
+def take_shard(cells: Sequence[RunSpec], shard: str | None) -> list[RunSpec]:
     """The cells of one shard: "3/64" has the third cell of every 64; None has all.
 
     Raises

@@ -19,7 +19,7 @@ from embedbench.machine import MOST_THREADS
 from embedbench.seeds import is_number
 
 from .study import Study
-from .toml_text import flat, read_toml, text_of, texts_of, written
+from .toml_text import flat, read_toml, toml_to_text, toml_to_texts, write_toml
 
 UNWRITTEN = ("other_learners", "other_protocols", "flagged")  # what flags did to a study
 KEYS = tuple(f.name for f in fields(Study) if f.name not in UNWRITTEN)
@@ -48,7 +48,7 @@ def read_study(path: Path, *, allow_code: bool = False) -> Study:
         if name not in KEYS:
             error = unknown("key", key, [_dashed(k) for k in KEYS], _plural(name))
             raise UserError(f"{path}: {error}")
-        read = _READERS.get(name, text_of)
+        read = _READERS.get(name, toml_to_text)
         values[name] = read(value, f"{path}: {key}")
     study = Study(**values)
     for name in _code(study):
@@ -77,7 +77,7 @@ def study_text(study: Study) -> str:
             value = f"{value:.17g}" if isinstance(value, float) else str(value)
         if value not in (None, (), [], {}):
             values[_dashed(name)] = dict(value) if isinstance(value, Mapping) else value
-    return written(values)
+    return write_toml(values)
 
 
 def _dashed(key: str) -> str:
@@ -91,26 +91,26 @@ def _plural(name: str) -> list[str]:
 
 def _files(value: Any, where: str) -> tuple[tuple[str, ...], ...]:
     listed = value if isinstance(value, list) else [value]
-    return tuple(texts_of(one, where) for one in listed)
+    return tuple(toml_to_texts(one, where) for one in listed)
 
 
 def _names(value: Any, where: str) -> tuple[str, ...]:
     """Names in a list, or in one text with commas."""
-    parts = (part for text in texts_of(value, where) for part in text.split(","))
+    parts = (part for text in toml_to_texts(value, where) for part in text.split(","))
     return tuple(part.strip() for part in parts if part.strip())
 
 
 def _seeds(value: Any, where: str) -> str:
-    return ",".join(texts_of(value, where))
+    return ",".join(toml_to_texts(value, where))
 
 
 def _table(value: Any, where: str) -> dict[str, str]:
-    return {k: text_of(v, f"{where}.{k}") for k, v in flat(value, where)}
+    return {k: toml_to_text(v, f"{where}.{k}") for k, v in flat(value, where)}
 
 
 def _lists(value: Any, where: str) -> dict[str, tuple[str, ...]]:
     """Lists of values by key."""
-    lists = {k: texts_of(v, f"{where}.{k}") for k, v in flat(value, where)}
+    lists = {k: toml_to_texts(v, f"{where}.{k}") for k, v in flat(value, where)}
     for key, values in lists.items():
         if not values or any("," in v or not v.strip() for v in values):
             raise UserError(f"{where}.{key} must list values without commas, got {short(values)}")
@@ -119,7 +119,7 @@ def _lists(value: Any, where: str) -> dict[str, tuple[str, ...]]:
 
 def _whole(most: int) -> Callable[[Any, str], int]:
     def read(value: Any, where: str) -> int:
-        text = text_of(value, where)
+        text = toml_to_text(value, where)
         if not (is_number(text) and 1 <= int(text) <= most):
             raise UserError(f"{where} must be a whole number from 1 to {most:,}, got {short(text)}")
         return int(text)
@@ -128,7 +128,7 @@ def _whole(most: int) -> Callable[[Any, str], int]:
 
 
 def _megabytes(value: Any, where: str) -> float:
-    text = text_of(value, where)
+    text = toml_to_text(value, where)
     try:
         number = float(text)
     except ValueError:
@@ -142,7 +142,7 @@ _READERS: dict[str, Callable[[Any, str], object]] = {
     "files": _files,
     "protocols": _names,
     "learners": _names,
-    "orders": texts_of,
+    "orders": toml_to_texts,
     "vary": _names,
     "seeds": _seeds,
     "threads": _whole(MOST_THREADS),

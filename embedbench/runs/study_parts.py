@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from embedbench.errors import UserError
 from embedbench.seeds import parse_seeds
 
-from .cell import Cell
+from .cell import RunSpec
 from .command import REFERENCES, split_key, start_of_command
 from .settings import Fields, parse_settings, plan
 from .study import Lists, Study, Table
@@ -21,7 +21,7 @@ Grid = dict[str, tuple[str, ...]]  # setting → values
 
 
 @dataclass(frozen=True)
-class Part:
+class StudyPart:
     """A study on one stream.
 
     Parameters
@@ -65,7 +65,7 @@ class Part:
 
     def cells(
         self, more: Sequence[str] = (), *, out: object = "runs", device: str = "cpu", **how: float
-    ) -> list[Cell]:
+    ) -> list[RunSpec]:
         """The cells of this stream.
 
         Parameters
@@ -77,7 +77,7 @@ class Part:
         device : str
             "cpu", "cuda", …
         **how : float
-            `checkpoint`, see `Cell`.
+            `checkpoint`, see `RunSpec`.
         """
         study = self.study
         every = [*study.learners, *study.other_learners]
@@ -99,7 +99,7 @@ class Part:
         return list(dict.fromkeys(cells))
 
 
-def parts(study: Study) -> list[Part]:
+def parts(study: Study) -> list[StudyPart]:
     """A study on each of its streams.
 
     Raises
@@ -119,7 +119,7 @@ def parts(study: Study) -> list[Part]:
     streams = itertools.product(study.files, study.protocols, study.orders or (None,))
     for files, protocol, order in streams:
         for point in _points(_protocol_grid(study, protocol)):
-            made.append(Part(study, files, protocol, order, point))
+            made.append(StudyPart(study, files, protocol, order, point))
             if each * len(made) > MOST:
                 raise UserError(f"the study has more than {MOST:,} runs; cut it into several")
     return made

@@ -37,7 +37,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     return parse_toml(read_text(path, most=MOST), str(path))
 
 
-def text_of(value: Any, where: str) -> str:
+def toml_to_text(value: Any, where: str) -> str:
     """The text of one value.
 
     Raises
@@ -57,10 +57,10 @@ def text_of(value: Any, where: str) -> str:
     )
 
 
-def texts_of(value: Any, where: str) -> tuple[str, ...]:
+def toml_to_texts(value: Any, where: str) -> tuple[str, ...]:
     """The texts of a list; of a single value, that one."""
     listed = value if isinstance(value, list) else [value]
-    return tuple(text_of(one, where) for one in listed)
+    return tuple(toml_to_text(one, where) for one in listed)
 
 
 def flat(table: Any, where: str) -> Iterator[tuple[str, Any]]:
@@ -104,10 +104,10 @@ def _flat(key: str, value: Any, where: str, levels: int) -> Iterator[tuple[str, 
             yield from _flat(f"{key}.{name}", part, where, levels - 1)
 
 
-def written(values: Mapping[str, Any]) -> str:
+def write_toml(values: Mapping[str, Any]) -> str:
     """TOML of texts, lists of texts (or of such lists), and tables of these.
 
-    >>> print(written({"seeds": "0-2", "set": {"ewc.lam": "1e2", "my.mod:Mine.on": "true"}}))
+    >>> print(write_toml({"seeds": "0-2", "set": {"ewc.lam": "1e2", "my.mod:Mine.on": "true"}}))
     seeds = "0-2"
     <BLANKLINE>
     [set]

@@ -21,15 +21,15 @@ from embedbench.engines.engine import HERE, Engine
 from embedbench.engines.local import use_card
 from embedbench.errors import UserError, unknown
 from embedbench.fields import make
-from embedbench.machine import threads_of
+from embedbench.machine import limit_threads
 from embedbench.streams.stream import EvalSet, Stream
-from embedbench.typed import Typed, parse_json
+from embedbench.typed import JsonRecord, parse_json
 
-from .cell import Cell, Spec
+from .cell import RunSpec, Spec
 from .command import split_key
 from .registry import learner_class
 from .tuned import outcome
-from .work import Workshop
+from .work import StreamCache
 from .workers import in_worker
 
 Grid = Mapping[str, Sequence[str]]  # setting of a learner → values to try
@@ -109,7 +109,7 @@ def trial_stream(stream: Stream, sessions: int) -> Stream:
     )
 
 
-def trial_score(cell: Cell, sessions: int, threads: int, workshop: Workshop) -> float:
+def trial_score(cell: RunSpec, sessions: int, threads: int, workshop: StreamCache) -> float:
     """Mean-per-class accuracy on validation data, over all moments of the first sessions.
 
     Parameters
@@ -119,7 +119,7 @@ def trial_score(cell: Cell, sessions: int, threads: int, workshop: Workshop) -> 
     sessions : int
         How many sessions of the stream are learned.
     threads : int
-        Threads of its arithmetic; see `threads_of`.
+        Threads of its arithmetic; see `limit_threads`.
     workshop : Workshop
         Builds the stream.
     """
@@ -129,13 +129,13 @@ def trial_score(cell: Cell, sessions: int, threads: int, workshop: Workshop) -> 
 
     use_card(cell.device)
     stream = trial_stream(workshop.stream(cell), sessions)
-    with threads_of(threads):
+    with limit_threads(threads):
         predictions, _ = run_stream(stream, cell.learner.fresh(), cell.seeds, cell.device)
     return float(np.mean(main_matrix(predictions).pooled))
 
 
 @dataclasses.dataclass(frozen=True)
-class _Log(Typed):
+class _Log(JsonRecord):
     """The log of a search, as `tune` returns it."""
 
     learner: str
@@ -147,7 +147,7 @@ class _Log(Typed):
 
 
 def tune(
-    cell: Cell,
+    cell: RunSpec,
     grid: Grid,
     root: Path,
     *,
@@ -155,8 +155,8 @@ def tune(
     engine: Engine = HERE,
     threads: int = 1,
     progress: StageProgress = lambda *_: None,
-    tell: Callable[[str], None] = lambda _: None,
-    workshop: Workshop | None = None,
+    notify: Callable[[str], None] = lambda _: None,
+    workshop: StreamCache | None = None,
 ) -> dict[str, Any]:
     """Try every combination of a grid on a cell's stream, and choose the best on validation data.
 
@@ -193,11 +193,13 @@ def tune(
     """
     candidates = [dict(zip(grid, v, strict=True)) for v in itertools.product(*grid.values())]
     cells = [_with(cell, settings) for settings in candidates]
-    place = (workshop or Workshop()).place(cell, root).relative_to(root)
+    place = (workshop or StreamCache()).place(cell, root).relative_to(root)
     key = digest(str(place), json.dumps(dict(grid)), sessions)
     path = root / "tuning" / f"{cell.learner.name.replace(':', '.')}-{key[:8]}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    lease = leases.wait(leases.lease_of(path), path.is_file, f"the search for {cell.learner}", tell)
+    lease = leases.wait(
+        leases.lease_path(path), path.is_file, f"the search for {cell.learner}", notify
+    )
     if lease is None:
         kept = _Log.from_json(parse_json(read_text(path), str(path)), str(path)).to_json()
         tried = [each.get("settings") for each in kept["tried"]]
@@ -207,7 +209,7 @@ def tune(
     with lease:
         values = []
         trial = partial(trial_score, sessions=sessions, threads=threads)
-        for value in _scores(cells, trial, engine, workshop or Workshop()):
+        for value in _scores(cells, trial, engine, workshop or StreamCache()):
             values.append(value)
             progress(f"tuning {cell.learner}", len(values), len(cells))
         best = max(range(len(values)), key=lambda i: -inf if isnan(values[i]) else values[i])
@@ -227,7 +229,7 @@ def tune(
 
 
 def _scores(
-    cells: Sequence[Cell], trial: Callable[..., float], engine: Engine, workshop: Workshop
+    cells: Sequence[RunSpec], trial: Callable[..., float], engine: Engine, workshop: StreamCache
 ) -> Iterator[float]:
     """The score of each trial, as the engine runs them."""
     with engine.executor(len(cells)) as pool:
@@ -239,7 +241,7 @@ def _scores(
 
 
 def search(
-    cells: Sequence[Cell],
+    cells: Sequence[RunSpec],
     items: Sequence[str],
     root: Path,
     *,
@@ -247,8 +249,8 @@ def search(
     engine: Engine,
     threads: int = 1,
     progress: StageProgress = lambda *_: None,
-    tell: Callable[[str], None] = lambda _: None,
-    workshop: Workshop | None = None,
+    notify: Callable[[str], None] = lambda _: None,
+    workshop: StreamCache | None = None,
 ) -> list[dict[str, Any]]:
     """Run `tune` for each learner, on its first seed; return one log per learner.
 
@@ -268,17 +270,17 @@ def search(
     first = {cell.learner.name: cell for cell in reversed(cells)}
     grids = parse_grid(items, list(reversed(first)))
     how: dict[str, Any] = {"sessions": sessions, "engine": engine, "threads": threads}
-    shop = workshop or Workshop()
-    how |= {"progress": progress, "tell": tell, "workshop": shop}
+    shop = workshop or StreamCache()
+    how |= {"progress": progress, "tell": notify, "workshop": shop}
     logs = []
     for name, grid in grids.items():
         trial = trial_stream(shop.stream(first[name]), sessions)  # refuses before anything is made
         logs.append(tune(first[name], grid, root, **how))
-        tell(outcome(logs[-1], trial))
+        notify(outcome(logs[-1], trial))
     return logs
 
 
-def _with(cell: Cell, settings: Mapping[str, str]) -> Cell:
+def _with(cell: RunSpec, settings: Mapping[str, str]) -> RunSpec:
     """The cell with other settings of its learner; a wrong name or value raises an error here."""
     learner, start = cell.learner, cell.learner.settings
     made = make(type(start), dict(settings), name=learner.name, start=start)

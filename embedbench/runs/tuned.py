@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from embedbench.streams.stream import Stream
 
-from .cell import Cell
+from .cell import RunSpec
 
 FEW = 200  # validation samples: one answer is half a point or more
 
@@ -120,7 +120,7 @@ def chosen_items(log: Mapping[str, Any]) -> list[str]:
     return [f"{log['learner']}.{name}={value}" for name, value in log["chosen"].items()]
 
 
-def with_log(cell: Cell, logs: Sequence[Mapping[str, Any]]) -> Cell:
+def with_log(cell: RunSpec, logs: Sequence[Mapping[str, Any]]) -> RunSpec:
     """The cell with the log of its learner's search, to be stored in the record."""
     mine = [dict(log) for log in logs if log["learner"] == cell.learner.name]
     return dataclasses.replace(cell, tuning=mine[0]) if mine else cell

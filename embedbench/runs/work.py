@@ -10,17 +10,17 @@ from typing import Any
 from embedbench.arrays import digest
 from embedbench.fetching.local import local
 from embedbench.files.file import EmbeddingFile
-from embedbench.machine import threads_of
+from embedbench.machine import limit_threads
 from embedbench.scores.references import References
 from embedbench.streams.protocol import Protocol
 from embedbench.streams.stream import Stream
 
-from .cell import Cell, Spec
-from .publish import partial_of
+from .cell import RunSpec, Spec
+from .publish import checkpoint_path
 
 
 @dataclass(frozen=True)
-class Work:
+class PreparedRun:
     """The objects that a cell needs to run.
 
     Parameters
@@ -41,7 +41,7 @@ class Work:
         Directories of the runs that the metrics refer to, and how Ω is computed.
     """
 
-    cell: Cell
+    cell: RunSpec
     root: Path
     place: Path
     files: tuple[EmbeddingFile, ...]
@@ -52,7 +52,7 @@ class Work:
     @property
     def partial(self) -> Path:
         """The directory of the checkpoint."""
-        return partial_of(self.place)
+        return checkpoint_path(self.place)
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class _Facts:
 _Key = tuple[tuple[str, ...], Spec[Protocol], int]  # identifies a stream
 
 
-class Workshop:
+class StreamCache:
     """Makes the objects of cells: a file is opened once, a stream is built once for all its cells.
 
     A workshop lasts as long as the call that runs the cells. Only the last stream is kept, because
@@ -87,13 +87,13 @@ class Workshop:
             self._files[path] = EmbeddingFile.open(local(path))
         return self._files[path]
 
-    def stream(self, cell: Cell) -> Stream:
+    def stream(self, cell: RunSpec) -> Stream:
         """The stream of a cell."""
         key = _key(cell)
         if self._last is None or self._last[0] != key:
             self._last = None  # frees the old stream before the new one is built
             files = [self.file(f) for f in cell.files]
-            with threads_of(1):  # a stream is the same for all cells
+            with limit_threads(1):  # a stream is the same for all cells
                 stream = cell.protocol.settings.build(files, seed=cell.seeds.order)
             self._last = (key, stream)
             facts = _Facts(
@@ -102,26 +102,26 @@ class Workshop:
             self._facts[key] = facts
         return self._last[1]
 
-    def taught(self, cell: Cell) -> Stream:
+    def taught(self, cell: RunSpec) -> Stream:
         """The stream that the learner gets: a reference of the stream if the learner is offline."""
         stream = self.stream(cell)
         return stream.references[cell.part] if cell.is_offline else stream
 
-    def depends_on_order(self, cell: Cell) -> bool:
+    def depends_on_order(self, cell: RunSpec) -> bool:
         """Whether the offline reference depends on the order of the sessions."""
         facts = self._facts_of(cell)
         return facts.so_far or bool(facts.fitted)
 
-    def parts(self, cell: Cell) -> list[Cell]:
+    def parts(self, cell: RunSpec) -> list[RunSpec]:
         """The cell itself; for an offline learner, one cell per reference of the stream."""
         n = self._facts_of(cell).references if cell.is_offline else 1
         return [dataclasses.replace(cell, part=k) for k in range(n)]
 
-    def offline_runs(self, cell: Cell) -> list[list[Cell]]:
+    def offline_runs(self, cell: RunSpec) -> list[list[RunSpec]]:
         """The runs behind α_ideal on a cell's stream: one list per reference, one run per seed."""
         return cell.offline_runs(self._facts_of(cell).references)
 
-    def place(self, cell: Cell, root: Path) -> Path:
+    def place(self, cell: RunSpec, root: Path) -> Path:
         """The directory of a cell; equal cells have the same one."""
         learner = f"{_folder(cell.learner)}-{digest(cell.learner.identity)[:8]}"
         if cell.is_offline:
@@ -133,7 +133,7 @@ class Workshop:
         stream = digest(cell.protocol.settings.recipe(), *contents)
         return root / f"{_folder(cell.protocol)}-{stream[:8]}" / learner / seed
 
-    def reference(self, cell: Cell, root: Path) -> References:
+    def reference(self, cell: RunSpec, root: Path) -> References:
         """Directories of the runs that the cell's metrics refer to, and how Ω is computed."""
         offline: tuple[tuple[str, ...], ...] = ((),)
         chance = None
@@ -149,11 +149,11 @@ class Workshop:
             so_far=(not cell.is_offline and self._facts_of(cell).so_far) or None,
         )
 
-    def prepare(self, cell: Cell, root: Path) -> Work:
+    def prepare(self, cell: RunSpec, root: Path) -> PreparedRun:
         """The objects of a cell whose run is saved under `root`."""
         alone = cell.is_offline and bool(self.stream(cell).alone)
         paths = (cell.files[cell.part],) if alone else cell.files
-        return Work(
+        return PreparedRun(
             cell=cell,
             root=root,
             place=self.place(cell, root),
@@ -163,19 +163,19 @@ class Workshop:
             reference=self.reference(cell, root),
         )
 
-    def _facts_of(self, cell: Cell) -> _Facts:
+    def _facts_of(self, cell: RunSpec) -> _Facts:
         key = _key(cell)
         if key not in self._facts:
             self.stream(cell)
         return self._facts[key]
 
-    def _reference_key(self, cell: Cell) -> str:
+    def _reference_key(self, cell: RunSpec) -> str:
         key = (_key(cell), cell.part)
         if key not in self._references:
             self._references[key] = reference_key(self.taught(cell))
         return self._references[key]
 
-    def _relative(self, cell: Cell, root: Path) -> str:
+    def _relative(self, cell: RunSpec, root: Path) -> str:
         return str(self.place(cell, root).relative_to(root))
 
 
@@ -184,9 +184,9 @@ def _folder(spec: Spec[Any]) -> str:
     return spec.name.replace(":", ".").replace("/", ".")
 
 
-def prepare(cell: Cell, root: Path) -> Work:
+def prepare(cell: RunSpec, root: Path) -> PreparedRun:
     """The objects of one cell alone, whose run is saved under `root`."""
-    return Workshop().prepare(cell, root)
+    return StreamCache().prepare(cell, root)
 
 
 def reference_key(stream: Stream) -> str:
@@ -195,5 +195,5 @@ def reference_key(stream: Stream) -> str:
     return digest(d["train"], d["eval"], d["features"], stream.fitted)
 
 
-def _key(cell: Cell) -> _Key:
+def _key(cell: RunSpec) -> _Key:
     return cell.files, cell.protocol, cell.seeds.order

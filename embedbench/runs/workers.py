@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .work import Workshop
+from .work import StreamCache
 
-_WORKSHOP = Workshop()  # of this worker; the main process passes its workshop as an argument
+_WORKSHOP = StreamCache()  # of this worker; the main process passes its workshop as an argument
 
 
 def in_worker(function: Callable[..., Any], *args: Any) -> Any:

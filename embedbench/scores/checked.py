@@ -16,11 +16,11 @@ from typing import Any
 
 from embedbench import cache
 from embedbench.errors import UserError
-from embedbench.typed import ABSENT, Typed, plain
+from embedbench.typed import ABSENT, JsonRecord, plain
 from embedbench.version import __version__
 
 from . import record
-from .compare import MISSING, Comparison, Difference, compare, merged
+from .compare import MISSING, Difference, RecordComparison, compare, take_unrecomputed
 from .outside import Outside, with_outside
 from .run_record import RunRecord
 
@@ -40,7 +40,7 @@ class Checker:
     """
 
     root: Path
-    tell: Callable[[str], None]
+    notify: Callable[[str], None]
     _references: dict[tuple[Path, str], str] = field(default_factory=dict)
 
     def record(self, place: Path) -> RunRecord:
@@ -52,7 +52,7 @@ class Checker:
             The record or the predictions cannot be used, or they do not agree.
         """
         data = record.read(place)
-        kept = record.parsed(data, place)
+        kept = record.parse_record(data, place)
         root = self.root
         if not all(self._reference(root, run) for run in kept.reference.runs):
             root = home(kept, place, root)
@@ -69,7 +69,11 @@ class Checker:
 
     def key(self, data: bytes, kept: RunRecord, place: Path, root: Path) -> str:
         """What the outcome of a check depends on."""
-        parts = [_scoring(), hashlib.sha256(data).hexdigest(), record.pinned(place, kept)]
+        parts = [
+            _scoring(),
+            hashlib.sha256(data).hexdigest(),
+            record.predictions_sha256(place, kept),
+        ]
         return " ".join(parts + [self._reference(root, run) for run in kept.reference.runs])
 
     def _reference(self, root: Path, run: str) -> str:
@@ -78,9 +82,9 @@ class Checker:
             place, value = root / run, ""
             if record.is_finished(place):
                 try:
-                    value = record.pinned(place, record.load(place))
+                    value = record.predictions_sha256(place, record.load(place))
                 except UserError as e:
-                    self.tell(f"reference run left out, Ω is that of the records: {e}")
+                    self.notify(f"reference run left out, Ω is that of the records: {e}")
             self._references[root, run] = value
         return self._references[root, run]
 
@@ -91,7 +95,7 @@ def remember(place: Path, root: Path) -> None:
     The next report then need not recompute it.
     """
     data = record.read(place)
-    key = Checker(root, lambda _: None).key(data, record.parsed(data, place), place, root)
+    key = Checker(root, lambda _: None).key(data, record.parse_record(data, place), place, root)
     cache.save(KIND, key, {"record": None})
 
 
@@ -117,7 +121,7 @@ def _scoring() -> str:
 
 def _outcome(kept: RunRecord, place: Path, root: Path) -> dict[str, Any]:
     """What differs, in words; or the whole record, if there is more in it than in the kept one."""
-    again, seen = recomputed(kept, place, root)
+    again, seen = recompute_record(kept, place, root)
     if seen.differs:
         first, *others = seen.differs
         more = f", and {len(others)} more values" if others else ""
@@ -127,10 +131,12 @@ def _outcome(kept: RunRecord, place: Path, root: Path) -> dict[str, Any]:
         )
         return {"differs": sentence}
     more_than = seen.new or seen.open
-    return {"record": merged(kept, again).to_json() if more_than else None}
+    return {"record": take_unrecomputed(kept, again).to_json() if more_than else None}
 
 
-def recomputed(kept: RunRecord, place: Path, root: Path) -> tuple[RunRecord, Comparison]:
+def recompute_record(
+    kept: RunRecord, place: Path, root: Path
+) -> tuple[RunRecord, RecordComparison]:
     """The recomputed record, and how it compares.
 
     Raises
@@ -149,7 +155,7 @@ def recomputed(kept: RunRecord, place: Path, root: Path) -> tuple[RunRecord, Com
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rescored(Typed):
+class RescoredRun(JsonRecord):
     """One run, recomputed and compared.
 
     Parameters
@@ -163,7 +169,7 @@ class Rescored(Typed):
     differs : tuple of Difference
         Values that do not agree.
     new, open, unchecked : tuple of str
-        As in `Comparison`.
+        As in `RecordComparison`.
     waits_for : tuple of str
         Reference runs that are still missing.
     updated : bool
@@ -195,8 +201,8 @@ def rescore(
     *,
     update: bool = False,
     metrics: Outside | None = None,
-    tell: Callable[[str], None] = lambda _: None,
-) -> Rescored:
+    notify: Callable[[str], None] = lambda _: None,
+) -> RescoredRun:
     """Recompute a run's metrics and compare them with its record.
 
     Parameters
@@ -217,27 +223,27 @@ def rescore(
         result, whole = _rescored(name, kept, place, home(kept, place, root), update)
         if not metrics:
             return result
-        values = with_outside(whole, place, metrics, tell).metrics
+        values = with_outside(whole, place, metrics, notify).metrics
         return replace(result, outside={key: values[key] for key in metrics})
     except UserError as e:
-        return Rescored(run=name, fault=str(e))
+        return RescoredRun(run=name, fault=str(e))
 
 
 def _rescored(
     name: str, kept: RunRecord, place: Path, root: Path, update: bool
-) -> tuple[Rescored, RunRecord]:
+) -> tuple[RescoredRun, RunRecord]:
     """How a record compares, and the record with what is new or was open."""
-    pin = record.pinned(place, kept)
-    again, seen = recomputed(kept, place, root)
+    pin = record.predictions_sha256(place, kept)
+    again, seen = recompute_record(kept, place, root)
     pinned = kept.predictions_sha256 is not None
     waits = kept.reference.source == MISSING
     runs = kept.reference.runs if waits else []
     more = bool(seen.differs or seen.new or seen.open or not pinned)
     write = update and more and (pinned or not seen.differs)
-    whole = replace(merged(kept, again), predictions_sha256=pin)
+    whole = replace(take_unrecomputed(kept, again), predictions_sha256=pin)
     if write:
         record.save(whole, place)
-    result = Rescored(
+    result = RescoredRun(
         run=name,
         pinned=pinned or write,
         differs=seen.differs,

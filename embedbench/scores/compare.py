@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedbench.arrays import Bools
-from embedbench.typed import Typed
+from embedbench.typed import JsonRecord
 
 from . import accuracy, few_shot, multilabel, rescaled
 from .flags import FLAGS
 from .metrics import all_metrics
-from .run_record import RunRecord, Scored
+from .run_record import BaseScore, RunRecord
 
 RELATIVE, ABSOLUTE = 1e-9, 1e-12  # the second for differences that should be 0
 NARROWED = ("flags", "not-learned")  # records of earlier versions may have it without reason
@@ -28,7 +28,7 @@ Key = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Difference(Typed):
+class Difference(JsonRecord):
     """One value of a record, as it is kept and as it is recomputed."""
 
     metric: str
@@ -37,7 +37,7 @@ class Difference(Typed):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RecordComparison:
     """A record beside what its predictions give.
 
     Parameters
@@ -58,7 +58,7 @@ class Comparison:
     unchecked: tuple[str, ...]
 
 
-def compare(kept: RunRecord, again: RunRecord) -> Comparison:
+def compare(kept: RunRecord, again: RunRecord) -> RecordComparison:
     """Compare every value that is a function of the predictions."""
     old, now = dict(_values(kept)), dict(_values(again))
     waited = kept.reference.source == MISSING
@@ -78,10 +78,10 @@ def compare(kept: RunRecord, again: RunRecord) -> Comparison:
             differs.append(Difference(".".join(key), old[key], None))
         else:
             names["unchecked"].append(".".join(key))
-    return Comparison(tuple(differs), **{k: tuple(sorted(v)) for k, v in names.items()})
+    return RecordComparison(tuple(differs), **{k: tuple(sorted(v)) for k, v in names.items()})
 
 
-def merged(kept: RunRecord, again: RunRecord) -> RunRecord:
+def take_unrecomputed(kept: RunRecord, again: RunRecord) -> RunRecord:
     """The recomputed record, with what is not computed here taken from the kept one."""
     by_score = dict(again.by_score)
     for name, old in kept.by_score.items():
@@ -93,7 +93,7 @@ def merged(kept: RunRecord, again: RunRecord) -> RunRecord:
     return replace(again, **_joined(kept, again), by_score=by_score, flags=flags)
 
 
-def filled(kept: RunRecord, again: RunRecord) -> RunRecord:
+def fill_open_values(kept: RunRecord, again: RunRecord) -> RunRecord:
     """The kept record, with what it left open taken from the recomputed one."""
 
     def metrics(old: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
@@ -113,7 +113,7 @@ def filled(kept: RunRecord, again: RunRecord) -> RunRecord:
     )
 
 
-def _joined(old: RunRecord | Scored, now: RunRecord | Scored) -> dict[str, Any]:
+def _joined(old: RunRecord | BaseScore, now: RunRecord | BaseScore) -> dict[str, Any]:
     """Metrics and curves of `now`, and those of `old` that are not computed here."""
     result: dict[str, Any] = {}
     for part in ("metrics", "curves"):
@@ -129,8 +129,8 @@ def _values(r: RunRecord) -> Iterator[tuple[Key, Any]]:
     if r.moments is not None:
         yield ("moments", "samples_seen"), r.moments.samples_seen
         yield ("moments", "pooled"), r.moments.pooled
-    main = Scored(r.R, r.pooled, r.metrics, r.curves)
-    every: dict[Key, Scored] = {(): main} | {("by_score", k): s for k, s in r.by_score.items()}
+    main = BaseScore(r.R, r.pooled, r.metrics, r.curves)
+    every: dict[Key, BaseScore] = {(): main} | {("by_score", k): s for k, s in r.by_score.items()}
     for at, scored in every.items():
         yield (*at, "R"), scored.R
         yield (*at, "pooled"), scored.pooled

@@ -196,10 +196,12 @@ CURVES = ("aacc", "tacc", "gacc", "gacc_exact", *(f.__name__ for f in _PLAIN))
 
 def curves(scores: ScoreMatrix) -> dict[str, Floats]:
     """Every curve of a few-shot run, by name; (T,) each."""
-    return curves_of(scores.R, scores.n_classes)
+    return curves_from_accuracies(scores.R, scores.n_classes)
 
 
-def curves_of(accuracies: Floats, n_classes: Sequence[int] | Ints) -> dict[str, Floats]:
+def curves_from_accuracies(
+    accuracies: Floats, n_classes: Sequence[int] | Ints
+) -> dict[str, Floats]:
     """The same as `curves`, from the accuracies of a run.
 
     Parameters

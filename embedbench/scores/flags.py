@@ -11,7 +11,7 @@ from embedbench.arrays import Floats, Ints
 from .label_sets import AnyPredictions, LabelSets
 from .matrix import ScoreMatrix
 from .predictions import Predictions
-from .run_record import Unscored
+from .run_record import UnscoredRun
 
 FLAGS = (
     "nan",
@@ -24,7 +24,7 @@ FLAGS = (
 )
 
 
-def flags_of(record: Unscored, p: AnyPredictions, scores: ScoreMatrix) -> list[str]:
+def find_flags(record: UnscoredRun, p: AnyPredictions, scores: ScoreMatrix) -> list[str]:
     """The words of `FLAGS` that hold for a run.
 
     `nan`: some scores were NaN. `chance-level`: the final score is under 1.5 times chance.

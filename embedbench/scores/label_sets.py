@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from embedbench.arrays import Bools, Ints
 
-from .predictions import Kept, Predictions, demand, inside, readable
+from .predictions import ArrayFile, Predictions, demand, inside, readable
 
 Bytes = NDArray[np.uint8]
 MOST_LEVELS = 100  # of a hierarchy; each has a curve
@@ -53,7 +53,7 @@ def levels(parents: Ints) -> Ints:
 
 
 @dataclass(frozen=True, repr=False)
-class LabelSets(Kept):
+class LabelSets(ArrayFile):
     """Answers of one multi-label run. M moments, n samples, C classes, T sessions, B = ⌈C/8⌉ bytes.
 
     Parameters
@@ -98,7 +98,7 @@ class LabelSets(Kept):
         "y": ("|u1", "nB"),
         "introduces": ("|u1", "TC"),
         "parents": ("<i8", "C"),
-        **Kept.MOMENTS,
+        **ArrayFile.MOMENTS,
         "answer": ("|u1", "MnB"),
         "undecided": ("<i8", "M"),
     }

@@ -20,8 +20,8 @@ from embedbench.errors import UserError
 
 from .matrix import ScoreMatrix
 from .metrics import Metric, Reference, all_metrics
-from .record import predictions_of
-from .references import values_of
+from .record import read_predictions
+from .references import reference_values
 from .run_record import RunRecord
 from .scoring import score_matrices
 
@@ -61,7 +61,7 @@ class OutsideMetric:
                 f"{name!r} is no metric: expected a function of (scores, reference), got "
                 f"{type(function).__name__} {getattr(function, '__name__', '')}".rstrip()
             )
-        package = plugins.package_of(function)
+        package = plugins.find_package(function)
         return cls(name, function, " ".join(package) if package else "a file of yours")
 
     @property
@@ -97,7 +97,7 @@ def takes_scores(function: Any) -> bool:
     return True
 
 
-def outside_metrics(names: Sequence[str], tell: Callable[[str], None]) -> Outside:
+def outside_metrics(names: Sequence[str], notify: Callable[[str], None]) -> Outside:
     """The metrics of installed packages, and those of `names` that are not ours.
 
     Parameters
@@ -114,19 +114,21 @@ def outside_metrics(names: Sequence[str], tell: Callable[[str], None]) -> Outsid
     """
     ours = all_metrics()
     result = {name: OutsideMetric.load(name) for name in names if name not in ours}
-    for name in sorted(plugins.offered("metrics")):
+    for name in sorted(plugins.entry_points_by_name("metrics")):
         if name in ours:
-            tell(f"the metric {name} of an installed package has the name of one of ours; left out")
+            notify(
+                f"the metric {name} of an installed package has the name of one of ours; left out"
+            )
         elif name not in result:
             try:
                 result[name] = OutsideMetric.load(name)
             except UserError as e:
-                tell(f"a metric is left out: {e}")
+                notify(f"a metric is left out: {e}")
     return result
 
 
 def with_outside(
-    made: RunRecord, place: Path, metrics: Outside, tell: Callable[[str], None]
+    made: RunRecord, place: Path, metrics: Outside, notify: Callable[[str], None]
 ) -> RunRecord:
     """A record whose metrics, of every base score, include those of other people.
 
@@ -147,10 +149,10 @@ def with_outside(
     if not metrics:
         return made
     by_score = dict(made.by_score)
-    matrices = score_matrices(predictions_of(place, made), made.n_train_by_class)
+    matrices = score_matrices(read_predictions(place, made), made.n_train_by_class)
     for name, matrix in matrices.items():
-        reference = values_of(made.reference, name)
-        values = {key: _value(metric, matrix, reference, tell) for key, metric in metrics.items()}
+        reference = reference_values(made.reference, name)
+        values = {key: _value(metric, matrix, reference, notify) for key, metric in metrics.items()}
         if name in by_score:
             scored = by_score[name]
             by_score[name] = replace(scored, metrics={**scored.metrics, **values})
@@ -160,10 +162,10 @@ def with_outside(
 
 
 def _value(
-    metric: OutsideMetric, scores: ScoreMatrix, reference: Reference, tell: Callable[[str], None]
+    metric: OutsideMetric, scores: ScoreMatrix, reference: Reference, notify: Callable[[str], None]
 ) -> float:
     try:
         return metric(scores, reference)
     except UserError as e:
-        tell(str(e))
+        notify(str(e))
         return float("nan")

@@ -27,7 +27,7 @@ Answers = NDArray[np.int32]
 _INT, _ANSWER, _BYTE = "<i8", "<i4", "|u1"
 
 
-class Kept:
+class ArrayFile:
     """Arrays stored as one HDF5 file with one dataset each; subclasses are dataclasses.
 
     `FORMAT` is the name of the format. `TABLES` names the stored type of each field and its axes;
@@ -152,7 +152,7 @@ def inside(values: NDArray[Any], low: int, high: int, name: str) -> None:
 
 def readable(path: Path) -> AbstractContextManager[h5py.File]:
     """Open a `predictions.h5`; whatever is wrong with it is a `UserError`."""
-    return hdf5.opened(path, what="predictions", remedy="run that cell again with --overwrite")
+    return hdf5.open_hdf5(path, what="predictions", remedy="run that cell again with --overwrite")
 
 
 def _table(f: h5py.File, name: str) -> h5py.Dataset:
@@ -185,7 +185,7 @@ def _chunks(table: h5py.Dataset) -> list[Any]:
 
 
 @dataclass(frozen=True, repr=False)
-class Predictions(Kept):
+class Predictions(ArrayFile):
     """Answers of one run. M moments, n test samples, E eval sets, C classes.
 
     Parameters
@@ -222,7 +222,7 @@ class Predictions(Kept):
         "y": (_INT, "n"),
         "eval_set": (_INT, "n"),
         "set_classes": (_BYTE, "EC"),
-        **Kept.MOMENTS,
+        **ArrayFile.MOMENTS,
         "answer": (_ANSWER, "Mn"),
         "within": (_ANSWER, "Mn"),
     }

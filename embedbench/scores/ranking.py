@@ -17,7 +17,7 @@ LEVEL = 0.05
 
 
 @dataclass(frozen=True)
-class Paired:
+class PairedDifference:
     """The mean difference of two learners over n units on which both were measured.
 
     Parameters
@@ -34,7 +34,7 @@ class Paired:
     n: int
 
     @classmethod
-    def of(cls, differences: Sequence[float]) -> Paired:
+    def of(cls, differences: Sequence[float]) -> PairedDifference:
         """From one difference per unit. If all differences are equal and not 0, p is 0."""
         from scipy.special import stdtr  # scipy.stats takes ten times as long to import
 

@@ -22,15 +22,15 @@ from embedbench.disk import write_safely
 from embedbench.errors import UserError
 
 from . import few_shot, metrics, multilabel
-from .compare import MISSING, compare, filled
-from .flags import flags_of
+from .compare import MISSING, compare, fill_open_values
+from .flags import find_flags
 from .label_sets import AnyPredictions, LabelSets, load_any
 from .matrix import ScoreMatrix
 from .predictions import Predictions
-from .references import Matrices, References, measured, values_of
+from .references import Matrices, References, measure_references, reference_values
 from .rescaled import curves
 from .run_record import SCHEMA as SCHEMA
-from .run_record import Moments, RunRecord, Scored, Unscored
+from .run_record import BaseScore, Moments, RunRecord, UnscoredRun
 from .scoring import score_matrices
 
 RECORD, PREDICTIONS = "record.json", "predictions.h5"
@@ -52,7 +52,7 @@ def load(directory: Path) -> RunRecord:
     UserError
         There is no record, or it does not have the form of docs/record.md.
     """
-    return parsed(read(directory), directory)
+    return parse_record(read(directory), directory)
 
 
 def read(directory: Path) -> bytes:
@@ -76,7 +76,7 @@ def read(directory: Path) -> bytes:
         raise UserError(f"cannot read {path} ({e.strerror})") from e
 
 
-def decoded(data: bytes, directory: Path) -> Any:
+def decode_json(data: bytes, directory: Path) -> Any:
     """The JSON values of a record, unchecked, that `read` returned the bytes of."""
     try:
         return json.loads(data.decode())
@@ -85,9 +85,9 @@ def decoded(data: bytes, directory: Path) -> Any:
         raise UserError(f"{path} is not valid JSON ({e}); run that cell again") from e
 
 
-def parsed(data: bytes, directory: Path) -> RunRecord:
+def parse_record(data: bytes, directory: Path) -> RunRecord:
     """The record that `read` returned the bytes of."""
-    record = RunRecord.from_json(decoded(data, directory), str(directory / RECORD))
+    record = RunRecord.from_json(decode_json(data, directory), str(directory / RECORD))
     run = os.fsencode(directory.resolve().name.removeprefix("seed-"))
     return replace(record, run=run.decode(errors="replace"))
 
@@ -118,7 +118,7 @@ def is_finished(place: Path) -> bool:
     return os.path.isfile(place / RECORD) and os.path.isfile(place / PREDICTIONS)
 
 
-def pinned(directory: Path, made: Unscored) -> str:
+def predictions_sha256(directory: Path, made: UnscoredRun) -> str:
     """The SHA-256 of a run's predictions.
 
     Raises
@@ -146,7 +146,7 @@ def pinned(directory: Path, made: Unscored) -> str:
     return actual
 
 
-def predictions_of(directory: Path, made: Unscored | None = None) -> AnyPredictions:
+def read_predictions(directory: Path, made: UnscoredRun | None = None) -> AnyPredictions:
     """The predictions of a run; their SHA-256 is compared before they are opened.
 
     Parameters
@@ -162,7 +162,7 @@ def predictions_of(directory: Path, made: Unscored | None = None) -> AnyPredicti
         They are missing, damaged, or not those of the record.
     """
     made = made or load(directory)
-    pinned(directory, made)
+    predictions_sha256(directory, made)
     predictions = load_any(directory / PREDICTIONS)
     sessions = int(predictions.session[-1]) + 1
     if sessions != len(made.n_train):
@@ -186,7 +186,9 @@ def _check_length(directory: Path, key: str, values: Any, expected: int) -> None
         )
 
 
-def evaluate(made: Unscored, directory: Path, root: Path, place: Path | None = None) -> RunRecord:
+def evaluate(
+    made: UnscoredRun, directory: Path, root: Path, place: Path | None = None
+) -> RunRecord:
     """Return a record with every score, metric and flag computed from its predictions.
 
     Parameters
@@ -207,7 +209,7 @@ def evaluate(made: Unscored, directory: Path, root: Path, place: Path | None = N
     UserError
         The predictions are missing, damaged, or not those of the record.
     """
-    predictions = predictions_of(directory, made)
+    predictions = read_predictions(directory, made)
     matrices = score_matrices(predictions, made.n_train_by_class)
     _check_reference(directory, made.reference, matrices)
     itself = {(place or directory).resolve(): matrices}
@@ -218,15 +220,15 @@ def evaluate(made: Unscored, directory: Path, root: Path, place: Path | None = N
         values = _curves(predictions, matrix, limited)
         if made.protocol == FEW_SHOT:
             values |= few_shot.curves(matrix)
-        by_score[name] = Scored(
+        by_score[name] = BaseScore(
             R=_rows(matrix.R),
             pooled=_row(matrix.pooled[matrix.ends]),
-            metrics=metrics.compute(matrix, values_of(reference, name)),
+            metrics=metrics.compute(matrix, reference_values(reference, name)),
             curves={name: _row(curve) for name, curve in values.items()},
         )
     main_score, main = next(iter(by_score.items()))
     pooled, seen = matrices[main_score].pooled, predictions.samples_seen
-    described: dict[str, Any] = {f.name: getattr(made, f.name) for f in fields(Unscored)}
+    described: dict[str, Any] = {f.name: getattr(made, f.name) for f in fields(UnscoredRun)}
     return RunRecord(
         **{**described, "reference": reference},
         score=main_score,
@@ -236,7 +238,7 @@ def evaluate(made: Unscored, directory: Path, root: Path, place: Path | None = N
         metrics=main.metrics,
         curves=main.curves,
         by_score=by_score,
-        flags=tuple(flags_of(made, predictions, matrices[main_score])),
+        flags=tuple(find_flags(made, predictions, matrices[main_score])),
     )
 
 
@@ -282,11 +284,11 @@ def _measure_references(
         place = (root / run).resolve()
         if place in known:
             return known[place]
-        return _reference_scores(place / PREDICTIONS, pinned(place, load(place)))
+        return _reference_scores(place / PREDICTIONS, predictions_sha256(place, load(place)))
 
     if all((root / run).resolve() in known or is_finished(root / run) for run in reference.runs):
         try:
-            return measured(reference, names, matrices)
+            return measure_references(reference, names, matrices)
         except UserError:  # one is damaged: not finished, and named where it is read itself
             pass
     return replace(reference, source=MISSING if reference.ideal is None else "record")
@@ -314,5 +316,5 @@ def fill_reference(place: Path, root: Path) -> bool:
     again = evaluate(kept, place, root)
     if again.reference.source == MISSING or compare(kept, again).differs:
         return False
-    save(filled(kept, again), place)
+    save(fill_open_values(kept, again), place)
     return True

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from embedbench.typed import ABSENT, Typed
+from embedbench.typed import ABSENT, JsonRecord
 
 
 @dataclass(frozen=True)
-class Package(Typed):
+class Package(JsonRecord):
     """The package that code from outside came from: its name and version."""
 
     name: str
@@ -17,7 +17,7 @@ class Package(Typed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Imported(Typed):
+class ImportedAnswers(JsonRecord):
     """The tool that gave the answers of an imported run, and the SHA-256 of its file of answers.
 
     `gave` is "scores" or "answers".
@@ -29,7 +29,7 @@ class Imported(Typed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FileInfo(Typed):
+class FileInfo(JsonRecord):
     """A file of a run: its name, its kind (`embedding` or `pixels`) and its digests.
 
     Of a file that was fetched also its URL, the commit on the hub, and the SHA-256 of its bytes.
@@ -44,7 +44,7 @@ class FileInfo(Typed):
 
 
 @dataclass(frozen=True)
-class ClassOrder(Typed):
+class ClassOrder(JsonRecord):
     """A class order: its kind, and the name and the SHA-256 of the file that holds it, if any."""
 
     kind: Any  # any JSON value from an order file
@@ -53,7 +53,7 @@ class ClassOrder(Typed):
 
 
 @dataclass(frozen=True)
-class Digests(Typed):
+class Digests(JsonRecord):
     """The four digests of a stream."""
 
     recipe: str
@@ -63,7 +63,7 @@ class Digests(Typed):
 
 
 @dataclass(frozen=True)
-class Costs(Typed):
+class Costs(JsonRecord):
     """Seconds or joules of learning and of evaluation; NaN where they were not measured."""
 
     learn: float
@@ -71,7 +71,7 @@ class Costs(Typed):
 
 
 @dataclass(frozen=True)
-class SessionCosts(Typed):
+class SessionCosts(JsonRecord):
     """The cost of one session, and the learner's log of it.
 
     Parameters
@@ -95,7 +95,7 @@ class SessionCosts(Typed):
 
 
 @dataclass(frozen=True)
-class Moments(Typed):
+class Moments(JsonRecord):
     """(M,) The main score at every evaluation moment, and the training samples seen by then."""
 
     samples_seen: tuple[int, ...]

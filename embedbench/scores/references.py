@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from embedbench.typed import ABSENT, Typed
+from embedbench.typed import ABSENT, JsonRecord
 
 from .matrix import ScoreMatrix
 from .metrics import Reference
@@ -16,7 +16,7 @@ Matrices = Mapping[str, ScoreMatrix]
 
 
 @dataclass(frozen=True)
-class References(Typed):
+class References(JsonRecord):
     """The reference values that the metrics are compared with.
 
     Parameters
@@ -62,7 +62,7 @@ class References(Typed):
         return [*(self.ideal or {}).values(), *(self.chance or {}).values()]
 
 
-def measured(
+def measure_references(
     reference: References, scores: Sequence[str], matrices: Callable[[str], Matrices]
 ) -> References:
     """Fill in α_ideal and the chance level of each base score.
@@ -105,7 +105,7 @@ def _ideal(runs: list[Matrices], score: str) -> float:
     return float(np.mean(each)) if each else float("nan")
 
 
-def values_of(reference: References, score: str) -> Reference:
+def reference_values(reference: References, score: str) -> Reference:
     """Return the reference values for the metrics of one base score."""
     ideal = np.array((reference.ideal or {}).get(score, np.nan), dtype=np.float64)
     chance = (reference.chance or {}).get(score)

@@ -11,14 +11,14 @@ from typing import Any, Self
 
 from embedbench.errors import UserError
 from embedbench.seeds import Seeds
-from embedbench.typed import ABSENT, UNWRITTEN, Typed, plain
+from embedbench.typed import ABSENT, UNWRITTEN, JsonRecord, plain
 
 from . import bounds
 from .record_parts import ClassOrder as ClassOrder
 from .record_parts import Costs as Costs
 from .record_parts import Digests as Digests
 from .record_parts import FileInfo as FileInfo
-from .record_parts import Imported as Imported
+from .record_parts import ImportedAnswers as ImportedAnswers
 from .record_parts import Moments as Moments
 from .record_parts import Package as Package
 from .record_parts import SessionCosts as SessionCosts
@@ -29,7 +29,7 @@ FINAL = "final_accuracy"  # every record has this metric
 
 
 @dataclass(frozen=True)
-class Scored(Typed):
+class BaseScore(JsonRecord):
     """One base score of a run.
 
     Parameters
@@ -51,7 +51,7 @@ class Scored(Typed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unscored(Typed):
+class UnscoredRun(JsonRecord):
     """A run before it is scored: what was run, and what it cost.
 
     docs/record.md describes each field. In addition, `run` is the name of the run: the name of its
@@ -84,7 +84,7 @@ class Unscored(Typed):
     command: str
     packages: dict[str, Package] | None = field(default=None, metadata=ABSENT)
     tuning: dict[str, Any] | None = field(default=None, metadata=ABSENT)
-    imported: Imported | None = field(default=None, metadata=ABSENT)
+    imported: ImportedAnswers | None = field(default=None, metadata=ABSENT)
     sessions: tuple[SessionCosts, ...]
     seconds: Costs
     joules: Costs | None = field(default=None, metadata=ABSENT)
@@ -156,7 +156,7 @@ class Unscored(Typed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunRecord(Unscored):
+class RunRecord(UnscoredRun):
     """A finished run: what was run, what it cost, and what came out."""
 
     score: str
@@ -165,7 +165,7 @@ class RunRecord(Unscored):
     moments: Moments | None = field(default=None, metadata=ABSENT)
     metrics: dict[str, float]
     curves: dict[str, tuple[float, ...]] | None = field(default=None, metadata=ABSENT)
-    by_score: dict[str, Scored]
+    by_score: dict[str, BaseScore]
     flags: tuple[str, ...]
 
     @classmethod
@@ -197,9 +197,9 @@ class RunRecord(Unscored):
             lengths |= {f"{at}curves.{k}": len(v) for k, v in (scored.curves or {}).items()}
         return lengths
 
-    def _scored(self) -> dict[str, Scored]:
+    def _scored(self) -> dict[str, BaseScore]:
         """Return what came out of the main score and of every one, by the path of their keys."""
-        main = Scored(self.R, self.pooled, self.metrics, self.curves)
+        main = BaseScore(self.R, self.pooled, self.metrics, self.curves)
         return {"": main} | {f"by_score.{name}.": s for name, s in self.by_score.items()}
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from embedbench.typed import Typed
+from embedbench.typed import JsonRecord
 
 OUTLIER_MADS = 5.0
 OUTLIER_RUNS = 4
@@ -16,7 +16,7 @@ OUTLIER_LEAST = 0.02  # seeds that almost agree have a MAD near 0
 
 
 @dataclass(frozen=True)
-class Stat(Typed):
+class Stat(JsonRecord):
     """One number over the runs of a row: mean, interval and standard deviation.
 
     Parameters
@@ -54,7 +54,7 @@ def t_quantile(n: int) -> float:
     return float(stdtrit(n - 1, 0.975))
 
 
-def signed(value: float, decimals: int) -> str:
+def format_signed(value: float, decimals: int) -> str:
     """A number with a typographic minus sign; a value that rounds to zero has no sign."""
     text = f"{value:.{decimals}f}"
     if float(text) == 0:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from embedbench.errors import UserError
 from embedbench.files.file import EmbeddingFile
-from embedbench.markdown import escaped, table
+from embedbench.markdown import escape_markdown, table
 from embedbench.reports.collect import collect
 from embedbench.reports.rows import Row, groups
-from embedbench.reports.text import cell_text, runs_of
+from embedbench.reports.text import cell_text, count_runs
 
 _COLUMNS = (
     ("omega_all", "Ω_all", 3, 1.0),
@@ -20,7 +20,7 @@ _COLUMNS = (
 )
 
 
-def rows_of(root: Path, file: EmbeddingFile, tell: Callable[[str], None]) -> list[Row]:
+def rows_on_file(root: Path, file: EmbeddingFile, notify: Callable[[str], None]) -> list[Row]:
     """Return the rows of all runs under `root` that learned from this content.
 
     Raises
@@ -31,7 +31,7 @@ def rows_of(root: Path, file: EmbeddingFile, tell: Callable[[str], None]) -> lis
     content = file.digests["content"]
     rows = [
         row
-        for row in collect(root, tell=tell)
+        for row in collect(root, notify=notify)
         if any(used.digests.get("content") == content for used in row.group.first.files)
     ]
     if not rows:
@@ -51,12 +51,12 @@ def baseline_lines(rows: Sequence[Row]) -> Iterator[str]:
             if value not in (None, "", 0, False)
         )
         words = f"{'; '.join(group.describe())}. Settings: {settings}."
-        yield f"**{escaped(group.first.protocol)}**: {escaped(words)}"
+        yield f"**{escape_markdown(group.first.protocol)}**: {escape_markdown(words)}"
         heads = ["learner", "n", *(heading for _, heading, _, _ in _COLUMNS)]
         lines = [
             [
-                escaped(row.label),
-                runs_of(row),
+                escape_markdown(row.label),
+                count_runs(row),
                 *(cell_text(row, key, digits, by, " ") for key, _, digits, by in _COLUMNS),
             ]
             for row in rows

@@ -16,11 +16,11 @@ from pathlib import Path
 
 from embedbench.arrays import digest
 from embedbench.reports.alike import stream_title
-from embedbench.reports.bridge import value_of
+from embedbench.reports.bridge import metric_value
 from embedbench.reports.comparison import Ranking, compare
 from embedbench.reports.labels import labels
 from embedbench.reports.rows import LEFT_OUT, Group
-from embedbench.reports.study import Block, Study, order_name
+from embedbench.reports.study import Block, ComparisonStudy, order_name
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat
 from embedbench.version import __version__
@@ -47,7 +47,7 @@ class _Sent:
 
 
 def board(
-    packs: Sequence[Path], data: Sequence[Path] = (), tell: Callable[[str], None] = lambda _: None
+    packs: Sequence[Path], data: Sequence[Path] = (), notify: Callable[[str], None] = lambda _: None
 ) -> Board:
     """Verify packs, and rank the learners of each stream.
 
@@ -73,9 +73,9 @@ def board(
         submission, runs = verify(path, rebuilder)
         submissions.append(submission)
         if submission.refused:
-            tell(f"refused: {submission.refused}")
+            notify(f"refused: {submission.refused}")
         for one in submission.unranked:
-            tell(f"not ranked: {submission.pack}: {one.run}: {one.reason}")
+            notify(f"not ranked: {submission.pack}: {one.run}: {one.reason}")
         for run in runs:
             streams.setdefault(_stream_key(run.record), []).append(_Sent(i, run))
     made = [_stream(runs, submissions) for runs in streams.values()]
@@ -83,7 +83,7 @@ def board(
     for stream in made:
         for entry in stream.entries:
             if EQUAL in entry.flags:
-                tell(
+                notify(
                     f"{entry.label} on {stream.title} has the same answers from other initial "
                     "weights, on which its answers depend; have its command run again"
                 )
@@ -182,7 +182,7 @@ def _value(made: RunRecord, name: str) -> float:
     """A metric of a run; the mean of a curve for RAA and gAcc; bytes or seconds."""
     if name == "memory":
         return made.footprint["total"]
-    return made.seconds.learn if name == "seconds" else value_of(made, name)
+    return made.seconds.learn if name == "seconds" else metric_value(made, name)
 
 
 def _device(made: RunRecord) -> str:
@@ -199,7 +199,7 @@ def _ranking(name: str, first: RunRecord, used: dict[str, list[RunRecord]]) -> R
                 scores.setdefault(label, {})[order_name(made), str(made.seeds)] = value
     if len(scores) < 2:
         return None
-    study = Study(stream_title(first), name, scores, lower=name in LOWER)
+    study = ComparisonStudy(stream_title(first), name, scores, lower=name in LOWER)
     order = sorted(scores, key=lambda label: -study.sign * study.mean(label))
     return compare(replace(study, scores={label: scores[label] for label in order}))
 

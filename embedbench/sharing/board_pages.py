@@ -14,7 +14,7 @@ from typing import Any
 from embedbench.disk import write_safely
 from embedbench.errors import UserError
 from embedbench.reports.page import page
-from embedbench.scores.stats import amount, signed
+from embedbench.scores.stats import amount, format_signed
 
 from .board import METRICS
 from .board_parts import Board, BoardStream, Entry
@@ -100,7 +100,7 @@ def _unranked(board: Board) -> str:
     """The page of the runs that are not ranked."""
     runs = [(pack, run) for pack in board.submissions for run in pack.unranked]
     rows = [
-        {"pack": pack, "run": run, "final": "–" if math.isnan(v) else signed(100 * v, 1)}
+        {"pack": pack, "run": run, "final": "–" if math.isnan(v) else format_signed(100 * v, 1)}
         for pack, run in runs
         for v in (run.final_accuracy,)
     ]
@@ -171,7 +171,9 @@ def _cell(entry: Entry, name: str, shared: Sequence[int] = ()) -> dict[str, Any]
     def text(value: float) -> str:
         if math.isnan(value):
             return "–"
-        return amount(value * factor) if decimals is None else signed(value * factor, decimals)
+        return (
+            amount(value * factor) if decimals is None else format_signed(value * factor, decimals)
+        )
 
     return {
         "text": text(stat.mean),

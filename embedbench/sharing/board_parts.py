@@ -11,7 +11,7 @@ from typing import Any
 from embedbench.reports.comparison import Ranking
 from embedbench.scores.run_record import FileInfo
 from embedbench.scores.stats import Stat
-from embedbench.typed import Typed
+from embedbench.typed import JsonRecord
 
 from .verify import Submission
 
@@ -20,7 +20,7 @@ STATEMENT = "recomputed, not re-run"
 
 
 @dataclass(frozen=True)
-class Entry(Typed):
+class Entry(JsonRecord):
     """One learner with one setting, from one pack, on one stream.
 
     Parameters
@@ -79,7 +79,7 @@ class Entry(Typed):
 
 
 @dataclass(frozen=True)
-class BoardStream(Typed):
+class BoardStream(JsonRecord):
     """One stream with its entries, best final accuracy first.
 
     Parameters
@@ -122,7 +122,7 @@ class BoardStream(Typed):
 
 
 @dataclass(frozen=True)
-class Board(Typed):
+class Board(JsonRecord):
     """All streams, and all packs with what of them is not ranked."""
 
     schema: str

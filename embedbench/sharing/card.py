@@ -18,8 +18,8 @@ from embedbench.disk import open_regular
 from embedbench.files import layout
 from embedbench.files.inspect import Card
 from embedbench.files.pretrained import LISTED
-from embedbench.files.provenance import weights_of
-from embedbench.markdown import block, code, escaped, link, table
+from embedbench.files.provenance import read_weights_entry
+from embedbench.markdown import block, code, escape_markdown, link, table
 from embedbench.reports.figures import MAP_CLASSES, SHEET_CLASSES
 from embedbench.reports.rows import Row
 
@@ -66,7 +66,7 @@ def card_page(
     licence = data_licence(card.provenance) or licence
     parts = [
         _front(card, licence, parquet or {}),
-        f"# {escaped(pretty_name(card))}",
+        f"# {escape_markdown(pretty_name(card))}",
         _summary(card),
     ]
     if picture:
@@ -107,7 +107,9 @@ def pretty_name(card: Card) -> str:
 
 def _backbone(card: Card) -> str:
     made = card.provenance.get("backbone") or {}
-    return weights_of(card.provenance).backbone or str(made.get("name") or "unknown backbone")
+    return read_weights_entry(card.provenance).backbone or str(
+        made.get("name") or "unknown backbone"
+    )
 
 
 def _front(card: Card, licence: str, parquet: Mapping[str, str]) -> str:
@@ -132,7 +134,7 @@ def _front(card: Card, licence: str, parquet: Mapping[str, str]) -> str:
 
 def _summary(card: Card) -> str:
     n, source = f"{card.shape[0]:,}", card.provenance.get("source") or {}
-    name = escaped(source.get("name") or "a data set without a name")
+    name = escape_markdown(source.get("name") or "a data set without a name")
     what = (
         f"{n} images of {name}, {'×'.join(map(str, card.shape[1:]))} pixels"
         if card.kind == layout.PIXELS
@@ -173,7 +175,7 @@ def _contents(card: Card) -> Iterator[tuple[str, str]]:
     yield "samples", ", ".join(f"{n:,} {name}" for name, n in card.samples.items() if n)
     names = list(card.class_counts)[:_LISTED]
     more = ", …" if card.classes.leaves > _LISTED else ""
-    yield "classes", f"{card.classes.leaves:,}: {escaped(', '.join(names))}{more}"
+    yield "classes", f"{card.classes.leaves:,}: {escape_markdown(', '.join(names))}{more}"
     if card.classes.inner:
         nodes = "node" if card.classes.inner == 1 else "nodes"
         yield "hierarchy", f"{card.classes.inner:,} {nodes} above the classes"
@@ -183,7 +185,7 @@ def _contents(card: Card) -> Iterator[tuple[str, str]]:
         equal = counts.min == counts.max
         yield f"{name} samples per class", f"{counts.min:,}" if equal else text
     for name, words in (card.columns or {}).items():
-        yield f"column {name}", escaped(words)
+        yield f"column {name}", escape_markdown(words)
 
 
 def _size(size: int) -> str:
@@ -196,19 +198,25 @@ def _making(card: Card) -> Iterator[tuple[str, str]]:
     library = f"{backbone.get('library', '')} {backbone.get('library_version', '')}".strip()
     yield "data set", _joined(made.get("source"), ("name", "revision"))
     yield "from", link(str((made.get("source") or {}).get("url", "")))
-    yield "backbone", escaped(_backbone(card)) + (f", {escaped(library)}" if library else "")
-    yield "weights", escaped(backbone.get("weights_id") or "")
+    yield (
+        "backbone",
+        escape_markdown(_backbone(card)) + (f", {escape_markdown(library)}" if library else ""),
+    )
+    yield "weights", escape_markdown(backbone.get("weights_id") or "")
     sha = backbone.get("weights_sha256")
     yield "SHA-256 of the weights", code(sha) if sha else _NOT_STATED
-    yield "pretrained on", escaped(", ".join(weights_of(made).pretrained_on)) or _NOT_STATED
-    yield "layer", escaped(backbone.get("layer") or "")
-    yield "pooling", escaped(backbone.get("pooling") or "")
+    yield (
+        "pretrained on",
+        escape_markdown(", ".join(read_weights_entry(made).pretrained_on)) or _NOT_STATED,
+    )
+    yield "layer", escape_markdown(backbone.get("layer") or "")
+    yield "pooling", escape_markdown(backbone.get("pooling") or "")
     yield "preprocessing", _joined(made.get("preprocessing"))
     yield "arithmetic", _joined(made.get("arithmetic"))
     yield "split", _joined(made.get("split"))
     if skipped := made.get("skipped"):
         yield "left out", f"{len(skipped):,} samples that could not be read"
-    yield "made", escaped(made.get("date_utc", "")) + _by(made.get("made_by"))
+    yield "made", escape_markdown(made.get("date_utc", "")) + _by(made.get("made_by"))
 
 
 def _by(made_by: Mapping[str, Any] | None) -> str:
@@ -219,14 +227,16 @@ def _joined(part: Mapping[str, Any] | None, keys: Sequence[str] = ()) -> str:
     """The values of a part of the provenance, all or some, in a line."""
     values = {key: value for key, value in (part or {}).items() if value not in ("", None, {}, [])}
     if keys:
-        return ", ".join(escaped(values[key]) for key in keys if key in values)
-    return ", ".join(escaped(f"{key.replace('_', ' ')} {value}") for key, value in values.items())
+        return ", ".join(escape_markdown(values[key]) for key in keys if key in values)
+    return ", ".join(
+        escape_markdown(f"{key.replace('_', ' ')} {value}") for key, value in values.items()
+    )
 
 
 def _licences(card: Card, licence: str) -> Iterator[tuple[str, str]]:
-    weights = weights_of(card.provenance).licence
-    yield "data", escaped(licence) if is_stated(licence) else _NOT_STATED
-    yield "weights of the backbone", escaped(weights) if is_stated(weights) else _NOT_STATED
+    weights = read_weights_entry(card.provenance).licence
+    yield "data", escape_markdown(licence) if is_stated(licence) else _NOT_STATED
+    yield "weights of the backbone", escape_markdown(weights) if is_stated(weights) else _NOT_STATED
 
 
 def _citation(card: Card) -> Iterator[str]:
@@ -238,13 +248,13 @@ def _citation(card: Card) -> Iterator[str]:
 
 def _limits(card: Card) -> Iterator[str]:
     """What a user should know before a number is believed."""
-    seen = weights_of(card.provenance)
+    seen = read_weights_entry(card.provenance)
     for data_set, names in seen.classes_seen.items():
         first = ", ".join(names[:LISTED]) + (", …" if len(names) > LISTED else "")
         yield (
-            f"- The backbone was pretrained on {escaped(data_set)}, which has {len(names):,} of "
-            f"the {card.classes.leaves:,} classes by name ({escaped(first)}): these are not new "
-            "to it."
+            f"- The backbone was pretrained on {escape_markdown(data_set)}, which has "
+            f"{len(names):,} of the {card.classes.leaves:,} classes by name "
+            f"({escape_markdown(first)}): these are not new to it."
         )
     if card.kind != layout.PIXELS and not seen.pretrained_on:
         yield (

@@ -32,7 +32,7 @@ def check_login(repository: str) -> None:
     """
     from huggingface_hub import get_token
 
-    with explained(repository):
+    with explain_hub_errors(repository):
         if get_token() is None:
             raise UserError(f"no login of the hub, which pushing to {repository} needs; {_LOGIN}.")
 
@@ -79,7 +79,7 @@ def send(
 
     if quiet or not sys.stderr.isatty():
         disable_progress_bars()
-    with explained(repository):
+    with explain_hub_errors(repository):
         api = HfApi()
         head = _head(api, repository, private=private)
         there = api.get_paths_info(repository, list(files), repo_type="dataset", revision=head)
@@ -153,7 +153,7 @@ def chunks(content: Content) -> Iterator[bytes]:
 
 
 @contextmanager
-def explained(repository: str) -> Iterator[None]:
+def explain_hub_errors(repository: str) -> Iterator[None]:
     """Turn what the hub's library raises into one sentence."""
     from huggingface_hub import constants
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled

@@ -22,12 +22,12 @@ from embedbench.disk import writing
 from embedbench.errors import UserError, printable, short
 from embedbench.files.file import EmbeddingFile
 from embedbench.leases import alone
-from embedbench.runs.merge import verified
+from embedbench.runs.merge import verify_predictions
 from embedbench.runs.study import Study
 from embedbench.runs.study_file import read_study, study_text
 from embedbench.scores import record
 from embedbench.scores.run_record import FileInfo, RunRecord
-from embedbench.typed import ABSENT, Typed, plain
+from embedbench.typed import ABSENT, JsonRecord, plain
 
 from .strip import command_without_paths, text_without_paths, without_paths
 
@@ -43,7 +43,7 @@ _REGULAR = 0o100644 << 16
 
 
 @dataclass(frozen=True)
-class PackInfo(Typed):
+class PackInfo(JsonRecord):
     """What a pack says of itself: who made it and when, None where that is not stated."""
 
     schema: str
@@ -71,7 +71,7 @@ class PackInfo(Typed):
 
 
 @dataclass(frozen=True)
-class Packed(Typed):
+class PackResult(JsonRecord):
     """What was packed.
 
     Parameters
@@ -99,7 +99,7 @@ class Packed(Typed):
         return f"runs: {self.runs}, references: {self.references}{cards}; SHA-256 {self.sha256}"
 
 
-def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = None) -> Packed:
+def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = None) -> PackResult:
     """Write the finished runs of a directory, with their references, as one zip archive.
 
     Records lose the paths in them, see `strip`. A run is packed if its predictions have the SHA-256
@@ -130,7 +130,7 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
         try:
             if not is_place(place.parts):
                 raise UserError(f"{run} has a name that packs cannot hold; rename its directories")
-            verified(run)
+            verify_predictions(run)
             cards.add(record.load(run))
         except UserError as e:
             left_out.append(str(e))
@@ -149,7 +149,7 @@ def pack(root: Path, out: Path, *, by: str | None = None, date: str | None = Non
                 _add(archive, f"{RUNS}/{place.as_posix()}/{name}", data)
     references = sum("references" in place.parts for place in packed)
     counts = len(packed) - references, references, len(cards.members)
-    return Packed(*counts, cache.sha256(out), tuple(left_out))
+    return PackResult(*counts, cache.sha256(out), tuple(left_out))
 
 
 def is_place(parts: Sequence[str]) -> bool:

@@ -16,6 +16,6 @@ def picture(file: EmbeddingFile) -> bytes:
         Blocks do not match their checksums.
     """
     from embedbench.reports.file_map import draw_file
-    from embedbench.reports.sheet import rendered
+    from embedbench.reports.sheet import render_figure
 
-    return rendered(lambda: draw_file(file, WIDTH), "png", dpi=DPI)
+    return render_figure(lambda: draw_file(file, WIDTH), "png", dpi=DPI)

@@ -11,13 +11,13 @@ from tempfile import TemporaryDirectory
 from embedbench.errors import UserError
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.inspect import card
-from embedbench.files.provenance import weights_of
+from embedbench.files.provenance import read_weights_entry
 from embedbench.files.samples import SPLITS
 from embedbench.files.verify import verify
-from embedbench.typed import Typed
+from embedbench.typed import JsonRecord
 
 from . import hub, stores
-from .baselines import rows_of
+from .baselines import rows_on_file
 from .card import HUB_SPLITS, card_page, data_licence, file_sha256
 from .licences import is_stated
 from .picture import picture
@@ -27,7 +27,7 @@ PAGE = "README.md"
 
 
 @dataclass(frozen=True)
-class Pushed(Typed):
+class PushResult(JsonRecord):
     """What a push did.
 
     Parameters
@@ -80,7 +80,7 @@ def push(
     how: How = How(),  # frozen
     *,
     notify: Callable[[str], None] = lambda _: None,
-) -> Pushed:
+) -> PushResult:
     """Send an embedding file with its page and a picture.
 
     Parameters
@@ -108,7 +108,7 @@ def push(
         hub.check_login(place.repository)
     if damage := verify(file.path):
         raise UserError(f"{file.path} is damaged and was not sent: {damage[0]}")
-    if file.kind == "embedding" and not is_stated(weights_of(file.provenance).licence):
+    if file.kind == "embedding" and not is_stated(read_weights_entry(file.provenance).licence):
         notify("the licence of the weights is not stated; --weights-licence of extract states it")
     with TemporaryDirectory(prefix="embedbench-push-") as folder:
         files = _parcel(file, place, how, Path(folder), notify)
@@ -124,7 +124,7 @@ def push(
         else:
             commit, sent = "", stores.send(files, place, overwrite=how.overwrite)
     at = f"@{commit}" if commit else ""
-    return Pushed(
+    return PushResult(
         url=f"{place.url}{at}/{file.path.name}",
         commit=commit,
         sent=tuple(sent),
@@ -150,7 +150,7 @@ def _parcel(
     file: EmbeddingFile, place: Place, how: How, folder: Path, notify: Callable[[str], None]
 ) -> dict[str, hub.Content]:
     """All files of a push; the page comes last, so that it never speaks of what is not there."""
-    rows = rows_of(how.runs, file, notify) if how.runs else []
+    rows = rows_on_file(how.runs, file, notify) if how.runs else []
     files: dict[str, hub.Content] = {file.path.name: file.path}
     tables = {}
     if how.parquet:

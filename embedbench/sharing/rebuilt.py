@@ -18,19 +18,19 @@ from embedbench import cache
 from embedbench.arrays import digest
 from embedbench.disk import open_regular, unreadable
 from embedbench.errors import UserError, short
-from embedbench.fields import completed, make
+from embedbench.fields import add_missing_fields, make
 from embedbench.files.file import EmbeddingFile
 from embedbench.reports.labels import flat
-from embedbench.runs.cell import Cell, Spec
+from embedbench.runs.cell import RunSpec, Spec
 from embedbench.runs.described import described_stream
-from embedbench.runs.evaluators import candidates_of, truth_of
+from embedbench.runs.evaluators import allowed_classes, stream_truth
 from embedbench.runs.registry import (
     learner_class,
     our_learners,
     our_protocols,
     protocol_class,
 )
-from embedbench.runs.work import Workshop
+from embedbench.runs.work import StreamCache
 from embedbench.scores.label_sets import AnyPredictions
 from embedbench.scores.predictions import Predictions
 from embedbench.scores.run_record import RunRecord
@@ -76,7 +76,7 @@ class Rebuilder:
     """
 
     def __init__(self, data: Sequence[Path] = ()) -> None:
-        self.workshop = Workshop()
+        self.workshop = StreamCache()
         self._files: dict[str, str] = {}
         self._orders: dict[str, str] = {}
         self._chance = Spec("chance", learner_class("chance")())
@@ -91,7 +91,7 @@ class Rebuilder:
             else:
                 self._orders[cache.sha256(path)] = str(path)
 
-    def on_stream(self, made: RunRecord, predictions: AnyPredictions) -> tuple[Cell, RunRecord]:
+    def on_stream(self, made: RunRecord, predictions: AnyPredictions) -> tuple[RunSpec, RunRecord]:
         """The cell of a run on the rebuilt stream, and its record with what the files say.
 
         `chance` is in the place of its learner.
@@ -101,7 +101,7 @@ class Rebuilder:
             if (key := _key(info.digests)) not in self._files:
                 raise UserError(f"{info.name} with its digests is not here (--data FILE gives it)")
             files.append(self._files[key])
-        cell = Cell(
+        cell = RunSpec(
             files=tuple(files),
             protocol=Spec(made.protocol, self._protocol(made)),
             learner=self._chance,
@@ -118,7 +118,9 @@ class Rebuilder:
         ours = {k: described[k] for k in ("protocol_params", "files", "order", "notes")}
         return cell, dataclasses.replace(made, **ours)
 
-    def compare(self, cell: Cell, made: RunRecord, predictions: AnyPredictions) -> dict[str, Any]:
+    def compare(
+        self, cell: RunSpec, made: RunRecord, predictions: AnyPredictions
+    ) -> dict[str, Any]:
         """Compare a run with the stream of its cell; returns what a record says of that stream."""
         try:
             work = self.workshop.prepare(cell, Path())
@@ -137,7 +139,7 @@ class Rebuilder:
             _check_answers(work.stream, predictions)
         return described
 
-    def with_learner(self, cell: Cell, made: RunRecord) -> Cell:
+    def with_learner(self, cell: RunSpec, made: RunRecord) -> RunSpec:
         """The cell with the learner and the seeds that a record states."""
         if made.seeds != Seeds.of(made.seed):
             raise UserError(f"its four seeds are not those that seed {made.seed} draws")
@@ -182,7 +184,7 @@ class Rebuilder:
 
 def _made(cls: type, settings: dict[str, Any], name: str, given: str = "") -> Any:
     """A learner or protocol with the settings of a record, which name no file but the one given."""
-    wanted = completed(cls, settings)
+    wanted = add_missing_fields(cls, settings)
     for key, value in flat(wanted).items():
         if isinstance(value, str) and value != given and _may_be_file(key, value):
             raise UserError(f"its {name} reads a file, {key}={short(value)}")
@@ -204,7 +206,7 @@ def _key(digests: dict[str, str]) -> str:
 
 def _difference(stream: Stream, predictions: AnyPredictions) -> str:
     """The first part of some predictions that is not that of the stream, in words; or empty."""
-    truth = truth_of(stream)
+    truth = stream_truth(stream)
     if {*truth} - {*vars(predictions)} or ("split" in vars(predictions)) != ("split" in truth):
         return "kinds of labels"
     for name, values in truth.items():
@@ -232,7 +234,7 @@ def _check_answers(stream: Stream, predictions: Predictions) -> None:
     for seen, answer, within in zip(
         predictions.seen, predictions.answer, predictions.within, strict=True
     ):
-        allowed = np.pad(candidates_of(seen, limits), ((0, 0), (0, 1)), constant_values=True)
+        allowed = np.pad(allowed_classes(seen, limits), ((0, 0), (0, 1)), constant_values=True)
         if not allowed[sets, answer].all():
             raise UserError("it has answers outside of the candidates of its stream")
         inside = np.pad(predictions.set_classes, ((0, 0), (0, 1)), constant_values=True)

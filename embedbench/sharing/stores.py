@@ -35,7 +35,7 @@ def send(files: Mapping[str, Content], place: Place, *, overwrite: bool) -> list
     from fsspec.core import url_to_fs
     from fsspec.implementations.local import LocalFileSystem
 
-    with explained(place), ExitStack() as stack:
+    with explain_store_errors(place), ExitStack() as stack:
         store, root = url_to_fs(place.url)
         store.invalidate_cache()
         new = _new(store, root, files, place, overwrite)
@@ -100,7 +100,7 @@ def _is_there(store: Any, path: str, content: Content) -> bool | None:
 
 
 @contextmanager
-def explained(place: Place) -> Iterator[None]:
+def explain_store_errors(place: Place) -> Iterator[None]:
     """Turn what a store raises into one sentence; its text may hold anything and is not printed."""
     try:
         yield

@@ -53,8 +53,8 @@ def text_without_paths(text: str) -> str:
     ('x.h5', 'read from x.h5: 3 rows')
     """
     if _ABSOLUTE.match(text) and "\n" not in text:
-        return _last(text)
-    return _INSIDE.sub(lambda match: _last(match[0]), text)
+        return _last_name(text)
+    return _INSIDE.sub(lambda match: _last_name(match[0]), text)
 
 
 def _walked(value: Any) -> Any:
@@ -69,11 +69,11 @@ def _word(word: str) -> str:
     """One word of a command: a file, or `key=value` with one value or several."""
     key, equals, value = word.partition("=")
     if equals and _KEY.fullmatch(key):
-        return key + equals + ",".join(map(_last, value.split(",")))
-    return _last(word)
+        return key + equals + ",".join(map(_last_name, value.split(",")))
+    return _last_name(word)
 
 
-def _last(path: str) -> str:
+def _last_name(path: str) -> str:
     """The last part of a path, as far as it has one; a URL as it is."""
     if _SCHEME.match(path) and not re.match(r"[A-Za-z]:[/\\]", path):
         return path

@@ -20,7 +20,7 @@ from pathlib import Path
 from embedbench.archives import member_problem, open_archive
 from embedbench.disk import write_safely
 from embedbench.errors import UserError, short
-from embedbench.runs.merge import Merged, merge
+from embedbench.runs.merge import MergeResult, merge
 from embedbench.scores.record import LARGEST, PREDICTIONS, RECORD
 from embedbench.typed import parse_json
 
@@ -34,7 +34,7 @@ _CARD = re.compile(rf"{FILES}/[0-9a-f]{{16}}\.json")
 
 
 @dataclass(frozen=True)
-class Unpacked:
+class UnpackedPack:
     """A pack, unpacked.
 
     Parameters
@@ -62,7 +62,7 @@ class Unpacked:
 
 
 @contextmanager
-def unpacked(path: Path) -> Iterator[Unpacked]:
+def unpack(path: Path) -> Iterator[UnpackedPack]:
     """Unpack a pack into a temporary directory.
 
     Raises
@@ -80,13 +80,13 @@ def unpacked(path: Path) -> Iterator[Unpacked]:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 write_safely(target, _bytes(path, archive, member), sync=False)
             (folder / RUNS).mkdir(exist_ok=True)
-            yield Unpacked(path, folder, info)
+            yield UnpackedPack(path, folder, info)
 
 
-def merge_packs(roots: Sequence[Path], out: Path) -> Merged:
+def merge_packs(roots: Sequence[Path], out: Path) -> MergeResult:
     """Merge directories of runs and packs, see `embedbench.runs.merge.merge`."""
     with ExitStack() as stack:
-        packs = {root: stack.enter_context(unpacked(root)) for root in roots if root.is_file()}
+        packs = {root: stack.enter_context(unpack(root)) for root in roots if root.is_file()}
 
         def named(sentence: str) -> str:
             for one in packs.values():

@@ -12,19 +12,19 @@ from embedbench import cache
 from embedbench.arrays import digest
 from embedbench.disk import open_regular
 from embedbench.errors import UserError, short
-from embedbench.runs.cell import Cell, Spec
+from embedbench.runs.cell import RunSpec, Spec
 from embedbench.scores import record
-from embedbench.scores.checked import recomputed
+from embedbench.scores.checked import recompute_record
 from embedbench.scores.run_record import FINAL, RunRecord
 from embedbench.seeds import Seeds
-from embedbench.typed import ABSENT, Typed, plain
+from embedbench.typed import ABSENT, JsonRecord, plain
 
 from .rebuilt import Rebuilder
-from .unpack import Unpacked, unpacked
+from .unpack import UnpackedPack, unpack
 
 
 @dataclass(frozen=True)
-class Unranked(Typed):
+class Unranked(JsonRecord):
     """A run that is not ranked, and why.
 
     Parameters
@@ -44,7 +44,7 @@ class Unranked(Typed):
 
 
 @dataclass(frozen=True)
-class Submission(Typed):
+class Submission(JsonRecord):
     """One pack, and what became of its runs.
 
     Parameters
@@ -100,7 +100,7 @@ def verify(path: Path, rebuilder: Rebuilder) -> tuple[Submission, list[CheckedRu
     except OSError as e:
         raise UserError(f"cannot read {path} ({e.strerror}); give a pack") from e
     try:
-        with unpacked(path) as pack:
+        with unpack(path) as pack:
             who = replace(seen, by=pack.info.by, date=pack.info.date)
             return _Checks(pack, rebuilder).submission(who)
     except Exception as e:  # what is wrong with a pack costs that pack, never the board
@@ -111,7 +111,7 @@ def verify(path: Path, rebuilder: Rebuilder) -> tuple[Submission, list[CheckedRu
 class _Checks:
     """The checks of one pack; a reference run is checked once."""
 
-    pack: Unpacked
+    pack: UnpackedPack
     rebuilder: Rebuilder
     _loaded: dict[Path, RunRecord] = field(default_factory=dict)
     _references: dict[Path, str] = field(default_factory=dict)  # place → what is wrong, or ""
@@ -145,16 +145,16 @@ class _Checks:
                 reason = self._short(str(e), place)
                 unranked.append(Unranked(self._name(place), "", math.nan, reason))
 
-    def _on_stream(self, place: Path, made: RunRecord) -> tuple[Cell, RunRecord, str]:
+    def _on_stream(self, place: Path, made: RunRecord) -> tuple[RunSpec, RunRecord, str]:
         if made.predictions_sha256 is None:
             raise UserError("its record does not name the SHA-256 of its predictions")
-        predictions = record.predictions_of(place, made)
+        predictions = record.read_predictions(place, made)
         cell, made = self.rebuilder.on_stream(made, predictions)
         return cell, made, digest(predictions.answer.shape, predictions.answer)
 
     def _recomputed(self, place: Path, kept: RunRecord) -> RunRecord:
         """The record of a run with every number computed from the predictions in the pack."""
-        again, seen = recomputed(kept, place, self.pack.runs)
+        again, seen = recompute_record(kept, place, self.pack.runs)
         if seen.differs:
             first, *others = seen.differs
             more = f", and {len(others)} more numbers" if others else ""
@@ -164,7 +164,7 @@ class _Checks:
             )
         return replace(again, run=kept.run)
 
-    def _with_references(self, cell: Cell, made: RunRecord) -> Cell:
+    def _with_references(self, cell: RunSpec, made: RunRecord) -> RunSpec:
         """The cell with the references that its record names, which are those of its stream."""
         runs = made.reference.offline_runs
         first = tuple(map(str, runs[0] if runs and isinstance(runs[0], tuple) else runs))
@@ -188,7 +188,7 @@ class _Checks:
             self._loaded[place] = record.load(place)
         return self._loaded[place]
 
-    def _check_place(self, cell: Cell, place: Path, made: RunRecord) -> None:
+    def _check_place(self, cell: RunSpec, place: Path, made: RunRecord) -> None:
         """Refuse a run in another place than its own, or with references of another stream."""
         workshop, root = self.rebuilder.workshop, self.pack.runs
         if (right := workshop.place(cell, root)) != place:
@@ -202,7 +202,7 @@ class _Checks:
             if there != place and (wrong := self._wrong(other, there)):
                 raise UserError(f"of its reference {self._name(there)}, {wrong}")
 
-    def _wrong(self, cell: Cell, place: Path) -> str:
+    def _wrong(self, cell: RunSpec, place: Path) -> str:
         """What is wrong with a reference run; empty if nothing is."""
         if place not in self._references:
             try:
@@ -212,7 +212,7 @@ class _Checks:
                 order = made.seeds.order if cell.is_offline else cell.seeds.order
                 if made.seeds != Seeds.of(cell.seed, order=order) or made.seed != cell.seed:
                     raise UserError(f"its seeds are not those that seed {cell.seed} draws")
-                self.rebuilder.compare(cell, made, record.predictions_of(place, made))
+                self.rebuilder.compare(cell, made, record.read_predictions(place, made))
                 self._recomputed(place, made)
                 self._references[place] = ""
             except UserError as e:

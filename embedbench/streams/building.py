@@ -17,11 +17,11 @@ from embedbench.files.layout import PIXELS
 from embedbench.files.samples import TEST, TRAIN, VAL
 
 from .layers import layer_columns
-from .mapped import MappedTable, Part
+from .mapped import MappedPart, MappedTable
 from .scaling import Scale
-from .scaling import fitted as fit
+from .scaling import fit_scaling as fit
 from .stream import EvalSet, Session, StreamSpec
-from .table import PixelTable, Table, standardised
+from .table import PixelTable, Table, standardise_images
 from .view import View, rows_of
 
 LOSSES = ("all", "seen")
@@ -143,9 +143,9 @@ def is_mapped(file: EmbeddingFile, layers: Sequence[str] = (), embedding: str = 
     return len(file.labels) * width * (1 if file.kind == PIXELS else 4) > RESIDENT
 
 
-def _mapped_part(file: EmbeddingFile, table: str, scale: str, base_rows: Ints) -> Part:
+def _mapped_part(file: EmbeddingFile, table: str, scale: str, base_rows: Ints) -> MappedPart:
     """One embedding of a file, mapped; its statistics are kept in the cache."""
-    part = Part(mapped_table(file, table), Scale("none" if scale == "standard" else scale))
+    part = MappedPart(mapped_table(file, table), Scale("none" if scale == "standard" else scale))
     if scale != "standard":
         return part
     key = f"{file.digests['content']} {table} {digest(base_rows)}"
@@ -168,7 +168,7 @@ def _load_images(file: EmbeddingFile, scale: str, base_rows: Ints) -> PixelTable
             "protocol.scale=standard or none"
         )
     images = mapped_table(file, "features") if is_mapped(file) else file.images()
-    return standardised(images, base_rows) if scale == "standard" else PixelTable(images)
+    return standardise_images(images, base_rows) if scale == "standard" else PixelTable(images)
 
 
 def view_session(
@@ -184,10 +184,10 @@ def view_session(
     mask = class_mask(file, classes)
     mine = Split(*(rows[mask[file.labels[rows]]] for rows in (split.train, split.val, split.test)))
     new = classes if introduces is None else introduces
-    return session_of(table, file, mine, classes=classes, introduces=new, columns=columns)
+    return make_session(table, file, mine, classes=classes, introduces=new, columns=columns)
 
 
-def session_of(
+def make_session(
     table: Table,
     file: EmbeddingFile,
     rows: Split,

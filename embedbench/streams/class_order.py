@@ -15,7 +15,7 @@ from embedbench.disk import read_text
 from embedbench.errors import UserError
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.samples import TEST
-from embedbench.typed import Typed, parse_json
+from embedbench.typed import JsonRecord, parse_json
 
 ORDERS = ("natural", "random", "size")
 _PAPER = "Masana et al. (2020)"
@@ -81,14 +81,14 @@ def class_order(order: str, file: EmbeddingFile, seed: int) -> Ints:
 
 
 @dataclass(frozen=True)
-class _File(Typed):
+class _File(JsonRecord):
     """The embedding file that an order was made from."""
 
     digests: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class _OrderFile(Typed):
+class _OrderFile(JsonRecord):
     """An order file; `embedbench.streams.orders.make_order` has more keys."""
 
     order: tuple[str | int, ...]

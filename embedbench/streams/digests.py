@@ -26,11 +26,11 @@ def eval_digest(samples: Sequence[str], sets: Sequence[CoveredSet]) -> str:
     """The digest `eval` of a stream; `samples` are the digests of its files' sample lists."""
     parts: list[Any] = [*samples]
     for e in sets:
-        parts += [e.split, e.ids, packed(e.y), e.classes, e.columns, mask(e.candidates)]
+        parts += [e.split, e.ids, pack_labels(e.y), e.classes, e.columns, mask(e.candidates)]
     return digest("eval", *parts)
 
 
-def packed(y: Labels) -> NDArray[Any] | bytes:
+def pack_labels(y: Labels) -> NDArray[Any] | bytes:
     """Labels for a digest; those of a multi-label stream are packed, eight to a byte."""
     return y if y.ndim == 1 else np.packbits(y, axis=1).tobytes()
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Part:
+class MappedPart:
     """One embedding of a table, the final one or a layer: (N, D) as stored, and its scaling."""
 
     values: NDArray[Any]
@@ -50,7 +50,7 @@ class MappedTable(Table):
         The embedding, and the layers behind it.
     """
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[MappedPart]) -> None:
         super().__init__(parts[0].values)
         self.parts = tuple(parts)
 

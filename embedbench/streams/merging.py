@@ -11,7 +11,7 @@ from embedbench.arrays import Ints, Labels
 from .view import View, rows_of, table_of
 
 
-def columns_of(view: View) -> Ints:
+def view_columns(view: View) -> Ints:
     """The column permutation of a view; empty if it has none."""
     return np.zeros(0, dtype=np.int64) if view.columns is None else view.columns
 
@@ -26,7 +26,7 @@ def merge(parts: Sequence[tuple[View, Ints, Labels]]) -> tuple[View, Ints, Label
     for view, ids, y in parts:
         new = ~np.isin(ids, taken)
         taken = np.concatenate([taken, ids[new]])
-        if new.any() and not np.array_equal(columns_of(view), columns_of(first)):
+        if new.any() and not np.array_equal(view_columns(view), view_columns(first)):
             raise ValueError("merged() cannot join new samples seen through different permutations")
         keep.append((rows_of(view)[new], ids[new], y[new]))
     rows, ids, y = (np.concatenate([k[i] for k in keep]) for i in range(3))

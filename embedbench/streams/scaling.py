@@ -46,7 +46,7 @@ class Scale:
             np.clip(x, -5, 5, out=x)
 
 
-def fitted(name: str, rows: Rows, base_rows: Ints) -> Scale:
+def fit_scaling(name: str, rows: Rows, base_rows: Ints) -> Scale:
     """The scaling `name` of an embedding; "standard" takes statistics of the base rows.
 
     Parameters

@@ -15,8 +15,8 @@ import numpy as np
 from embedbench.arrays import Bools, Ints, Labels, digest
 from embedbench.files.file import FINAL, EmbeddingFile
 
-from .digests import CoveredSet, eval_digest, mask, packed
-from .merging import columns_of, merge
+from .digests import CoveredSet, eval_digest, mask, pack_labels
+from .merging import merge, view_columns
 from .table import Scaling
 from .view import View, rows_of, table_of
 
@@ -203,10 +203,17 @@ class Stream:
         """The digests `recipe`, `train`, `eval` and `features`."""
         train: list[Any] = [*self.samples]
         for s in self.sessions:
-            train += [s.ids, packed(s.y), s.val_ids, packed(s.val_y), s.classes, columns_of(s.x)]
+            train += [
+                s.ids,
+                pack_labels(s.y),
+                s.val_ids,
+                pack_labels(s.val_y),
+                s.classes,
+                view_columns(s.x),
+            ]
             train.append(mask(s.loss_classes))
         tests = [
-            CoveredSet(e.split, e.ids, e.y, e.classes, columns_of(e.x), e.candidates)
+            CoveredSet(e.split, e.ids, e.y, e.classes, view_columns(e.x), e.candidates)
             for e in self.eval_sets
         ]
         return {

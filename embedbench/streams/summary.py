@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from embedbench.typed import Typed
+from embedbench.typed import JsonRecord
 
 from .stream import Stream
 
 
 @dataclass(frozen=True)
-class SessionSummary(Typed):
+class SessionSummary(JsonRecord):
     """One session: names of the classes that it introduces, and its numbers of samples."""
 
     classes: tuple[str, ...]
@@ -21,7 +21,7 @@ class SessionSummary(Typed):
 
 
 @dataclass(frozen=True)
-class StreamSummary(Typed):
+class StreamSummary(JsonRecord):
     """A stream in numbers.
 
     Parameters

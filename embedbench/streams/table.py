@@ -234,7 +234,7 @@ def table_from(state: dict[str, Any]) -> Table:
     return Table(state["values"])
 
 
-def standardised(values: NDArray[np.uint8], base_rows: Ints) -> PixelTable:
+def standardise_images(values: NDArray[np.uint8], base_rows: Ints) -> PixelTable:
     """Images scaled to mean 0 and deviation 1 in every channel.
 
     Mean and deviation are taken over all values of a channel in `base_rows`, (n,). A deviation

@@ -31,7 +31,7 @@ from embedbench.checks.suite import check_learner
 from embedbench.checks.tools import SEEDS, LearnerCheck, ask, held_bytes, run, same, small
 from embedbench.errors import UserError
 from embedbench.learning.learner import Learner, Tags
-from embedbench.machine import threads_of
+from embedbench.machine import limit_threads
 from embedbench.runs import registry, runner
 from embedbench.runs.registry import ALIASES
 from embedbench.scores.metrics import all_metrics
@@ -83,7 +83,7 @@ def test_metric(metric: Callable[..., float], check: MetricCheck) -> None:
     check(metric)
 
 
-def _failures(results: list[suite.Result]) -> dict[str, str]:
+def _failures(results: list[suite.CheckResult]) -> dict[str, str]:
     return {r.name: r.message for r in results if not r.passed}
 
 
@@ -233,7 +233,7 @@ def test_the_answers_of_all_but_the_seedless_depend_on_the_initial_weights(name:
     """What the flag `equal-answers` of boards rests on."""
     cls = registry.learner_class(name)
     stream, scores = blobs(cls.tags), []
-    with threads_of(1):
+    with limit_threads(1):
         for init in (0, 1):
             learner = small(cls)
             run(stream, learner, replace(SEEDS, init=init))

@@ -32,7 +32,7 @@ def _name(value: Any) -> str:
     return str(getattr(value, "__name__", value)).replace("_", "-")
 
 
-def _failures(results: list[suite.Result]) -> dict[str, str]:
+def _failures(results: list[suite.CheckResult]) -> dict[str, str]:
     return {r.name: r.message for r in results if not r.passed}
 
 

@@ -106,7 +106,7 @@ class Shared(Plain):
 )
 def test_a_faulty_backbone(name: str, caught: str | None) -> None:
     checks = [c for c in backbone_contract.BACKBONE_CHECKS if c.__name__ != "it_makes_a_file"]
-    results = run_checks(checks, backbone_contract.Subject(f"{HERE}:{name}"))
+    results = run_checks(checks, backbone_contract.BackboneSubject(f"{HERE}:{name}"))
     failed = [r.name for r in results if not r.passed]
     assert (caught in failed) if caught else not failed
 
@@ -160,7 +160,7 @@ def one_thread(text: str) -> Source:
     ],
 )
 def test_a_faulty_source(name: str, caught: str | None) -> None:
-    subject = source_contract.Subject(f"{HERE}:{name}@text")
+    subject = source_contract.SourceSubject(f"{HERE}:{name}@text")
     results = run_checks(source_contract.SOURCE_CHECKS, subject)
     failed = [r.name for r in results if not r.passed]
     assert failed == ([caught] if caught else [])
@@ -294,11 +294,11 @@ def test_a_faulty_tracker(name: str, caught: str | None, tracked: Any) -> None:
 @pytest.fixture(scope="module")
 def tracked() -> Any:
     """Subjects that share the runs that are replayed."""
-    first = tracker_contract.Subject(f"{HERE}:Counts")
+    first = tracker_contract.TrackerSubject(f"{HERE}:Counts")
     shared = {"folder": first.folder, "runs": first.runs}
 
-    def subject(name: str) -> tracker_contract.Subject:
-        made = tracker_contract.Subject(f"{HERE}:{name}")
+    def subject(name: str) -> tracker_contract.TrackerSubject:
+        made = tracker_contract.TrackerSubject(f"{HERE}:{name}")
         made.__dict__.update(shared)
         return made
 

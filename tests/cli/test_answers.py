@@ -18,7 +18,7 @@ from embedbench.api import build_stream
 from embedbench.files.file import EmbeddingFile
 from embedbench.runs.study import Study
 from embedbench.runs.study_parts import parts
-from embedbench.runs.work import Workshop
+from embedbench.runs.work import StreamCache
 from embedbench.sharing.pack import pack
 from embedbench.sharing.rebuilt import Rebuilder
 from embedbench.sharing.verify import verify
@@ -109,7 +109,7 @@ def test_images_are_exported_as_learners_get_them(tmp_path: Path) -> None:
         learners=("chance",),
     )
     (cell,) = parts(study)[0].cells()
-    work = Workshop().prepare(cell, tmp_path)
+    work = StreamCache().prepare(cell, tmp_path)
     made = export(work, tmp_path / "s", features=True)
     features = np.load(tmp_path / "s" / "features.npy")
     assert features.shape == (len(EmbeddingFile.open(cell.files[0]).labels), *made.input_shape)

@@ -14,7 +14,7 @@ from commands import caller
 
 from embedbench.cli import completion
 from embedbench.cli.listed_settings import listed_settings
-from embedbench.declared import REQUIRED, declared, settings_of
+from embedbench.declared import REQUIRED, flatten_settings, list_settings
 from embedbench.fields import above, at_least, make, require, within
 from embedbench.runs import registry
 
@@ -113,14 +113,14 @@ class Mine:
 
 
 def test_ranges_groups_and_the_described_first() -> None:
-    said = [(s.name, s.default, s.range, s.meaning) for s in settings_of(Mine)]
+    said = [(s.name, s.default, s.range, s.meaning) for s in flatten_settings(Mine)]
     assert said == [
         ("rate", 1.0, "above 0", "How fast."),
         ("inner.depth", 3, "at least 1, at most 9", "How deep."),
         ("share", 0.5, "in (0, 1]", ""),
     ]
     needs = dataclasses.make_dataclass("Needs", [("size", int)])
-    assert [(s.name, s.default) for s in declared(needs)] == [("size", REQUIRED)]
+    assert [(s.name, s.default) for s in list_settings(needs)] == [("size", REQUIRED)]
 
 
 def test_every_form_of_a_table(call: Call) -> None:

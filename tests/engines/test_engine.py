@@ -21,7 +21,7 @@ from image_files import embedding_file
 from embedbench import leases
 from embedbench.cli.options import chosen_device, chosen_engine
 from embedbench.engines import cards, engine, slurm
-from embedbench.engines.cards import at_once, card_of, enough_memory
+from embedbench.engines.cards import at_once, choose_card, enough_memory
 from embedbench.engines.elsewhere import pack, runner
 from embedbench.engines.engine import Engine
 from embedbench.engines.local import local_executor
@@ -307,10 +307,10 @@ def test_how_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_cards_are_taken_in_turn_and_none_holds_more_than_fits() -> None:
     for share, number in ((0.25, 3), (0.3, 2), (1.0, 4), (0.1, 1)):
         workers = range(at_once(share, number))
-        held = [[card_of(w, number) for w in workers].count(card) for card in range(number)]
+        held = [[choose_card(w, number) for w in workers].count(card) for card in range(number)]
         assert max(held) * share <= 1 + 1e-9
         assert max(held) - min(held) == 0
-    assert [card_of(w, 3) for w in range(4)] == [0, 1, 2, 0]
+    assert [choose_card(w, 3) for w in range(4)] == [0, 1, 2, 0]
 
 
 def test_a_card_without_enough_memory_is_one_sentence() -> None:

@@ -27,7 +27,7 @@ from embedbench import cache
 from embedbench.engines import slurm
 from embedbench.engines.engine import Engine
 from embedbench.extract.pipeline import extract
-from embedbench.runs.cell import Cell
+from embedbench.runs.cell import RunSpec
 from embedbench.runs.checkpoint import saves_at
 from embedbench.runs.grid import Outcome, run_grid
 from embedbench.runs.settings import parse_settings, plan
@@ -57,7 +57,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def cells(tmp_path_factory: pytest.TempPathFactory) -> list[Cell]:
+def cells(tmp_path_factory: pytest.TempPathFactory) -> list[RunSpec]:
     """Two runs of six sessions of twenty epochs."""
     file = str(embedding_file(tmp_path_factory.mktemp("file")).path)
     settings = parse_settings(list(ITEMS), [SLOW], None)
@@ -67,7 +67,7 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> list[Cell]:
 
 
 @pytest.fixture(scope="module")
-def good(cells: list[Cell], tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def good(cells: list[RunSpec], tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """What `local` gives."""
     return expected(cells, tmp_path_factory.mktemp("good"))
 
@@ -75,7 +75,7 @@ def good(cells: list[Cell], tmp_path_factory: pytest.TempPathFactory) -> dict[st
 class Running:
     """A grid that runs in a thread, as jobs."""
 
-    def __init__(self, cells: list[Cell], out: Path, *settings: str) -> None:
+    def __init__(self, cells: list[RunSpec], out: Path, *settings: str) -> None:
         self.cells, self.out = cells, out
         self._engine = Engine.parse("slurm", None, settings)
         self._pool = ThreadPoolExecutor(1)
@@ -123,7 +123,7 @@ def test_an_array_of_jobs_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_a_job_whose_time_is_over_goes_on_in_another(
-    cells: list[Cell], good: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cells: list[RunSpec], good: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run takes a minute and more, a job has one; each is cut off once or more often."""
     monkeypatch.setenv(PAUSE, "0.5")
@@ -131,7 +131,7 @@ def test_a_job_whose_time_is_over_goes_on_in_another(
 
 
 def test_a_job_that_is_requeued_goes_on(
-    cells: list[Cell], good: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cells: list[RunSpec], good: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(PAUSE, "0.3")
     running = Running(cells, tmp_path)
@@ -145,7 +145,7 @@ def test_a_job_that_is_requeued_goes_on(
 
 
 def test_a_job_that_is_preempted_goes_on(
-    cells: list[Cell], good: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cells: list[RunSpec], good: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(PAUSE, "0.3")
     running = Running(cells, tmp_path)
@@ -158,7 +158,7 @@ def test_a_job_that_is_preempted_goes_on(
 
 
 def test_a_job_that_is_cancelled_is_submitted_again(
-    cells: list[Cell],
+    cells: list[RunSpec],
     good: dict[str, bytes],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -174,7 +174,7 @@ def test_a_job_that_is_cancelled_is_submitted_again(
 
 
 def test_a_driver_that_was_killed_goes_on_when_it_is_started_again(
-    cells: list[Cell], good: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cells: list[RunSpec], good: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its jobs go on; the second driver takes what they make, and their directory goes at last."""
     monkeypatch.setenv(PAUSE, "0.3")

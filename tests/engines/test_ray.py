@@ -21,7 +21,7 @@ from small_grid import answers, check_same, expected, small_grid, words
 from embedbench.engines.engine import Engine
 from embedbench.engines.task import LostTaskError, Resources
 from embedbench.errors import UserError
-from embedbench.runs.cell import Cell
+from embedbench.runs.cell import RunSpec
 from embedbench.runs.grid import run_grid
 
 pytest.importorskip("ray")
@@ -56,18 +56,18 @@ def cluster() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def cells(tmp_path_factory: pytest.TempPathFactory) -> list[Cell]:
+def cells(tmp_path_factory: pytest.TempPathFactory) -> list[RunSpec]:
     return small_grid(tmp_path_factory.mktemp("file"), SEEDS)
 
 
 @pytest.fixture(scope="module")
-def good(cells: list[Cell], tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def good(cells: list[RunSpec], tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return expected(cells, tmp_path_factory.mktemp("good"))
 
 
 def test_two_nodes_give_the_same_bytes_though_a_third_is_killed(
     cluster: Any,
-    cells: list[Cell],
+    cells: list[RunSpec],
     good: dict[str, bytes],
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
@@ -90,7 +90,7 @@ def test_two_nodes_give_the_same_bytes_though_a_third_is_killed(
 
 
 def test_a_driver_that_was_killed_goes_on_when_it_is_started_again(
-    cluster: Any, cells: list[Cell], good: dict[str, bytes], tmp_path: Path
+    cluster: Any, cells: list[RunSpec], good: dict[str, bytes], tmp_path: Path
 ) -> None:
     line = [*words(cells, "0-19", tmp_path), "--engine", "ray"]
     with (tmp_path.parent / "printed").open("w") as printed:

@@ -15,7 +15,7 @@ from embedbench.extract.pipeline import extract
 from embedbench.extract.source import Source
 from embedbench.extract.sources import open_source
 from embedbench.files.file import EmbeddingFile
-from embedbench.files.stated import Stated
+from embedbench.files.stated import UserMetadata
 from embedbench.networks.pretraining import pretrained_on
 from embedbench.networks.timm_models import known_weights
 
@@ -98,7 +98,7 @@ def test_a_file_with_columns_has_the_rows_of_one_without(tmp_path: Path) -> None
     options: dict[str, Any] = {"backbone": "pixels", "size": 8, "skip_bad": True}
     options["notify"] = lambda _: None
     plain = extract(str(folder), tmp_path / "a.h5", **options)
-    said = Stated(licence="CC0", citation="A (2026)", pretrained_on=["imagenet-1k"])
+    said = UserMetadata(licence="CC0", citation="A (2026)", pretrained_on=["imagenet-1k"])
     rules = ColumnRules(None, "folder", "stem", "/0*([0-9]+)[.]")
     file = extract(
         str(folder), tmp_path / "b.h5", stratify=True, columns=rules, stated=said, **options

@@ -172,7 +172,7 @@ def test_the_recipe_names_the_decoder_unless_it_is_pillow(tmp_path: Path) -> Non
     other = extract(source, tmp_path / "b.h5", decoder="torchvision", **options)
     assert "decoder" not in plain.provenance["preprocessing"]
     assert other.provenance["preprocessing"]["decoder"] == "torchvision.io"
-    assert decoders.recipe_of("torchvision", torch.device("cuda")) == {
+    assert decoders.decoder_recipe("torchvision", torch.device("cuda")) == {
         "decoder": "torchvision.io, JPEG by nvJPEG"
     }
     assert other.digests["recipe"] != plain.digests["recipe"]

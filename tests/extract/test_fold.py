@@ -7,7 +7,7 @@ import timm
 import torch
 from torch import nn
 
-from embedbench.extract.fold import folded
+from embedbench.extract.fold import fold_batchnorm
 
 
 def scramble(model: nn.Module, seed: int) -> nn.Module:
@@ -30,7 +30,7 @@ def norms(model: nn.Module) -> int:
 def test_every_norm_is_folded_and_nothing_else_changes(name: str, seed: int) -> None:
     model = scramble(timm.create_model(name, num_classes=0), seed)
     x = torch.randn(3, 3, 64, 64)
-    lighter = folded(model, x[:2])
+    lighter = fold_batchnorm(model, x[:2])
     assert norms(model) > 0
     assert norms(lighter) == 0
     with torch.inference_mode():
@@ -70,7 +70,7 @@ class LooksInside(Net):
 def test_what_cannot_be_folded_is_left_alone(kind: type[Net]) -> None:
     model = scramble(kind(), 0)
     x = torch.randn(2, 3, 9, 9)
-    lighter = folded(model, x)
+    lighter = fold_batchnorm(model, x)
     assert norms(lighter) == 1
     with torch.inference_mode():
         assert torch.equal(lighter(x), model(x))

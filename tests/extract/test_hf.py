@@ -198,12 +198,12 @@ def test_sounds_one_by_one(tmp_path: Path, transformers: Any) -> None:
 
 def test_half_of_the_frames_of_a_mask() -> None:
     """Four frames of eight inputs, of which five are of the sample: the first three frames."""
-    from embedbench.extract.hf_backbone import mean_of
+    from embedbench.extract.hf_backbone import mean_over_tokens
 
     states = torch.tensor([[[1.0], [2.0], [6.0], [99.0]]])
     mask = torch.tensor([[1, 1, 1, 1, 1, 0, 0, 0]])
-    assert mean_of(states, mask).tolist() == [[3.0]]
-    assert mean_of(states, None).tolist() == [[27.0]]
+    assert mean_over_tokens(states, mask).tolist() == [[3.0]]
+    assert mean_over_tokens(states, None).tolist() == [[27.0]]
 
 
 def test_names_that_lead_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -304,5 +304,5 @@ def test_large_images_wait_for_each_other(
     opened = open_source(str(hostile.good(tmp_path / "in")))
     counting = Counting(decode.first_image(opened), 2)
     batches = [range(i, i + 1) for i in range(3)] * 5
-    assert len(list(decode.computed(opened, batches, counting, workers=3))) == 15
+    assert len(list(decode.compute_batches(opened, batches, counting, workers=3))) == 15
     assert (counting.most == 1) is large

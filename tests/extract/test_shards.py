@@ -60,7 +60,7 @@ class TwoWorkers:
     resources: Resources = field(default_factory=Resources)
 
     @contextmanager
-    def executor(self, tasks: int, tell: Callable[[str], None]) -> Iterator[Executor]:
+    def executor(self, tasks: int, notify: Callable[[str], None]) -> Iterator[Executor]:
         with quick_workers(), local.local_executor(2) as executor:
             yield Small(executor, self.change)
 

@@ -13,7 +13,7 @@ from file_server import COMMIT, TOKEN, Served, run_main, serving
 
 from embedbench import cache
 from embedbench.errors import UserError
-from embedbench.fetching.local import fetch, fixed, local
+from embedbench.fetching.local import fetch, local, pin_name
 
 NAME = "hf://datasets/org/{}/small.h5"
 FIXED = f"hf://datasets/org/{{}}@{COMMIT}/small.h5"
@@ -39,7 +39,7 @@ def store_of(hub: Served) -> Served:
 
 def test_a_branch_is_fixed_to_its_commit(hub: Served) -> None:
     data = store_of(hub).files["/lfs/small.h5"]
-    assert fixed(NAME.format("open")) == FIXED.format("open")
+    assert pin_name(NAME.format("open")) == FIXED.format("open")
     found = fetch(NAME.format("open"))
     assert (found.commit, found.sha256) == (COMMIT, hashlib.sha256(data).hexdigest())
     hub.asked.clear()
@@ -51,7 +51,7 @@ def test_a_new_commit_with_the_same_file(hub: Served) -> None:
     path = local(NAME.format("open"))
     hub.commit = "f" * 40
     store_of(hub).asked.clear()
-    assert fixed(NAME.format("open")) == NAME.format("open@" + "f" * 40)
+    assert pin_name(NAME.format("open")) == NAME.format("open@" + "f" * 40)
     assert local(NAME.format("open@" + "f" * 40)) == path
     assert store_of(hub).asked_for("/lfs/small.h5") == ["bytes=0-0"]
 

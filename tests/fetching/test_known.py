@@ -11,7 +11,7 @@ from file_server import run_main, serving
 
 from embedbench.errors import UserError
 from embedbench.fetching import known
-from embedbench.fetching.local import fixed, local
+from embedbench.fetching.local import local, pin_name
 from embedbench.fetching.peek import peek
 from embedbench.files.file import EmbeddingFile
 
@@ -40,19 +40,19 @@ def entry(path: Path, url: str = "https://x.org/small.h5", **changes: str) -> st
 @pytest.mark.parametrize("name", SHIPPED)
 def test_what_ships_is_true(name: str) -> None:
     says = SHIPPED[name]
-    path = known.shipped(f"known:{name}")
+    path = known.find_shipped(f"known:{name}")
     assert path is not None
     data = path.read_bytes()
     assert (says.size, says.sha256) == (len(data), hashlib.sha256(data).hexdigest())
     digests = {"content": says.content, "samples": says.samples, "recipe": says.recipe}
     assert EmbeddingFile.open(path).digests == digests
     assert local(f"known:{name}") == path
-    assert fixed(f"known:{name}", expect=says.content) == f"known:{name}"
+    assert pin_name(f"known:{name}", expect=says.content) == f"known:{name}"
     assert peek(f"known:{name}").digests == digests
 
 
 def test_an_entry_of_a_named_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = known.shipped("known:emoji-vit")
+    path = known.find_shipped("known:emoji-vit")
     assert path is not None
     monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("EMBEDBENCH_KNOWN", str(tmp_path / "mine.toml"))
@@ -60,7 +60,7 @@ def test_an_entry_of_a_named_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         url = f"{web.address}/small.h5"
         (tmp_path / "mine.toml").write_text(entry(path, url))
         sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-        assert fixed("known:small") == f"{url}#sha256={sha256}"
+        assert pin_name("known:small") == f"{url}#sha256={sha256}"
         assert local("known:small").read_bytes() == path.read_bytes()
         (tmp_path / "mine.toml").write_text(entry(path, url, content="0" * 64))
         with pytest.raises(UserError, match="has the content digest"):
@@ -88,7 +88,7 @@ def test_an_entry_of_a_named_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_wrong_entries(tmp_path: Path, old: str, new: str, sentence: str) -> None:
-    path = known.shipped("known:emoji-vit")
+    path = known.find_shipped("known:emoji-vit")
     assert path is not None
     (tmp_path / "k.toml").write_text(re.sub(old, new, entry(path), count=1))
     with pytest.raises(UserError) as error:
@@ -98,7 +98,7 @@ def test_wrong_entries(tmp_path: Path, old: str, new: str, sentence: str) -> Non
 
 
 def test_the_smallest_size_is_one_byte(tmp_path: Path) -> None:
-    path = known.shipped("known:emoji-vit")
+    path = known.find_shipped("known:emoji-vit")
     assert path is not None
     (tmp_path / "k.toml").write_text(entry(path, size="1"))
     assert known.read(tmp_path / "k.toml")["small"].size == 1

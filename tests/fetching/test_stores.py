@@ -12,7 +12,7 @@ from file_helpers import make_small
 
 from embedbench.errors import UserError
 from embedbench.fetching import stores
-from embedbench.fetching.local import fixed, local
+from embedbench.fetching.local import local, pin_name
 from embedbench.fetching.names import Name
 from embedbench.fetching.peek import peek
 
@@ -36,7 +36,7 @@ def test_memory(small: bytes, tmp_path: Path) -> None:
     path = local(URL)
     assert path.read_bytes() == small
     assert local(URL) == path
-    assert local(fixed(URL)) == path
+    assert local(pin_name(URL)) == path
     assert peek(URL).digests == card.digests
     with pytest.raises(UserError, match=r"there is no file memory://bucket/none.h5"):
         local("memory://bucket/none.h5")

@@ -19,7 +19,7 @@ from file_server import Served, run_main, serving
 from embedbench import cache
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.fetching import download, http, shelf
-from embedbench.fetching.local import all_fixed, fetch, fixed, local, origin
+from embedbench.fetching.local import all_fixed, fetch, local, origin, pin_name
 from embedbench.fetching.names import Name
 from embedbench.fetching.peek import peek
 from embedbench.files.file import EmbeddingFile
@@ -66,13 +66,13 @@ def test_fetched_once(web: Served, small: bytes) -> None:
 
 
 def test_a_fixed_name_asks_nothing(web: Served, small: bytes) -> None:
-    name = fixed(web.address + PATH)
+    name = pin_name(web.address + PATH)
     sha256 = hashlib.sha256(small).hexdigest()
     assert name == f"{web.address}{PATH}#sha256={sha256}"
     web.asked.clear()
     content = origin(name).digests["content"]
     assert local(name).read_bytes() == small
-    assert fixed(web.address + PATH, expect=content) == name
+    assert pin_name(web.address + PATH, expect=content) == name
     assert web.asked == []
     other = f"http://127.0.0.1:9/elsewhere/{'b' * 9}.h5#sha256={sha256}"  # the same bytes
     assert local(other).read_bytes() == small
@@ -85,7 +85,7 @@ def test_where_a_file_came_from(web: Served, small: bytes) -> None:
     assert origin("a/b.h5") is None
     assert origin("known:emoji-vit") is None  # ships with the package
     assert origin(name) is None
-    fixed(web.address + PATH)
+    pin_name(web.address + PATH)
     came = origin(name)
     assert came is not None
     assert (came.url, came.commit, came.size) == (web.address + PATH, None, len(small))
@@ -95,7 +95,7 @@ def test_where_a_file_came_from(web: Served, small: bytes) -> None:
 def test_paths_cost_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EMBEDBENCH_CACHE", str(tmp_path / "cache"))
     assert local("a/b.h5") == Path("a/b.h5")
-    assert fixed("./a//b.h5") == "a/b.h5"
+    assert pin_name("./a//b.h5") == "a/b.h5"
     assert not (tmp_path / "cache").exists()
 
 
@@ -237,11 +237,11 @@ def test_wrong_digests(web: Served, small: bytes) -> None:
     )
     assert kept() == []
     with pytest.raises(UserError, match=r"small.h5 has the content digest [0-9a-f]{64}, expected"):
-        fixed(web.address + PATH, expect="12")
+        pin_name(web.address + PATH, expect="12")
     path = local(web.address + PATH)
     assert path.read_bytes() == small
     with pytest.raises(UserError, match=r"has the content digest .*, expected 12"):
-        fixed(str(path), expect="12")
+        pin_name(str(path), expect="12")
     with pytest.raises(UserError, match="2 files, 1 digests"):
         all_fixed(["a.h5", "b.h5"], ["12"])
 
@@ -316,8 +316,8 @@ def test_a_damaged_name_and_its_good_twin(
     content = fetch(urls["a.h5"]).digests["content"]
     web.asked.clear()
     for name in ("a.h5", "b.h5", "a.h5", "b.h5"):
-        for way in (lambda u: f"{u}#sha256={sha256}", lambda u: fixed(u, expect=content)):
-            overwrite(shelf.place_of(sha256, Name.parse(urls[damaged])), other)
+        for way in (lambda u: f"{u}#sha256={sha256}", lambda u: pin_name(u, expect=content)):
+            overwrite(shelf.cache_path(sha256, Name.parse(urls[damaged])), other)
             assert local(way(urls[name])).read_bytes() == small
     assert web.asked == []
 

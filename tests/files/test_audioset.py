@@ -18,7 +18,7 @@ from embedbench.cli import app
 from embedbench.errors import UserError
 from embedbench.files.exchange import import_file
 from embedbench.files.file import EmbeddingFile
-from embedbench.files.formats.audioset import dequantised
+from embedbench.files.formats.audioset import dequantise
 from embedbench.files.formats.audioset_classes import (
     Ontology,
     choose_classes,
@@ -267,7 +267,7 @@ def test_fewer_classes_leave_more_clips_with_one_label(audioset: Path, tmp_path:
 
 
 def test_dequantised() -> None:
-    values = dequantised(np.arange(256, dtype=np.uint8))
+    values = dequantise(np.arange(256, dtype=np.uint8))
     assert (values[0], values[255]) == (-2, 2)
     np.testing.assert_allclose(values, np.linspace(-2, 2, 256), atol=1e-7)
 

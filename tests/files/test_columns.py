@@ -62,7 +62,7 @@ from embedbench.files.file import EmbeddingFile
 from embedbench.files.inspect import Card, card, card_text
 from embedbench.files.partial import Partial
 from embedbench.files.pretrained import classes_seen
-from embedbench.files.stated import Stated
+from embedbench.files.stated import UserMetadata
 from embedbench.files.verify import verify
 from embedbench.files.writer import write_file
 
@@ -342,9 +342,9 @@ def test_what_people_say_enters_no_digest(tmp_path: Path) -> None:
     )
     plain = import_file(tmp_path / "a.npz", tmp_path / "a.h5")
     assert plain.version == "1.0"
-    licence = import_file(tmp_path / "a.npz", tmp_path / "b.h5", stated=Stated(licence="CC0"))
+    licence = import_file(tmp_path / "a.npz", tmp_path / "b.h5", stated=UserMetadata(licence="CC0"))
     assert (licence.version, licence.provenance["source"]["licence"]) == ("1.0", "CC0")
-    said = Stated(
+    said = UserMetadata(
         citation="A (2026)",
         url="https://example.org",
         backbone="ours",
@@ -368,7 +368,7 @@ def test_what_people_say_enters_no_digest(tmp_path: Path) -> None:
     ):
         assert part in text
     export_file(file.path, tmp_path / "c.npz")
-    again = import_file(tmp_path / "c.npz", tmp_path / "d.h5", stated=Stated(licence="CC0"))
+    again = import_file(tmp_path / "c.npz", tmp_path / "d.h5", stated=UserMetadata(licence="CC0"))
     assert again.provenance["weights"] == file.provenance["weights"]
 
 

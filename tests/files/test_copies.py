@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from embedbench import cache
 from embedbench.errors import DamagedFileError, UserError
 from embedbench.files import copies
-from embedbench.files.copies import expect, mapped, mapped_table, read
+from embedbench.files.copies import expect, map_copy, mapped_table, read
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.writer import write_file
 
@@ -49,7 +49,7 @@ class Source:
         yield from np.array_split(self.rows, 3)
 
     def map(self, key: str = "rows") -> NDArray[Any]:
-        return mapped(key, self.rows.dtype, self.rows.shape, self.blocks(), "a copy of it")
+        return map_copy(key, self.rows.dtype, self.rows.shape, self.blocks(), "a copy of it")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -166,7 +166,7 @@ def test_a_full_disk_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.raises(UserError, match="the disk is full"):
-        mapped("rows", F32, ROWS.shape, full(), "a copy of it")
+        map_copy("rows", F32, ROWS.shape, full(), "a copy of it")
     assert not [p for p in (cache.directory() / "tables").iterdir() if p.is_file()]
     np.testing.assert_array_equal(Source().map(), ROWS)
 

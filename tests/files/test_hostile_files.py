@@ -27,7 +27,7 @@ from embedbench.files.inspect import card, card_text
 from embedbench.files.partial import Partial
 from embedbench.files.samples import Samples, levels
 from embedbench.files.split import read_split_list
-from embedbench.files.target import digest_of
+from embedbench.files.target import text_digest
 from embedbench.files.verify import verify
 from embedbench.files.writer import write_file
 
@@ -244,7 +244,7 @@ def test_a_block_of_another_form_is_made_again(path: Path, head: bytes) -> None:
     partial.write(0, {"features": make_features(3)})
     partial.write(1, {"features": make_features(3)})
     (first, _) = sorted(partial.directory.glob("block-*"))
-    job = digest_of(layout.canonical_json(JOB)).encode()
+    job = text_digest(layout.canonical_json(JOB)).encode()
     body = head.replace(b"null", b'null, "job": "%s"' % job) + b"\n" + bytes(4)
     first.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
     assert partial.done() == {1}

@@ -16,7 +16,7 @@ from trunk_runs import run
 from embedbench.errors import UserError
 from embedbench.files import redundancy
 from embedbench.files.discretise import (
-    Coded,
+    DiscretisedFeatures,
     _log2_3k_2,
     discretise,
     frequency_cuts,
@@ -34,9 +34,9 @@ from embedbench.files.samples import TEST, TRAIN, VAL, Samples
 from embedbench.files.writer import write_file
 
 
-def coded(values: Any) -> Coded:
+def coded(values: Any) -> DiscretisedFeatures:
     values = np.array(values, dtype=np.uint16)
-    return Coded(values, values.max(axis=1).astype(np.int64) + 1)
+    return DiscretisedFeatures(values, values.max(axis=1).astype(np.int64) + 1)
 
 
 @pytest.fixture(params=[(1, 2, 3), (3, 4, 7), None])
@@ -85,7 +85,9 @@ def su_by_loops(x: list[int], y: list[int]) -> float:
     return 2 * (entropy(x) - conditional) / total if total else 0.0
 
 
-def correlated(seed: int, n_features: int = 9, n: int = 60) -> tuple[Coded, np.ndarray[Any, Any]]:
+def correlated(
+    seed: int, n_features: int = 9, n: int = 60
+) -> tuple[DiscretisedFeatures, np.ndarray[Any, Any]]:
     """Features of 1 to 5 intervals that say more or less of a class of three, and of each other."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 3, n)
@@ -124,7 +126,7 @@ def test_blocks_of_many_samples_lose_none() -> None:
 # --- the filter ---
 
 
-def fcbf_by_loops(codes: Coded, y: Any, delta: float) -> list[int]:
+def fcbf_by_loops(codes: DiscretisedFeatures, y: Any, delta: float) -> list[int]:
     """Yu and Liu (2003), a pair at a time."""
     rows = codes.values.tolist()
     su = [su_by_loops(r, y.tolist()) for r in rows]

@@ -10,7 +10,7 @@ import pytest
 from embedbench.errors import UserError
 from embedbench.files.samples import TEST, TRAIN, VAL
 from embedbench.files.split import hash_split, make_split, split_rule
-from embedbench.files.stratify import lopsided, stratified
+from embedbench.files.stratify import describe_lopsided, stratify_groups
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -69,7 +69,7 @@ def test_no_change_of_one_group_would_be_better(seed: int) -> None:
             total += ((there - wanted) / n) ** 2 + (there in (0, n))
         return total
 
-    split = stratified(groups, 0.3, labels)
+    split = stratify_groups(groups, 0.3, labels)
     test = {group for group, part in zip(groups, split, strict=True) if part == TEST}
     best = min(cost(test ^ {group}) for group in set(groups))
     assert cost(test) <= best + 1e-9
@@ -80,7 +80,7 @@ def test_no_change_of_one_group_would_be_better(seed: int) -> None:
 def test_two_groups_are_never_on_one_side(fraction: float) -> None:
     groups = ["a"] * 50 + ["b"] * 50
     labels = np.array([0, 1] * 50)
-    split = stratified(groups, fraction, labels)
+    split = stratify_groups(groups, fraction, labels)
     assert sorted({split[0], split[99]}) == [TRAIN, TEST]
 
 
@@ -105,11 +105,14 @@ def test_lopsided_by_hand() -> None:
         "the split is lopsided: 1 of 4 classes (first 'b') has no training samples; "
         "1 of 4 classes (first 'c') has no test samples"
     )
-    assert lopsided(split, labels, names, {}) == f"{both}."
-    assert lopsided(split, labels, names, {"test_fraction": 0.3}) == (
+    assert describe_lopsided(split, labels, names, {}) == f"{both}."
+    assert describe_lopsided(split, labels, names, {"test_fraction": 0.3}) == (
         f"{both}; 1 of 4 classes (first 'a') has a share of test samples far from 30 % "
         "(of 'a': 10 %). --stratify keeps the shares of classes."
     )
-    assert lopsided(split, labels, names, {"test_fraction": 0.25, "stratified": True}) == f"{both}."
+    assert (
+        describe_lopsided(split, labels, names, {"test_fraction": 0.25, "stratified": True})
+        == f"{both}."
+    )
     fair = labels == 3
-    assert lopsided(split[fair], labels[fair], names, {"test_fraction": 0.3}) == ""
+    assert describe_lopsided(split[fair], labels[fair], names, {"test_fraction": 0.3}) == ""

@@ -14,7 +14,7 @@ from file_helpers import make_features
 from embedbench.errors import UserError
 from embedbench.files.exchange import import_file
 from embedbench.files.file import EmbeddingFile
-from embedbench.files.formats.numpy_files import Streamed, load_npy, load_npz
+from embedbench.files.formats.numpy_files import StreamedArray, load_npy, load_npz
 
 N = 2500
 Y = np.arange(N) % 3
@@ -50,7 +50,7 @@ def test_slices_come_in_any_order(tmp_path: Path, how: str) -> None:
     x = make_features(N).astype(np.float64)
     path = stored(tmp_path / "a", x, how)
     rows = load_npy(path / "features.npy") if how == "npy" else load_npz(path)["features"]
-    assert isinstance(rows, Streamed)
+    assert isinstance(rows, StreamedArray)
     assert (len(rows), rows.shape, rows.ndim, rows.dtype) == (N, (N, 5), 2, np.float32)
     for first, end in ((0, 9), (9, 2000), (2100, 2500), (5, 7), (7, 7), (2400, 9000)):
         np.testing.assert_array_equal(rows[first:end], x[first:end].astype(np.float32))

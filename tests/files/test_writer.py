@@ -19,14 +19,14 @@ from embedbench.errors import DamagedFileError, UserError
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.layout import canonical_json
 from embedbench.files.partial import Partial
-from embedbench.files.target import check_target, digest_of
+from embedbench.files.target import check_target, text_digest
 from embedbench.files.writer import write_file
 
 
 def whole(path: Path, n: int = 2500) -> EmbeddingFile:
     """Write what ``blocks(n)`` holds at once."""
     layer = make_features(n, 2, seed=1).astype(np.float16)
-    provenance = {**PROVENANCE, "job_sha256": digest_of(canonical_json(JOB))}
+    provenance = {**PROVENANCE, "job_sha256": text_digest(canonical_json(JOB))}
     return write_file(path, make_samples(n), make_features(n), provenance, layers={"b": layer})
 
 

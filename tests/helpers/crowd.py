@@ -60,7 +60,7 @@ def _command(words: list[str], log: Path, printed: Path) -> None:
         for stream in (sys.stdout, sys.stderr):
             os.dup2(file.fileno(), stream.fileno())
     note = log.open("a", buffering=1)
-    taught, fsync = execute.taught, os.fsync
+    taught, fsync = execute.train_and_predict, os.fsync
 
     def teach(work: Any, *rest: Any) -> Any:
         print(json.dumps(["taught", str(work.place)]), file=note)
@@ -71,7 +71,7 @@ def _command(words: list[str], log: Path, printed: Path) -> None:
         state = os.fstat(handle)
         print(json.dumps(["synced", state.st_ino, state.st_size]), file=note)
 
-    execute.taught, os.fsync = teach, sync  # type: ignore[assignment]
+    execute.train_and_predict, os.fsync = teach, sync  # type: ignore[assignment]
     sys.argv = ["embedbench", *words]
     main()
 

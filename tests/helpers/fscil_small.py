@@ -8,19 +8,19 @@ import numpy as np
 from report_records import scored
 
 from embedbench.arrays import Floats
-from embedbench.papers.fscil.runs import Runs
+from embedbench.papers.fscil.runs import FSCILRuns
 from embedbench.papers.published import PaperTable
-from embedbench.scores.few_shot import curves_of
+from embedbench.scores.few_shot import curves_from_accuracies
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat
 
 
 def made(seed: int, R: Floats, sizes: list[int]) -> RunRecord:
-    return scored(R, R[-1], curves_of(R, sizes), seed=seed, n_classes=sizes)
+    return scored(R, R[-1], curves_from_accuracies(R, sizes), seed=seed, n_classes=sizes)
 
 
 @dataclass
-class Made(Runs):
+class Made(FSCILRuns):
     """Runs with the records of `had`, by variant."""
 
     had: dict[str, list[RunRecord]] = field(default_factory=dict)

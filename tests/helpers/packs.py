@@ -18,7 +18,7 @@ from embedbench.runs.settings import parse_settings, plan
 from embedbench.scores import record
 from embedbench.scores.predictions import Predictions
 from embedbench.sharing.pack import pack
-from embedbench.sharing.unpack import unpacked
+from embedbench.sharing.unpack import unpack
 
 SMALL = [
     f"offline.mlp.{s}" for s in ("units=8", "batch_size=64", "stop.rule=epochs", "stop.epochs=1")
@@ -90,7 +90,7 @@ def forged(path: Path, out: Path, forgeries: Mapping[str, Forgery]) -> Path:
     All numbers and the SHA-256 follow from the answers, also those of runs that refer to them.
     """
     folder = out.with_suffix(".runs")
-    with unpacked(path) as made:
+    with unpack(path) as made:
         shutil.copytree(made.runs, folder)
     changed: set[str] = set()
     for place in record.find(folder, references=True)[::-1]:  # references first
@@ -100,14 +100,14 @@ def forged(path: Path, out: Path, forgeries: Mapping[str, Forgery]) -> Path:
         if forgery is None and not changed & {*kept.reference.runs}:
             continue
         forgery = forgery or Forgery()
-        values, predictions = kept.to_json(), record.predictions_of(place)
+        values, predictions = kept.to_json(), record.read_predictions(place)
         forgery.said(values)
         changed.add(name := forgery.moved(name))
         assert isinstance(predictions, Predictions)
         (folder / name).mkdir(parents=True, exist_ok=True)
         forgery.answers(predictions).save(folder / name / "predictions.h5")
         again = replace(record.RunRecord.from_json(values), predictions_sha256=None)
-        again = replace(again, predictions_sha256=record.pinned(folder / name, again))
+        again = replace(again, predictions_sha256=record.predictions_sha256(folder / name, again))
         record.save(record.evaluate(again, folder / name, folder), folder / name)
     pack(folder, out, by="Forger")
     return out

@@ -9,7 +9,7 @@ from embedbench.models._som import Som
 
 
 class PlainSom:
-    """What `embedbench.models._som.Network` must do; all units move, however far away they are."""
+    """What `embedbench.models._som.MapNetwork` must do; all units move, however far they are."""
 
     def __init__(self, som: Som, n_inputs: int, n_classes: int) -> None:
         self.som = som

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from embedbench.scores import record
 from embedbench.scores.checked import remember
-from embedbench.scores.run_record import RunRecord, Unscored
+from embedbench.scores.run_record import RunRecord, UnscoredRun
 from embedbench.typed import plain
 
 STUB = b"no predictions"
@@ -103,7 +103,7 @@ def scored(
     return RunRecord.from_json(plain(whole))
 
 
-def unscored(sessions: int, **changes: Any) -> Unscored:
+def unscored(sessions: int, **changes: Any) -> UnscoredRun:
     """What a run is before it is scored: of so many sessions, without references."""
     reference = {
         "preset": "kemker_table", "normalise_new": False, "offline_runs": [], "chance_run": None,
@@ -111,7 +111,7 @@ def unscored(sessions: int, **changes: Any) -> Unscored:
     made = make(n_train=[1] * sessions, reference=reference)
     made["sessions"] = made["sessions"][:1] * sessions
     scores = ("score", "R", "pooled", "metrics", "by_score", "flags", "predictions_sha256")
-    return Unscored.from_json({k: v for k, v in made.items() if k not in scores} | changes)
+    return UnscoredRun.from_json({k: v for k, v in made.items() if k not in scores} | changes)
 
 
 def keep(

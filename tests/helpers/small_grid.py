@@ -7,7 +7,7 @@ from pathlib import Path
 
 from image_files import embedding_file
 
-from embedbench.runs.cell import Cell
+from embedbench.runs.cell import RunSpec
 from embedbench.runs.grid import Outcome, run_grid
 from embedbench.runs.settings import parse_settings, plan
 
@@ -18,14 +18,14 @@ ITEMS = (
 )
 
 
-def small_grid(folder: Path, seeds: Sequence[int]) -> list[Cell]:
+def small_grid(folder: Path, seeds: Sequence[int]) -> list[RunSpec]:
     """`ncm` and `slda`, once a seed, on a file in a folder."""
     settings = parse_settings(list(ITEMS), list(LEARNERS), None)
     file = str(embedding_file(folder).path)
     return plan([file], "incremental-class", list(LEARNERS), seeds, settings=settings, device="cpu")
 
 
-def words(cells: Sequence[Cell], seeds: str, out: Path) -> list[str]:
+def words(cells: Sequence[RunSpec], seeds: str, out: Path) -> list[str]:
     """The same as a command line."""
     line = ["run", *cells[0].files, "--protocol", "incremental-class", "--out", str(out)]
     line += ["--learner", ",".join(LEARNERS), "--seeds", seeds, "--device", "cpu", "--quiet"]
@@ -41,13 +41,15 @@ def answers(root: Path) -> dict[str, bytes]:
     }
 
 
-def expected(cells: list[Cell], root: Path) -> dict[str, bytes]:
+def expected(cells: list[RunSpec], root: Path) -> dict[str, bytes]:
     """The answers that one process gives."""
     assert not run_grid(cells, root).failed
     return answers(root)
 
 
-def check_same(outcome: Outcome, cells: Sequence[Cell], root: Path, good: dict[str, bytes]) -> None:
+def check_same(
+    outcome: Outcome, cells: Sequence[RunSpec], root: Path, good: dict[str, bytes]
+) -> None:
     """Every cell and reference is there with the same bytes, and nothing lies beside them."""
     assert not outcome.failed
     assert len(outcome.places) == len(cells)

@@ -18,11 +18,11 @@ from embedbench.learning.augment import (
     PAD,
     augment,
     centre_box,
+    crop_and_flip,
     crops,
     drawn_boxes,
-    erased,
-    moved,
-    resized,
+    erase_boxes,
+    resize_boxes,
 )
 
 SIZE = (6, 9)  # rows, columns
@@ -41,13 +41,13 @@ def images(n: int, size: tuple[int, int] = SIZE) -> Tensor:
 def test_crops_are_the_definition(seed: int, size: tuple[int, int]) -> None:
     x = images(20, size)
     corners, flips = crops(len(x), seeded(seed))
-    for i, one in enumerate(moved(x, corners, flips)):
+    for i, one in enumerate(crop_and_flip(x, corners, flips)):
         big = np.zeros((3, size[0] + 2 * PAD, size[1] + 2 * PAD), np.float32)
         big[:, PAD:-PAD, PAD:-PAD] = x[i]
         top, left = corners[i].tolist()
         crop = big[:, top : top + size[0], left : left + size[1]]
         np.testing.assert_array_equal(one, crop[..., ::-1] if flips[i] else crop)
-    assert torch.equal(moved(x, corners, flips), augment("crop-flip", x, seeded(seed)))
+    assert torch.equal(crop_and_flip(x, corners, flips), augment("crop-flip", x, seeded(seed)))
 
 
 @pytest.mark.parametrize("size", [SIZE, (9, 6), (32, 32), (3, 20)])
@@ -59,20 +59,20 @@ def test_resized_crops_are_the_definition(seed: int, size: tuple[int, int]) -> N
     boxes[0] = torch.tensor([0, 0, *size])  # the whole image
     boxes[1] = torch.tensor([size[0] - 1, 1, 1, 1])  # one pixel
     flips = torch.rand(len(x), generator=draw) < 0.5
-    for i, one in enumerate(resized(x, boxes, flips)):
+    for i, one in enumerate(resize_boxes(x, boxes, flips)):
         top, left, h, w = boxes[i].tolist()
         part = x[i : i + 1, :, top : top + h, left : left + w]
         expected = interpolate(part, size, mode="bilinear")[0]
         expected = expected.flip(2) if flips[i] else expected
         torch.testing.assert_close(one, expected, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(resized(x, boxes, flips)[0], x[0].flip(2) if flips[0] else x[0])
+    torch.testing.assert_close(resize_boxes(x, boxes, flips)[0], x[0].flip(2) if flips[0] else x[0])
 
 
 def test_erasing_is_the_definition() -> None:
     x = images(30)
     boxes, fits = drawn_boxes(len(x), SIZE, (0.02, 1 / 3), (0.3, 1 / 0.3), seeded(1))
     chosen = fits & (torch.arange(30) % 2 == 0)
-    for i, one in enumerate(erased(x, boxes, chosen)):
+    for i, one in enumerate(erase_boxes(x, boxes, chosen)):
         expected = x[i].clone()
         if chosen[i]:
             top, left, h, w = boxes[i].tolist()

@@ -15,7 +15,7 @@ from embedbench.checks.small_streams import as_images, blobs
 from embedbench.errors import UserError
 from embedbench.learning.exemplars import Exemplars
 from embedbench.learning.memory import Memory, exemplar_bytes
-from embedbench.learning.views import Joined, Packing, Rows
+from embedbench.learning.views import JoinedView, Packing, Rows
 from embedbench.models.er import ER
 from embedbench.models.icarl import ICaRL
 from embedbench.protocols.fscil import FSCIL
@@ -27,7 +27,7 @@ from embedbench.runs.runner import run_stream
 from embedbench.runs.settings import parse_settings, plan
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Stream, StreamSpec
-from embedbench.streams.table import PixelTable, standardised
+from embedbench.streams.table import PixelTable, standardise_images
 from embedbench.streams.view import View, table_of
 
 SHAPE = (3, 4, 5)
@@ -68,7 +68,7 @@ def test_the_default_scaling_and_a_constant_channel_come_back_too() -> None:
     flat = np.full((9, 4, 5, 3), 255, np.uint8)  # deviation 0 counts as a level of grey
     for table in (
         PixelTable(flat),
-        standardised(flat, np.arange(9)),
+        standardise_images(flat, np.arange(9)),
         every_level((1 / 255,) * 3, (0.0,) * 3),
     ):
         x = whole(table).tensor()
@@ -91,7 +91,7 @@ def test_a_scaling_whose_levels_float32_cannot_tell_apart_is_held_as_shown() -> 
 def test_bytes_and_floats_keep_and_show_the_same(select: str) -> None:
     draw = np.random.default_rng(1)
     values = draw.integers(0, 256, (40, 4, 5, 3), np.uint8)
-    table = standardised(values, np.arange(30))
+    table = standardise_images(values, np.arange(30))
     stream = shown_as(table, np.arange(40) % 4)
     memory = Memory(total=9, select=select)
     as_bytes, as_floats = (
@@ -111,7 +111,7 @@ def test_bytes_and_floats_keep_and_show_the_same(select: str) -> None:
     assert torch.equal(a, b)
     session = stream.sessions[0]
     one, other = (held.join(session).x for held in (as_bytes, as_floats))
-    assert isinstance(one, Joined)
+    assert isinstance(one, JoinedView)
     assert torch.equal(one.tensor(), other.tensor())
     index = torch.tensor([len(session.x) + n - 1, 0, len(session.x)])
     assert torch.equal(one.batch(index), other.batch(index))

@@ -19,10 +19,10 @@ from embedbench.files.file import EmbeddingFile
 from embedbench.learning.heads import (
     AnyNet,
     deep_objective,
-    logits_of,
+    get_trunk,
+    head_logits,
     new_net,
     taught_digest,
-    trunk_of,
 )
 from embedbench.learning.images import ImageTraining
 from embedbench.learning.pretrain import Pretraining, pretrain
@@ -57,7 +57,7 @@ def how(trunk: str = "test_vit", **more: Any) -> Pretraining:
 
 def by_hand(net: AnyNet, x: Tensor, blocks: list[int]) -> list[Tensor]:
     """Class tokens of some blocks of a ViT and of its last, after the final norm."""
-    body: Any = trunk_of(net).body
+    body: Any = get_trunk(net).body
     h = body.norm_pre(body.patch_drop(body._pos_embed(body.patch_embed(x))))
     tokens = []
     for i, block in enumerate(body.blocks):
@@ -99,7 +99,7 @@ def test_blocks_are_numbered_as_extract_numbers_layers(
     weights = tmp_path / "w.safetensors"
     shown = {"input_size": [3, SIZE, SIZE], "mean": [0.0] * 3, "std": [1.0] * 3}
     shown |= {"crop_pct": 1.0, "crop_mode": "center", "interpolation": "bicubic"}
-    save_weights(weights, trunk_of(net).body.state_dict(), {"shown": shown})
+    save_weights(weights, get_trunk(net).body.state_dict(), {"shown": shown})
     words = {"backbone": "test_vit", "weights": weights, "split": "0.2", "device": "cpu"}
     made = extract(str(folder), tmp_path / "e.h5", layers=["1", "3"], **words)
     protocol = FSCIL(base=3, way=1, shot=1, scale="none")
@@ -107,14 +107,14 @@ def test_blocks_are_numbered_as_extract_numbers_layers(
     x = layered.x.tensor()  # final, block-1, block-3
     y = torch.from_numpy(layered.y)
     tables = torch.split(x, x.shape[1] // 3, dim=1)
-    losses = [torch.nn.functional.cross_entropy(logits_of(net, t), y) for t in tables]
+    losses = [torch.nn.functional.cross_entropy(head_logits(net, t), y) for t in tables]
     expected = torch.stack(losses).sum()
     seen = FSCIL(base=3, way=1, shot=1, scale="none").build(
         [extract(str(folder), tmp_path / "p.h5", backbone="none", size=SIZE, split="0.2")], seed=0
     )
     objective = deep_objective(net, "block-1, 3")
     assert objective is not None
-    trunk_of(net).eval()
+    get_trunk(net).eval()
     found = objective(seen.sessions[0].x.tensor(), y)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=0)
 
@@ -145,7 +145,7 @@ def test_supervised_blocks_come_to_be_classified(stream: Stream, tmp_path: Path)
         given = how(epochs=8, lr=3e-3, head="cosine", deep_supervision=blocks)
         state, _ = pretrain(given, stream, device="cpu", checkpoint=tmp_path / "c")
         net = new_net("test_vit", "cosine", (3, SIZE, SIZE), 3, 0)
-        trunk_of(net).body.load_state_dict(state)
+        get_trunk(net).body.load_state_dict(state)
         net.eval()
         with torch.no_grad():
             first = torch.nn.functional.normalize(by_hand(net, x, [1])[0])

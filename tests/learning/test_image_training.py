@@ -28,17 +28,17 @@ from embedbench.learning import augment
 from embedbench.learning import trunk as _trunk
 from embedbench.learning.images import ImageTraining
 from embedbench.learning.learner import Learner, Tags
-from embedbench.learning.net import features_of, trunk_and_head
-from embedbench.learning.optimisers import trained
+from embedbench.learning.net import eval_features, trunk_and_head
+from embedbench.learning.optimisers import trainable_parameters
 from embedbench.learning.stop import Stop
-from embedbench.learning.trunk import Trunk, freeze, image_trunk, stages_of
+from embedbench.learning.trunk import Trunk, freeze, image_trunk, list_stages
 from embedbench.models.mlp import MLP
 from embedbench.networks.resnet import ResNet
 from embedbench.runs.registry import learner_class, learner_names
 from embedbench.runs.runner import run_stream
 from embedbench.runs.settings import parse_settings, plan
 from embedbench.runs.study_parts import trunk_items
-from embedbench.runs.work import Workshop
+from embedbench.runs.work import StreamCache
 from embedbench.scores.predictions import Predictions
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Stream, StreamSpec
@@ -101,7 +101,7 @@ def test_weights_come_back(tmp_path: Path, name: str, kind: str) -> None:
     learner = MLP(trunk=name, images=ImageTraining(weights=str(file)))
     second = trunk_and_head(learner, spec, 2)
     x = x_of(5, shape=spec.input_shape)
-    assert torch.equal(features_of(first, x), features_of(second, x))
+    assert torch.equal(eval_features(first, x), eval_features(second, x))
     assert not torch.equal(first.head.weight, second.head.weight)
     assert learner.images.sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
     assert make(MLP, json.loads(json.dumps(asdict(learner))), name="mlp") == learner
@@ -161,7 +161,7 @@ def test_weights_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     net = trunk_and_head(learner, StreamSpec((3, 32, 32), 4), 3)
     x = x_of(3, shape=(3, 32, 32))
     with torch.no_grad():
-        assert torch.equal(features_of(net, x), body.eval()(x))
+        assert torch.equal(eval_features(net, x), body.eval()(x))
     assert learner.images.sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
     assert asked[0][1] == "timm/test_resnet.r160_in1k"
 
@@ -176,7 +176,7 @@ def test_another_content_of_the_file_is_another_run(tmp_path: Path) -> None:
         (cell,) = plan(
             [str(pixels)], "incremental-class", ["finetune"], [0], settings=settings, device="cpu"
         )
-        workshop = Workshop()
+        workshop = StreamCache()
         offline = workshop.offline_runs(cell)[0][0]
         return {workshop.place(c, tmp_path) for c in (cell, offline)}
 
@@ -209,7 +209,11 @@ def test_what_stands_still_is_as_it_was(name: str) -> None:
     assert held["parameters"] == sum(p.nbytes for p in learner.net.parameters())
     kind = {"ewc": "fisher", "si": "importance", "mas": "importance"}.get(name)
     if kind:
-        assert held[kind] == sum(p.nbytes for p in trained(learner.net)) < held["parameters"]
+        assert (
+            held[kind]
+            == sum(p.nbytes for p in trainable_parameters(learner.net))
+            < held["parameters"]
+        )
 
 
 @pytest.mark.parametrize("trunk", ["resnet8", "test_resnet", "test_vit"])
@@ -218,7 +222,7 @@ def test_stages_are_counted_from_the_input(trunk: str) -> None:
     images = ImageTraining()
     body = image_trunk(trunk, shape, images)[0].get_submodule("body")
     names = [name for name, _ in body.named_parameters()]
-    groups = stages_of(body)
+    groups = list_stages(body)
     assert sorted(key for group in groups for key in group) == sorted(names)
     assert len(groups) == {"resnet8": 3, "test_resnet": 4, "test_vit": 6}[trunk]
     stem = {"resnet8": "conv.weight", "test_resnet": "bn1.weight", "test_vit": "pos_embed"}[trunk]
@@ -242,7 +246,7 @@ def test_stages_are_counted_from_the_input(trunk: str) -> None:
 def test_a_model_that_tells_no_stages_stands_still_as_a_whole_or_not_at_all() -> None:
     body = nn.Sequential(nn.Flatten(), nn.Linear(3, 2))
     freeze("some", body, -1)
-    assert not trained(body)
+    assert not trainable_parameters(body)
     with pytest.raises(UserError, match=r"at most 0, .* known of trunk 'some'; got 1"):
         freeze("some", body, 1)
 
@@ -356,7 +360,9 @@ def test_bfloat16_is_the_arithmetic_of_training_alone() -> None:
     assert not torch.equal(a, b)
     torch.testing.assert_close(a, b, rtol=0.1, atol=0.1)  # eight bits, a few layers deep
     b.sum().backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    assert {p.grad.dtype for p in trained(half) if p.grad is not None} == {torch.float32}
+    assert {p.grad.dtype for p in trainable_parameters(half) if p.grad is not None} == {
+        torch.float32
+    }
     half.load_state_dict(plain.state_dict())
     assert torch.equal(plain.eval()(x), half.eval()(x))
 

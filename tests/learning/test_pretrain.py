@@ -26,7 +26,7 @@ from embedbench.learning.heads import new_net
 from embedbench.learning.images import ImageTraining
 from embedbench.learning.pretrain import Pretraining, base_session, pretrain
 from embedbench.learning.trunk import image_trunk
-from embedbench.networks.metadata import metadata_of
+from embedbench.networks.metadata import read_metadata
 from embedbench.networks.timm_models import timm
 from embedbench.networks.weights import load_weights, save_weights
 from embedbench.protocols.incremental_class import IncrementalClass
@@ -200,7 +200,7 @@ def test_extract_and_trunks_read_the_weights(
         folder, pixels = grey(folder, tmp_path)
         stream = IncrementalClass(base=3).build([pixels], seed=0)
     told = pretrained(pixels, out, trunk)
-    assert metadata_of(out)["digests"] == told["digests"] == stream.digests
+    assert read_metadata(out)["digests"] == told["digests"] == stream.digests
     assert (told["classes"], told["samples"]) == (3, len(stream.sessions[0].x))
     made = extract(
         str(folder), tmp_path / "e.h5", backbone=trunk, weights=out, split="0.2", device="cpu"
@@ -233,29 +233,29 @@ def test_foreign_weights_tell_nothing(tmp_path: Path) -> None:
     from safetensors.torch import save_file
 
     path = tmp_path / "w.safetensors"
-    assert metadata_of(path) == {}
+    assert read_metadata(path) == {}
     path.write_bytes(b"nothing")
-    assert metadata_of(path) == {}
+    assert read_metadata(path) == {}
     save_file({"a": torch.zeros(2)}, path, metadata={"format": "pt"})
-    assert metadata_of(path) == {}
+    assert read_metadata(path) == {}
     save_weights(path, {"a": torch.zeros(2)}, {"z": 1, "b": [0.1]})
-    assert metadata_of(path) == {"z": 1, "b": [0.1]}
+    assert read_metadata(path) == {"z": 1, "b": [0.1]}
     with pytest.raises(UserError, match="does not fit"):
         load_weights(torch.nn.Linear(2, 2), path, {"architecture": "linear"})
     save_file({"a": torch.zeros(2)}, path, metadata={"embedbench": "{"})
     with pytest.raises(UserError, match="metadata is not JSON"):
-        metadata_of(path)
+        read_metadata(path)
     save_file({"a": torch.zeros(2)}, path, metadata={"embedbench": "[]"})
     with pytest.raises(UserError, match="metadata: it must be an object"):
-        metadata_of(path)
+        read_metadata(path)
     good = {"input_size": [3, 8, 8], "mean": [0.0] * 3, "std": [1.0] * 3, "crop_pct": 1.0}
     good |= {"crop_mode": "center", "interpolation": "bicubic"}
     save_weights(path, {"a": torch.zeros(2)}, {"shown": {**good, "architecture": [1]}})
-    assert metadata_of(path) == {"shown": good}
+    assert read_metadata(path) == {"shown": good}
     for key, value in (("input_size", [3, 8, 10**6]), ("std", [0.0] * 3), ("crop_mode", "x")):
         save_weights(path, {"a": torch.zeros(2)}, {"shown": {**good, key: value}})
         with pytest.raises(UserError, match="that timm does not have"):
-            metadata_of(path)
+            read_metadata(path)
 
 
 # --- again, and after an interruption ---

@@ -25,15 +25,15 @@ from embedbench.learning.states import (
     DTYPES,
     DamagedStateError,
     _checksum,
-    packed,
+    pack_state,
     put_state,
-    state_of,
-    unpacked,
+    take_state,
+    unpack_state,
 )
 
 
 def back(state: dict[str, Any], device: str = "cpu") -> dict[str, Any]:
-    return unpacked(packed(state), device)
+    return unpack_state(pack_state(state), device)
 
 
 def assert_same(a: Any, b: Any) -> None:
@@ -117,7 +117,7 @@ def test_one_tensor_in_two_places_stays_one_and_shared_memory_is_copied() -> Non
     assert state["c"] is state["d"]
     state["a"][0] = 7
     assert state["b"][1][0] == whole[0]
-    assert len(packed({"a": whole, "b": whole})) < 1.5 * len(packed({"a": whole}))
+    assert len(pack_state({"a": whole, "b": whole})) < 1.5 * len(pack_state({"a": whole}))
 
 
 @pytest.mark.parametrize("kind", ["PCG64", "MT19937", "Philox", "SFC64"])
@@ -126,11 +126,11 @@ def test_generators_go_on(kind: str) -> None:
         ours = np.random.Generator(getattr(np.random, kind)(seed))
         theirs = np.random.Generator(getattr(np.random, kind)())
         ours.random(7), ours.integers(9, dtype=np.int32)
-        put_state(theirs, back({"g": state_of(ours)})["g"])
+        put_state(theirs, back({"g": take_state(ours)})["g"])
         assert ours.random(9).tolist() == theirs.random(9).tolist()
     one, two = torch.Generator().manual_seed(3), torch.Generator()
     torch.rand(5, generator=one)
-    put_state(two, back({"g": state_of(one)})["g"])
+    put_state(two, back({"g": take_state(one)})["g"])
     assert torch.equal(torch.rand(9, generator=one), torch.rand(9, generator=two))
 
 
@@ -154,15 +154,15 @@ def step(net: nn.Module, optimiser: torch.optim.Optimizer) -> None:
 def test_optimisers_go_on(name: str) -> None:
     for inputs in (1, 3):  # with one channel the layout of a weight has two names
         net, optimiser = trained(name, inputs)
-        state = back({"net": state_of(net), "optimiser": state_of(optimiser)})
+        state = back({"net": take_state(net), "optimiser": take_state(optimiser)})
         other, theirs = trained(name, inputs)
         step(other, theirs)
         put_state(other, state["net"])
         put_state(theirs, state["optimiser"])
         step(net, optimiser)
         step(other, theirs)
-        assert_same(state_of(other), state_of(net))
-        assert_same(state_of(theirs), state_of(optimiser))
+        assert_same(take_state(other), take_state(net))
+        assert_same(take_state(theirs), take_state(optimiser))
 
 
 @pytest.mark.parametrize("name", sorted(set(OPTIMISERS) - {"plain-sgd"}))  # which has none
@@ -171,7 +171,7 @@ def test_moments_that_a_step_would_overrun_are_refused(name: str) -> None:
     _, optimiser = trained(name)
     moment = "momentum_buffer" if name == "sgd" else "exp_avg"
     for wrong in (torch.zeros(()), torch.zeros(0), torch.zeros(1), torch.zeros(4, 3, 3, 4)):
-        state = back({"o": state_of(optimiser)})["o"]
+        state = back({"o": take_state(optimiser)})["o"]
         state["state"][0][moment] = wrong
         for group in state["param_groups"]:
             group["fused"] = None if name == "nadam" else True
@@ -182,10 +182,10 @@ def test_moments_that_a_step_would_overrun_are_refused(name: str) -> None:
 def test_what_lay_on_a_card_goes_to_the_device() -> None:
     state = {"here": torch.zeros(2), "there": torch.zeros(2, device="meta")}
     with pytest.raises(NotImplementedError):  # a stand-in that has no values
-        packed(state)
-    content, text = parts_of(packed({"here": torch.zeros(2), "there": torch.ones(2)}))
+        pack_state(state)
+    content, text = parts_of(pack_state({"here": torch.zeros(2), "there": torch.ones(2)}))
     text["dict"][1][1]["tensor"]["moved"] = True
-    moved = unpacked(sealed(content, text), "meta")
+    moved = unpack_state(sealed(content, text), "meta")
     assert [moved[name].device.type for name in ("here", "there")] == ["cpu", "meta"]
 
 
@@ -230,7 +230,7 @@ class Odd(dict[str, Any]):
 )
 def test_anything_else_is_refused_by_its_name(value: Any, kind: str) -> None:
     with pytest.raises(UserError) as error:
-        packed({"net": {"a": [1, value]}})
+        pack_state({"net": {"a": [1, value]}})
     assert kind in str(error.value)
     assert "tensors, NumPy arrays, numbers, strings, bool, None" in str(error.value)
 
@@ -239,7 +239,7 @@ def test_a_state_without_end_is_refused() -> None:
     endless: list[Any] = []
     endless.append(endless)
     with pytest.raises(UserError, match="30 levels of lists and dicts"):
-        packed({"a": endless})
+        pack_state({"a": endless})
     deep: Any = 1
     for _ in range(29):
         deep = {"a": deep}
@@ -250,7 +250,7 @@ def test_a_state_without_end_is_refused() -> None:
 
 
 def parts_of(data: bytes) -> tuple[dict[str, torch.Tensor], Any]:
-    """The tensors and the JSON in bytes of `packed`."""
+    """The tensors and the JSON in bytes of `pack_state`."""
     from safetensors.torch import load
 
     tensors = load(data[32:])
@@ -258,7 +258,7 @@ def parts_of(data: bytes) -> tuple[dict[str, torch.Tensor], Any]:
 
 
 def sealed(tensors: dict[str, torch.Tensor], text: Any) -> bytes:
-    """Bytes as `packed` would make them, of any tensors and any JSON."""
+    """Bytes as `pack_state` would make them, of any tensors and any JSON."""
     line = text if isinstance(text, bytes) else json.dumps(text).encode()
     data = save({**tensors, "json": torch.frombuffer(bytearray(line), dtype=torch.uint8)})
     return _checksum(data, b"") + data
@@ -282,9 +282,9 @@ def test_a_pickle_is_not_run(write: Callable[[Any], bytes] | str, tmp_path: Path
     hostile.path.unlink()
     for content in (data, with_checksum(data)):
         with pytest.raises(DamagedStateError):
-            unpacked(content, "cpu")
+            unpack_state(content, "cpu")
     with pytest.raises(DamagedStateError):
-        unpacked(sealed({}, data), "cpu")
+        unpack_state(sealed({}, data), "cpu")
     assert not hostile.path.exists()
 
 
@@ -326,9 +326,9 @@ FINE = {"name": "a", "stride": None, "moved": False}
     ids=lambda text: str(text)[:20],
 )
 def test_json_that_we_do_not_write_is_damage(text: Any) -> None:
-    assert "a" in unpacked(sealed(A, {"dict": [["a", {"tensor": FINE}]]}), "cpu")
+    assert "a" in unpack_state(sealed(A, {"dict": [["a", {"tensor": FINE}]]}), "cpu")
     with pytest.raises(DamagedStateError):
-        unpacked(sealed(A, text), "cpu")
+        unpack_state(sealed(A, text), "cpu")
 
 
 def header(**tensors: Any) -> bytes:
@@ -362,34 +362,34 @@ TEXT = {"dtype": "U8", "shape": [len(EMPTY)], "data_offsets": [0, len(EMPTY)]}
     ids=lambda content: str(content)[:30],
 )
 def test_safetensors_that_lie_are_damage(content: bytes) -> None:
-    assert unpacked(with_checksum(header(json=TEXT) + EMPTY), "cpu") == {}
+    assert unpack_state(with_checksum(header(json=TEXT) + EMPTY), "cpu") == {}
     with pytest.raises(DamagedStateError):
-        unpacked(with_checksum(content), "cpu")
+        unpack_state(with_checksum(content), "cpu")
 
 
 def test_flipped_and_cut_bytes_are_damage() -> None:
-    data = packed({"a": torch.arange(5), "b": [1, "x"]}, b"run 1")
-    assert unpacked(data, "cpu", b"run 1")["b"] == [1, "x"]
+    data = pack_state({"a": torch.arange(5), "b": [1, "x"]}, b"run 1")
+    assert unpack_state(data, "cpu", b"run 1")["b"] == [1, "x"]
     with pytest.raises(DamagedStateError):
-        unpacked(data, "cpu", b"run 2")
+        unpack_state(data, "cpu", b"run 2")
     for place in range(len(data)):
         flipped = data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :]
         for damaged in (flipped, data[:place]):
             with pytest.raises(DamagedStateError):
-                unpacked(damaged, "cpu", b"run 1")
+                unpack_state(damaged, "cpu", b"run 1")
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_flips_under_a_valid_checksum_raise_nothing_else(seed: int) -> None:
     """Whoever makes the checksum anew gets a state of plain values, or damage."""
     draw = np.random.default_rng(seed)
-    content = packed({"a": torch.arange(5), "b": [1, (None, math.nan)], "c": np.eye(2)})[32:]
+    content = pack_state({"a": torch.arange(5), "b": [1, (None, math.nan)], "c": np.eye(2)})[32:]
     for _ in range(300):
         data = bytearray(content)
         for place in draw.integers(len(data), size=draw.integers(1, 4)):
             data[place] = draw.integers(256)
         try:
-            state = unpacked(with_checksum(bytes(data)), "cpu")
+            state = unpack_state(with_checksum(bytes(data)), "cpu")
         except DamagedStateError:
             continue
-        packed(state)
+        pack_state(state)

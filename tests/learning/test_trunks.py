@@ -22,7 +22,7 @@ from embedbench.learning.learner import Tags
 from embedbench.learning.net import (
     PART,
     Net,
-    features_of,
+    eval_features,
     generator,
     mlp_net,
     predict,
@@ -141,7 +141,7 @@ def test_flat_trunks_take_the_values_of_an_image_in_a_row(trunk: str, head: str)
 
     x = x_of(6)
     assert torch.equal(predict(net(SPEC), x), predict(net(flat), x.flatten(1)))
-    phi = features_of(net(SPEC), x)
+    phi = eval_features(net(SPEC), x)
     assert phi.shape == (6, 5 if trunk == "mlp" else 192)
     plain = mlp_net(192, 5, 2 if trunk == "mlp" else 0, 4, 0)
     if head == "linear":
@@ -154,7 +154,7 @@ def test_trunks_of_timm(name: str, side: int, channels: int) -> None:
     spec = StreamSpec((channels, side, side), 4)
     net = trunk_and_head(MLP(trunk=name), spec, 0)
     x = x_of(3, shape=spec.input_shape)
-    phi = features_of(net, x)
+    phi = eval_features(net, x)
     assert phi.shape == (3, net.head.in_features)
     torch.testing.assert_close(predict(net, x), net.head(phi))
     assert isinstance(net[0], Trunk)
@@ -164,7 +164,7 @@ def test_trunks_of_timm(name: str, side: int, channels: int) -> None:
 def test_cosine_heads_have_the_trunk_without_its_last_relu() -> None:
     net = cosine_net(MLP(trunk="resnet8"), SPEC, 0, eta=3.0)
     assert isinstance(net, CosineNet)
-    phi = features_of(net, x_of(8))
+    phi = eval_features(net, x_of(8))
     assert (phi < 0).any()
     assert phi.shape == (8, net.theta.shape[1])
     with torch.no_grad():
@@ -174,12 +174,12 @@ def test_cosine_heads_have_the_trunk_without_its_last_relu() -> None:
 def test_many_images_go_through_a_net_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     net = trunk_and_head(MLP(trunk="resnet8"), SPEC, 0)
     x = x_of(9)
-    whole, phi = predict(net, x), features_of(net, x)
+    whole, phi = predict(net, x), eval_features(net, x)
     sizes: list[int] = []
     net.register_forward_pre_hook(lambda _, given: sizes.append(len(given[0])))
     monkeypatch.setattr("embedbench.learning.net.PART", 4)
     torch.testing.assert_close(predict(net, x), whole)
-    torch.testing.assert_close(features_of(net, x), phi)
+    torch.testing.assert_close(eval_features(net, x), phi)
     assert sizes == [4, 4, 1]
     assert PART >= 256
 

@@ -18,7 +18,7 @@ from embedbench.checks.tools import state_bytes
 from embedbench.errors import UserError
 from embedbench.learning.prototypes import UNSEEN
 from embedbench.learning.stop import Stop
-from embedbench.models.c_fscil import CFSCIL, crowding, nudged
+from embedbench.models.c_fscil import CFSCIL, crowding, nudge_apart
 from embedbench.runs.runner import run_stream
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import Stream
@@ -135,7 +135,7 @@ def overlap(keys: NDArray[Any]) -> float:
 @pytest.mark.parametrize("seed", range(3))
 def test_nudged_prototypes_are_almost_orthogonal_and_near_where_they_were(seed: int) -> None:
     keys = normal(1, 64, seed=seed) + 0.7 * normal(6, 64, seed=seed + 1)  # alike
-    moved = nudged(keys, 100, 0.1)
+    moved = nudge_apart(keys, 100, 0.1)
     before, after = np.tanh(plain(keys)), np.tanh(plain(moved))
     assert overlap(before) > 0.4
     assert overlap(after) < 0.2 * overlap(before)
@@ -143,7 +143,7 @@ def test_nudged_prototypes_are_almost_orthogonal_and_near_where_they_were(seed: 
     other = [cosine(before[i], after[j]) for i in range(6) for j in range(6) if i != j]
     assert min(own) > max(other)
     assert not moved.requires_grad
-    assert torch.equal(nudged(keys, 100, 0.1), moved)
+    assert torch.equal(nudge_apart(keys, 100, 0.1), moved)
 
 
 @pytest.mark.parametrize("mode", [2, 3])
@@ -154,7 +154,7 @@ def test_the_projection_follows_the_prototypes(mode: int, seed: int) -> None:
     learner.prototypes.add(stream.sessions[2])
     memory = learner.prototypes.means()
     keys = learner.net(memory).detach()
-    aims = keys.sign() if mode == 2 else nudged(keys, 100, 0.1)
+    aims = keys.sign() if mode == 2 else nudge_apart(keys, 100, 0.1)
     before = torch.cosine_similarity(keys.tanh(), aims.tanh()).mean()
     learner._align()
     found = learner.net(memory).detach()

@@ -17,7 +17,7 @@ from toy import blobs, class_stream, context, session
 
 from embedbench.errors import UserError
 from embedbench.learning.net import generator, mlp_net
-from embedbench.learning.states import packed, unpacked
+from embedbench.learning.states import pack_state, unpack_state
 from embedbench.learning.stop import Stop
 from embedbench.models import _fisher, ewc
 from embedbench.models._fisher import fisher_diagonal
@@ -523,7 +523,7 @@ def test_past_validation_stops_by_the_mean_over_sessions_and_counts_what_it_keep
     rows = sum(len(s.val_x) for s in stream.sessions)
     assert learner.footprint()["samples"] == rows * (6 * 4 + 8)
     again, _ = started(past_validation=True, lam=1.0, stop=stop, stream=stream)
-    again.load_state_dict(unpacked(packed(learner.state_dict()), "cpu"))
+    again.load_state_dict(unpack_state(pack_state(learner.state_dict()), "cpu"))
     assert again._validate() == learner._validate()
 
 

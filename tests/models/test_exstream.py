@@ -26,11 +26,11 @@ from embedbench.fields import make
 from embedbench.learning.memory import Capacity
 from embedbench.learning.net import mlp_net
 from embedbench.models._clusters import KINDS, Clusters
-from embedbench.models.exstream import ExStream, passed
+from embedbench.models.exstream import ExStream, pass_batches
 from embedbench.runs.budget import budget_items
 from embedbench.runs.runner import run_stream
 from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.work import Workshop
+from embedbench.runs.work import StreamCache
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
@@ -237,9 +237,9 @@ def test_each_batch_is_followed_by_one_pass_over_all_prototypes(cuts: int) -> No
 
 
 def test_the_last_batch_of_a_pass_is_filled_up() -> None:
-    parts = [rows.tolist() for rows in passed(torch.arange(7), 3)]
+    parts = [rows.tolist() for rows in pass_batches(torch.arange(7), 3)]
     assert parts == [[0, 1, 2], [3, 4, 5], [4, 5, 6]]
-    assert [rows.tolist() for rows in passed(torch.arange(2), 3)] == [[0, 1]]
+    assert [rows.tolist() for rows in pass_batches(torch.arange(2), 3)] == [[0, 1]]
 
 
 def test_while_no_buffer_is_full_all_four_are_full_rehearsal() -> None:
@@ -321,7 +321,7 @@ def test_a_byte_budget_gives_it_its_prototypes(kind: str, tmp_path: Path) -> Non
     megabytes = 0.006
     (item,) = budget_items([cell()], megabytes)
     chosen = cell(item)
-    _, logs = run_stream(Workshop().stream(chosen), chosen.learner.fresh(), chosen.seeds)
+    _, logs = run_stream(StreamCache().stream(chosen), chosen.learner.fresh(), chosen.seeds)
     held = sum(logs[-1].footprint.values())
     each = 10 * 4 + 4 + (8 if kind == "exstream" else 0)
     assert megabytes * 1e6 - 7 * each < held <= megabytes * 1e6

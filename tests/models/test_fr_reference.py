@@ -12,8 +12,8 @@ from torch import Tensor
 
 from embedbench.models._rectify import Rectifier
 from embedbench.models.fr import FR, TERMS
-from embedbench.papers.published import published
-from embedbench.scores.few_shot import curves_of, summary
+from embedbench.papers.published import load_published
+from embedbench.scores.few_shot import curves_from_accuracies, summary
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
@@ -36,7 +36,7 @@ def test_the_reference_module_has_their_number_of_parameters(hidden: int, parame
 
 def test_the_paper_counts_three_modules_of_equal_widths() -> None:
     """11.57 million: the backbone, three modules, and 100 prototypes of 256 numbers."""
-    (row,) = [r for r in published("fscil")["tables"]["1"] if r["method"] == "YourSelf (Ours)"]
+    (row,) = [r for r in load_published("fscil")["tables"]["1"] if r["method"] == "YourSelf (Ours)"]
     modules = 3 * sum(p.numel() for p in Module(256, 256).parameters())
     assert round((9_564_416 + modules + 100 * 256) / 1e6, 2) == row["params_m"]
 
@@ -66,7 +66,7 @@ def test_the_reference_losses_by_hand() -> None:
 
 @pytest.mark.parametrize("number", ["A1", "A2", "A3"])
 def test_the_reference_gacc_is_that_of_their_printed_accuracies(number: str) -> None:
-    *rows, mean = published("fscil")["tables"][number]
+    *rows, mean = load_published("fscil")["tables"][number]
     assert gacc([row["on"] for row in rows], 12) == pytest.approx(mean["gacc"], abs=0.006)
     if number == "A1":
         assert gacc([[85.0]], 12) == pytest.approx(81.46, abs=0.005)
@@ -191,4 +191,4 @@ def test_gacc_is_theirs(seed: int, sizes: list[int]) -> None:
     n = len(sizes)
     R = np.random.default_rng(seed).uniform(size=(n, n)).round(3)
     expected = gacc([R[i, : i + 1].tolist() for i in range(n)], sizes[0] // sizes[1])
-    assert summary(curves_of(R, sizes))["gacc"] == pytest.approx(expected, abs=1e-12)
+    assert summary(curves_from_accuracies(R, sizes))["gacc"] == pytest.approx(expected, abs=1e-12)

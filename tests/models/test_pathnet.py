@@ -20,7 +20,7 @@ from embedbench.errors import UserError
 from embedbench.learning.net import generator
 from embedbench.models import pathnet
 from embedbench.models._paths import Contest, path_scores, with_ones
-from embedbench.models.pathnet import PathNet, mutated, path_masks
+from embedbench.models.pathnet import PathNet, mutate_genes, path_masks
 from embedbench.protocols.permutation import Permutation
 from embedbench.runs.runner import run_stream
 from embedbench.seeds import Seeds
@@ -135,7 +135,7 @@ def test_mutation_moves_one_gene_in_l_times_n_by_at_most_two(layers: int, active
     n = 20_000
     genes = torch.randint(10, (n, layers, active), generator=generator(1, 0))
     before = genes.clone()
-    after = mutated(genes, 10, generator(0, 0))
+    after = mutate_genes(genes, 10, generator(0, 0))
     assert torch.equal(genes, before)
     assert after.min() >= 0
     assert after.max() <= 9

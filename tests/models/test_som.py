@@ -12,7 +12,7 @@ from toy import Array
 
 from embedbench.errors import UserError
 from embedbench.models import _som
-from embedbench.models._som import Network, Som, by_last_use, previous
+from embedbench.models._som import MapNetwork, Som, by_last_use, previous
 
 # side, inputs, classes, samples. As many samples as units or more: of two units that begin at one
 # sample either may be the nearest, by how a matrix product rounds.
@@ -29,11 +29,13 @@ def problem(shape: tuple[int, ...], seed: int) -> tuple[Array, Array]:
     return x.astype(np.float32), y
 
 
-def both(shape: tuple[int, ...], seed: int, **settings: Any) -> tuple[Network, PlainSom, Any, Any]:
+def both(
+    shape: tuple[int, ...], seed: int, **settings: Any
+) -> tuple[MapNetwork, PlainSom, Any, Any]:
     """The fast network and the plain one, and two functions that teach each."""
     x, y = problem(shape, seed)
     som = Som(**{**BRIEF, "side": shape[0], **settings})
-    fast, plain = Network(som, shape[1], shape[2]), PlainSom(som, shape[1], shape[2])
+    fast, plain = MapNetwork(som, shape[1], shape[2]), PlainSom(som, shape[1], shape[2])
 
     def take(index: Array) -> torch.Tensor:
         return torch.from_numpy(x[index])
@@ -41,7 +43,7 @@ def both(shape: tuple[int, ...], seed: int, **settings: Any) -> tuple[Network, P
     return fast, plain, (take, y), (x, y)
 
 
-def assert_close(fast: Network, plain: PlainSom, rtol: float = 2e-5) -> None:
+def assert_close(fast: MapNetwork, plain: PlainSom, rtol: float = 2e-5) -> None:
     """Float32 keeps 6e-8 a step; its errors fade at the rate at which the map forgets, but they
     add up in the readout. Some hundred steps lie between 1e-7 and 1e-6; a wrong step costs 1e-2.
     """
@@ -160,7 +162,7 @@ def test_the_mean_distance_is_frozen_after_the_base_session() -> None:
 
 def test_samples_that_are_all_alike() -> None:
     """No distance, no spread: the readout still learns the label."""
-    fast = Network(Som(**{**BRIEF, "side": 3}), 4, 2)
+    fast = MapNetwork(Som(**{**BRIEF, "side": 3}), 4, 2)
     x, y = torch.ones(1, 4), np.ones(1, np.int32)
     fast.learn_base(lambda i: x[i], y, 0, np.random.default_rng(0))
     assert fast.outputs(x).argmax(1).tolist() == [1]

@@ -15,7 +15,7 @@ from reproduce_files import blob_file
 
 from embedbench.papers.class_orderings import runs as class_orderings_runs
 from embedbench.papers.class_orderings.paper import PAPER
-from embedbench.papers.class_orderings.runs import LEARNERS, ORDERS, Runs
+from embedbench.papers.class_orderings.runs import LEARNERS, ORDERS, OrderingRuns
 from embedbench.papers.class_orderings.tables import (
     AFTER,
     EASY,
@@ -24,13 +24,13 @@ from embedbench.papers.class_orderings.tables import (
     LAST,
     _between_seeds,
     accuracy,
-    printed,
+    printed_means,
 )
-from embedbench.papers.paper import Asked
-from embedbench.papers.published import PaperTable, published
+from embedbench.papers.paper import ReproduceRequest
+from embedbench.papers.published import PaperTable, load_published
 from embedbench.streams.orders import CONFUSION, make_order
 
-ROWS = published("class-orderings")["tables"]["1"]
+ROWS = load_published("class-orderings")["tables"]["1"]
 FAST = [
     "stop.epochs=1",
     "stop.min_steps=1",
@@ -72,16 +72,16 @@ def test_the_averages_of_the_papers_text_follow_from_its_table() -> None:
 
 
 def test_the_papers_numbers_bear_out_its_statement_on_first_sessions() -> None:
-    result = printed("after 2")
+    result = printed_means("after 2")
     for learner in IN_TABLE:
         of_learner = {kind: result[learner, kind] for kind in ORDERS}
         assert max(of_learner, key=lambda k: of_learner[k]) == EASY
         assert min(of_learner, key=lambda k: of_learner[k]) == HARD
 
 
-def _runs(place: Path, items: list[str]) -> Runs:
+def _runs(place: Path, items: list[str]) -> OrderingRuns:
     file = blob_file(place / "toy.h5", 6, 8)
-    return Runs(place, [0, 1], items=items, files={"toy": file.path})
+    return OrderingRuns(place, [0, 1], items=items, files={"toy": file.path})
 
 
 @pytest.fixture
@@ -137,7 +137,9 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
 
     def made(*names: str) -> dict[str, PaperTable]:
         learners = ["icarl", "lwf-exemplars"]
-        asked = Asked(out, [1], names, data=[str(file.path)], learners=learners, items=FAST)
+        asked = ReproduceRequest(
+            out, [1], names, data=[str(file.path)], learners=learners, items=FAST
+        )
         tables, failed = PAPER.reproduce(asked)
         assert failed == []
         return _by_name(tables)
@@ -145,7 +147,7 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     tables = made()
     rows = dict(tables["1"].rows)
     assert len(rows) == len(LEARNERS) * len(ORDERS)
-    runs = Runs(out, [1], items=FAST, files={"toy": file.path})
+    runs = OrderingRuns(out, [1], items=FAST, files={"toy": file.path})
     runs.make_orders()
     for kind, label in ORDERS.items():
         values = rows["iCaRL", label]
@@ -156,7 +158,7 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
         assert values[LAST].ours is not None
         assert values[LAST].ours.values == tuple(100 * p[2] for p in pooled)
         assert values["after 5"].ours is None  # there are three sessions
-        assert values[LAST].published == printed(LAST)["icarl", kind]
+        assert values[LAST].published == printed_means(LAST)["icarl", kind]
         assert all(v.difference is None for v in values.values())
         assert rows["BiC", label][LAST].ours is None  # was not run
         assert rows["FT", label]["after 2"].published is None
@@ -194,7 +196,7 @@ def _check_rankings(table: PaperTable, first: PaperTable) -> None:
     paper = {
         label: v["τ against Random"].published for (label,), v in table.rows if label != "Random"
     }
-    result = printed(LAST)
+    result = printed_means(LAST)
     for kind, label in ORDERS.items():
         if kind == "random":
             continue

@@ -15,8 +15,8 @@ from sklearn.metrics import silhouette_samples
 
 from embedbench.files.alignment import alignment_words
 from embedbench.papers.fscil.layers import LABELS, layers
-from embedbench.papers.fscil.paper import PAPER, planned
-from embedbench.papers.fscil.runs import SWEEPS, VARIANTS, Data, Runs, of_layers
+from embedbench.papers.fscil.paper import PAPER, plan_runs
+from embedbench.papers.fscil.runs import SWEEPS, VARIANTS, FSCILData, FSCILRuns, of_layers
 from embedbench.papers.fscil.tsne import (
     COLUMNS,
     features,
@@ -27,11 +27,11 @@ from embedbench.papers.fscil.tsne import (
 )
 from embedbench.papers.fscil.weights import of_losses
 from embedbench.papers.page import save, table_text
-from embedbench.papers.paper import Asked
+from embedbench.papers.paper import ReproduceRequest
 from embedbench.papers.published import PaperTable, Value
 from embedbench.reports.collect import collect
 from embedbench.runs.runner import run_stream
-from embedbench.scores.few_shot import curves_of, summary
+from embedbench.scores.few_shot import curves_from_accuracies, summary
 from embedbench.streams.alignment import stream_alignment
 
 NAMES = ("block-8", "block-9")
@@ -48,8 +48,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return blob_file(tmp_path_factory.mktemp("data") / "vit.h5", 10, 24, layers=NAMES).path
 
 
-def runs_on(path: Path, out: Path, items: list[str] | None = None) -> Runs:
-    return Runs(out, [0], items=items or QUICK, data={"vit": Data(path)})
+def runs_on(path: Path, out: Path, items: list[str] | None = None) -> FSCILRuns:
+    return FSCILRuns(out, [0], items=items or QUICK, data={"vit": FSCILData(path)})
 
 
 # --- which runs ---
@@ -69,7 +69,7 @@ def test_a_layer_alone_raw_and_rectified(path: Path, tmp_path: Path) -> None:
     params = asdict(recti.protocol.settings)
     assert (recti.learner.name, params["embedding"], params["layers"]) == ("fr", "final", "all")
     assert asdict(recti.learner.settings)["layers"] == "block-9"
-    cells = planned(runs, ["layers"])
+    cells = plan_runs(runs, ["layers"])
     # the prototype and FR, and each of them on each layer; streams differ where the runs do not
     assert (
         len({runs.workshop.place(c, tmp_path) for c in cells}) == len(cells) == 2 + 2 * len(NAMES)
@@ -124,7 +124,7 @@ def studied(out: Path, **had: tuple[float, float]) -> Studied:
         ]
         for name, (base, novel) in had.items()
     }
-    return Studied(out, [0, 1], [], data={"vit": Data(out / "vit.h5")}, had=records)
+    return Studied(out, [0, 1], [], data={"vit": FSCILData(out / "vit.h5")}, had=records)
 
 
 HAD = {
@@ -142,7 +142,7 @@ def test_layers_stand_in_a_row_each_with_the_paper_below(tmp_path: Path) -> None
     ]  # fmt: skip
     assert ours(result, "block-8, raw", "base, last").values == pytest.approx((70, 71))
     assert ours(result, "block-8, raw", "novel, last").values == pytest.approx((45, 46))
-    expected = summary(curves_of(flat(0.75, 0.48), SIZES))
+    expected = summary(curves_from_accuracies(flat(0.75, 0.48), SIZES))
     for head, number in (("aAcc", "aacc"), ("gAcc", "gacc"), ("novel", "novel_accuracy")):
         stat = ours(result, "block-8, rectified", head)
         assert stat.values[0] == pytest.approx(100 * expected[number])
@@ -255,7 +255,7 @@ def test_features_are_the_layers_and_what_the_modules_make_of_them(
 
 
 def test_costly_tables_on_a_small_file(path: Path, tmp_path: Path) -> None:
-    asked = Asked(tmp_path, [0], list(PAPER.costly), data=[str(path)], items=QUICK)
+    asked = ReproduceRequest(tmp_path, [0], list(PAPER.costly), data=[str(path)], items=QUICK)
     tables, failed = PAPER.reproduce(asked)
     assert failed == []
     result = {t.name: t for t in tables}
@@ -297,7 +297,9 @@ def test_costly_tables_on_a_small_file(path: Path, tmp_path: Path) -> None:
 def test_without_layers_the_reason_is_told(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 10, 24)
     data, names = [str(file.path)], list(PAPER.costly)
-    tables, failed = PAPER.reproduce(Asked(tmp_path / "out", [0], names, data, items=QUICK))
+    tables, failed = PAPER.reproduce(
+        ReproduceRequest(tmp_path / "out", [0], names, data, items=QUICK)
+    )
     assert failed == []
     assert all(any("extract --layers" in note for note in t.notes) for t in tables)
     runs = runs_on(file.path, tmp_path)

@@ -13,31 +13,31 @@ from reproduce_files import blob_file
 
 from embedbench.arrays import Floats
 from embedbench.errors import UserError
-from embedbench.papers.fscil.compared import compared
+from embedbench.papers.fscil.compared import compare_rows
 from embedbench.papers.fscil.figures import curves, figure2, figure5, figure_a3, over_alpha, sweeps
 from embedbench.papers.fscil.losses import losses
-from embedbench.papers.fscil.paper import PAPER, planned
-from embedbench.papers.fscil.printed import follows, matrix, row_name, rows_of, table
+from embedbench.papers.fscil.paper import PAPER, plan_runs
+from embedbench.papers.fscil.printed import follows, matrix, printed_rows, row_name, table
 from embedbench.papers.fscil.results import further, learners, statements, verdict
 from embedbench.papers.fscil.runs import (
     LEARNERS,
     SWEEPS,
     VARIANTS,
-    Data,
-    Runs,
+    FSCILData,
+    FSCILRuns,
     find_data,
     shape,
 )
 from embedbench.papers.fscil.weights import ROWS as STEPS
 from embedbench.papers.fscil.weights import of_losses, weights
 from embedbench.papers.page import table_text
-from embedbench.papers.paper import Asked
-from embedbench.papers.published import PaperTable, published
+from embedbench.papers.paper import ReproduceRequest
+from embedbench.papers.published import PaperTable, load_published
 from embedbench.reports.plots import Curve, curve_plot
-from embedbench.reports.styles import styles_of
-from embedbench.scores.few_shot import CORNER_CASES, aacc, curves_of
+from embedbench.reports.styles import assign_styles
+from embedbench.scores.few_shot import CORNER_CASES, aacc, curves_from_accuracies
 
-MISPRINTS = published("fscil")["misprints"]
+MISPRINTS = load_published("fscil")["misprints"]
 MARKED = {(m["table"], m["row"], m["cell"]) for m in MISPRINTS}
 ROWS = {
     "1": 19, "2": 16, "3": 11, "4": 4, "5": 4, "6": 7, "A1": 10, "A2": 10, "A3": 10, "A4": 5,
@@ -53,18 +53,18 @@ FAR_CIFAR = {"+YourSelf (Ours)": -0.14}
 
 
 def test_every_cell_is_there() -> None:
-    assert {n: len(rows_of(n)) for n in published("fscil")["tables"]} == ROWS
+    assert {n: len(printed_rows(n)) for n in load_published("fscil")["tables"]} == ROWS
     for number in ROWS:
-        for row in rows_of(number):
+        for row in printed_rows(number):
             if "sessions" in row:
                 assert len(row["sessions"]) == WIDTH[number]
             if "novel" in row:
                 assert len(row["novel"]) == WIDTH[number] - 1
             assert "aacc" in row or number == "A4"
     for number in ("1", "3", "A5", "6"):
-        assert len({row_name(r) for r in rows_of(number)}) == ROWS[number]
+        assert len({row_name(r) for r in printed_rows(number)}) == ROWS[number]
     for number in ("4", "5", "A8"):
-        names = [row_name(r) for r in rows_of(number)]
+        names = [row_name(r) for r in printed_rows(number)]
         assert (names[0], names[-1]) == ("none", "all losses")
 
 
@@ -91,20 +91,20 @@ def test_every_cell_is_there() -> None:
     ],
 )
 def test_published_values(number: str, row: str, aacc: float, gacc: float) -> None:
-    (result,) = [r for r in rows_of(number) if row_name(r) == row]
+    (result,) = [r for r in printed_rows(number) if row_name(r) == row]
     assert (result["aacc"], result["gacc"]) == (aacc, gacc)
 
 
 def test_table_a5_repeats_table_3() -> None:
-    again = {row_name(r): r for r in rows_of("A5")}
-    for row in rows_of("3"):
+    again = {row_name(r): r for r in printed_rows("A5")}
+    for row in printed_rows("3"):
         name = {"SubNet": "SubNetwork"}.get(row_name(row), row_name(row))
         assert all(row[k] == again[name][k] for k in ("sessions", "aacc", "gacc"))
 
 
 def test_misprints_are_printed_so() -> None:
     for m in MISPRINTS:
-        (row,) = [r for r in rows_of(m["table"]) if row_name(r) == m["row"]]
+        (row,) = [r for r in printed_rows(m["table"]) if row_name(r) == m["row"]]
         cell = m["cell"]
         printed = row["sessions"][int(cell) - 1] if cell.isdigit() else row[cell]
         assert printed == m["printed"] != m["reads"]
@@ -114,7 +114,7 @@ def test_means_are_those_of_their_rows_but_for_the_misprints() -> None:
     for number in ROWS:
         # nearly all means of CUB-200 are about .1 off, in both directions
         tolerance = 0.14 if WIDTH[number] == 11 else 0.05
-        for row in rows_of(number):
+        for row in printed_rows(number):
             computed = {k: v for k, v in follows(number, row).items() if k in ("mean", "aacc")}
             for cell, value in computed.items():
                 wrong = {c for t, n, c in MARKED if (t, n) == (number, row_name(row))}
@@ -126,7 +126,7 @@ def test_means_are_those_of_their_rows_but_for_the_misprints() -> None:
 def test_the_printed_gacc_follows_from_the_printed_accuracies(
     number: str, far: dict[str, float]
 ) -> None:
-    for row in rows_of(number):
+    for row in printed_rows(number):
         gap = follows(number, row)["gacc"] - row["gacc"]
         expected = far.get(row_name(row), 0.0)
         assert gap == pytest.approx(expected, abs=0.05 if not expected else 0.006), row_name(row)
@@ -136,8 +136,8 @@ def test_the_printed_gacc_follows_from_the_printed_accuracies(
 
 
 def test_savc_follows_with_one_digit_of_table_1_changed() -> None:
-    (row,) = [r for r in rows_of("1") if row_name(r) == "SAVC"]
-    (novel,) = [r for r in rows_of("A6") if row_name(r) == "SAVC"]
+    (row,) = [r for r in printed_rows("1") if row_name(r) == "SAVC"]
+    (novel,) = [r for r in printed_rows("A6") if row_name(r) == "SAVC"]
     changed = {**row, "sessions": [68.4 if v == 71.4 else v for v in row["sessions"]]}
     assert follows("1", changed)["gacc"] == pytest.approx(novel["gacc"], abs=0.03)
 
@@ -228,7 +228,7 @@ def test_data_have_the_papers_names_only_where_they_are_said_to(tmp_path: Path) 
 
 def test_what_needs_layers_is_left_out_without(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 40, 4)
-    runs = Runs(tmp_path, [0], data={"toy": Data(file.path)})
+    runs = FSCILRuns(tmp_path, [0], data={"toy": FSCILData(file.path)})
     assert runs.possible("toy", "ncm")
     assert not runs.possible("toy", "fr")
     assert not runs.possible("toy", "fr-paper-cr")
@@ -242,15 +242,15 @@ def test_equal_weights_are_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         seed: int
         protocol: str = "fscil"
 
-    def cells(self: Runs, name: str, variant: str) -> Any:
+    def cells(self: FSCILRuns, name: str, variant: str) -> Any:
         chosen = (VARIANTS | of_losses())[variant]
         given = {k: f"{v:g}" for k, v in weights("paper").items()} | {"ensemble": "softmax"}
         given |= dict(i.removeprefix("fr.").split("=") for i in chosen.fixed)
         return [Planned((chosen.learner, str(given)), seed) for seed in self.seeds]
 
-    monkeypatch.setattr(Runs, "cells", cells)
-    runs = Runs(tmp_path, [3, 4], ["ncm", "fr"], data={"toy": Data(tmp_path / "toy.h5")})
-    result: list[Any] = planned(runs, ["learners"])
+    monkeypatch.setattr(FSCILRuns, "cells", cells)
+    runs = FSCILRuns(tmp_path, [3, 4], ["ncm", "fr"], data={"toy": FSCILData(tmp_path / "toy.h5")})
+    result: list[Any] = plan_runs(runs, ["learners"])
     assert [(c.learner[0], c.seed) for c in result] == [
         ("fr", 3),
         ("ncm", 3),
@@ -258,10 +258,10 @@ def test_equal_weights_are_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("ncm", 4),
     ]
     # FR, three weights of five values, one of each FR's own
-    assert len(planned(runs, ["figa4"])) == 2 * (1 + 3 * 4)
+    assert len(plan_runs(runs, ["figa4"])) == 2 * (1 + 3 * 4)
     # the prototype, NCM, FR, which is the paper's row of all losses, and seven further rows
-    assert len(planned(runs, ["losses", "learners"])) == 2 * (2 + len(of_losses()))
-    assert planned(runs, ["1"]) == []
+    assert len(plan_runs(runs, ["losses", "learners"])) == 2 * (2 + len(of_losses()))
+    assert plan_runs(runs, ["1"]) == []
 
 
 def test_a_sweep_changes_the_weights_that_the_paper_calls_one() -> None:
@@ -297,7 +297,7 @@ def test_weights_by_data_set(whose: str, official: str | None, expected: tuple[f
 def test_rows_of_losses_are_the_runs_that_were_made_before(tmp_path: Path) -> None:
     """By FR's own weights a row is the same run, whether its settings are named or defaults."""
     file = blob_file(tmp_path / "toy.h5", 10, 4, layers=["block-8"])
-    runs = Runs(tmp_path, [0], data={"toy": Data(file.path)})
+    runs = FSCILRuns(tmp_path, [0], data={"toy": FSCILData(file.path)})
     (named,), (default,) = (runs.cells("toy", v) for v in ("fr-paper-softmax", "fr"))
     assert runs.workshop.place(named, tmp_path) == runs.workshop.place(default, tmp_path)
 
@@ -314,7 +314,7 @@ def runs_of(tmp_path: Path, **had: list[Floats]) -> Made:
         for n, each in had.items()
     }
     return Made(
-        tmp_path, [0, 1], ["ncm", "teen"], data={"toy": Data(tmp_path / "toy.h5")}, had=records
+        tmp_path, [0, 1], ["ncm", "teen"], data={"toy": FSCILData(tmp_path / "toy.h5")}, had=records
     )
 
 
@@ -334,7 +334,7 @@ def test_learners_stand_in_the_order_of_gacc(tmp_path: Path) -> None:
     assert any("1 of 3 pairs" in note for note in result.notes)
     assert ours(result, "NCM", "novel").mean == pytest.approx(20)
     assert ours(result, "NCM", "lAcc").values == pytest.approx((68, 69.6))
-    lazy = curves_of(CORNER_CASES["Lazy"](4, 0.82), SIZES)
+    lazy = curves_from_accuracies(CORNER_CASES["Lazy"](4, 0.82), SIZES)
     assert ours(result, "Lazy", "gAcc").mean == pytest.approx(100 * lazy["gacc"].mean())
     assert any("TEEN" in n and "extract --layers" in n for n in result.notes)
 
@@ -438,7 +438,7 @@ def test_losses_are_added_under_both_weights_and_for_both_ensembles(tmp_path: Pa
 
 def test_rows_of_losses_stand_beside_the_tables_that_have_them(tmp_path: Path) -> None:
     runs = runs_of(tmp_path, prototype=[flat(0.8, 0.2)], fr_paper_cr=[flat(0.7, 0.3)])
-    of = {table.of: dict(table.rows) for table in compared(runs)}
+    of = {table.of: dict(table.rows) for table in compare_rows(runs)}
     for number in ("4, runs", "A8, runs"):
         value = of[number][("… + L_CR",)]["aAcc"]
         assert value.ours is not None
@@ -453,7 +453,7 @@ def test_rows_of_layers_go_by_the_place_of_a_layer(
     monkeypatch.setattr(Made, "layers", lambda self, name: layers)
     low, high = [flat(0.6, 0.2)], [flat(0.8, 0.3)]
     of_layers = {"block-2-raw": low, "block-2-recti": high, "block-4-raw": high}
-    tables = {table.of: table for table in compared(runs_of(tmp_path, fr=low, **of_layers))}
+    tables = {table.of: table for table in compare_rows(runs_of(tmp_path, fr=low, **of_layers))}
     rows = dict(tables["6, runs"].rows)
     if len(layers) < 3:  # which of them is the paper's eighth block is open
         assert set(rows) == {("Ensemble",)}
@@ -474,7 +474,7 @@ def test_figures_of_runs(tmp_path: Path) -> None:
     assert "NCM" in result.notes[0]
     # by α with the ratio of the runs' own classes, 24 to 2: the accuracies of 12 · base + novel
     along = np.stack([over_alpha(flat(b, n), 12.0) for b, n in ((0.8, 0.2), (0.7, 0.3))])
-    style = styles_of((n, n) for n in LEARNERS)["ncm"]
+    style = assign_styles((n, n) for n in LEARNERS)["ncm"]
     label = "toy, a stand-in: mean gAcc by α"
     expected = curve_plot([Curve(along, style)], float("nan"), 0, label, axis="12 α")
     assert result.figures[-1][1] == expected
@@ -483,19 +483,19 @@ def test_figures_of_runs(tmp_path: Path) -> None:
 
 
 def test_exact_tables_need_no_data(tmp_path: Path) -> None:
-    asked = Asked(tmp_path, [0], ["A1", "fig2"], data=["none.h5"])
+    asked = ReproduceRequest(tmp_path, [0], ["A1", "fig2"], data=["none.h5"])
     tables, failed = PAPER.reproduce(asked)
     assert [t.name for t in tables] == ["A1", "Figure 2"]
     assert failed == []
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(UserError, match="unknown table 'a9'"):
-        PAPER.reproduce(Asked(tmp_path, [0], ["a9"]))
+        PAPER.reproduce(ReproduceRequest(tmp_path, [0], ["a9"]))
     assert not set(PAPER.costly) & {*PAPER.exact, *PAPER.tables}
 
 
 def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 24, 24)
-    asked = Asked(
+    asked = ReproduceRequest(
         tmp_path / "out",
         [0, 1],
         list(PAPER.tables),

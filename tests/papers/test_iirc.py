@@ -15,16 +15,24 @@ from report_records import scored
 from reproduce_files import blob_file
 
 from embedbench.errors import UserError
-from embedbench.papers.iirc.paper import PAPER, planned
-from embedbench.papers.iirc.runs import BUFFERS, LEARNERS, OFFICIAL, VARIANTS, Data, Runs, find_data
+from embedbench.papers.iirc.paper import PAPER, plan_runs
+from embedbench.papers.iirc.runs import (
+    BUFFERS,
+    LEARNERS,
+    OFFICIAL,
+    VARIANTS,
+    IIRCData,
+    IIRCRuns,
+    find_data,
+)
 from embedbench.papers.iirc.tables import statements, table5, table6
 from embedbench.papers.page import save, table_text
-from embedbench.papers.published import PaperTable, published
+from embedbench.papers.published import PaperTable, load_published
 from embedbench.reports.plots import Curve, curve_plot, draw_curve
 from embedbench.scores.label_sets import LabelSets, pack
 from embedbench.scores.run_record import RunRecord
 
-PUBLISHED = published("iirc")["tables"]
+PUBLISHED = load_published("iirc")["tables"]
 NAMES = ("bear", "bus", "polar bear", "brown bear")
 
 
@@ -84,10 +92,13 @@ def test_data_have_the_papers_names_only_where_they_are_said_to(tmp_path: Path) 
 
 
 def test_configurations_are_the_papers_or_the_users(tmp_path: Path) -> None:
-    data = {**{n: Data(tmp_path / "x.h5", n) for n in OFFICIAL}, "toy": Data(tmp_path / "toy.h5")}
-    runs = Runs(tmp_path, [0], data=data, items=["er.lr=1"])
+    data = {
+        **{n: IIRCData(tmp_path / "x.h5", n) for n in OFFICIAL},
+        "toy": IIRCData(tmp_path / "toy.h5"),
+    }
+    runs = IIRCRuns(tmp_path, [0], data=data, items=["er.lr=1"])
     assert [len(runs.configurations(n)) for n in data] == [10, 5, 5, 5]
-    runs = Runs(tmp_path, [0], data=data, items=["protocol.configuration=1-2,4", "er.lr=1"])
+    runs = IIRCRuns(tmp_path, [0], data=data, items=["protocol.configuration=1-2,4", "er.lr=1"])
     assert runs.configurations("cifar") == [1, 2, 4]
     assert runs.items == ["er.lr=1"]
 
@@ -95,21 +106,21 @@ def test_configurations_are_the_papers_or_the_users(tmp_path: Path) -> None:
 def test_cells_of_one_stream_stand_side_by_side(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def cells(self: Runs, name: str, variant: str, k: int) -> Any:
+    def cells(self: IIRCRuns, name: str, variant: str, k: int) -> Any:
         return [(name, variant, k, seed) for seed in self.seeds]
 
-    monkeypatch.setattr(Runs, "cells", cells)
+    monkeypatch.setattr(IIRCRuns, "cells", cells)
     items = ["protocol.configuration=0-1"]
-    runs = Runs(
-        tmp_path, [3, 4], ["er", "lucir"], items=items, data={"toy": Data(tmp_path / "toy.h5")}
+    runs = IIRCRuns(
+        tmp_path, [3, 4], ["er", "lucir"], items=items, data={"toy": IIRCData(tmp_path / "toy.h5")}
     )
-    result: list[Any] = planned(runs, ["5"])
+    result: list[Any] = plan_runs(runs, ["5"])
     assert len(result) == 2 * 2 * 3
     assert [(v, k, s) for _, v, k, s in result[:4]] == [
         ("er", 0, 3), ("lucir", 0, 3), ("joint", 0, 3), ("er", 0, 4),
     ]  # fmt: skip
-    assert {v for _, v, *_ in planned(runs, ["buffer"])} == set(BUFFERS)
-    assert {v for _, v, *_ in planned(runs, list(PAPER.tables))} == {
+    assert {v for _, v, *_ in plan_runs(runs, ["buffer"])} == set(BUFFERS)
+    assert {v for _, v, *_ in plan_runs(runs, list(PAPER.tables))} == {
         *BUFFERS,
         "er",
         "lucir",
@@ -146,7 +157,7 @@ def bears() -> LabelSets:
 
 
 @dataclass
-class MadeRuns(Runs):
+class MadeRuns(IIRCRuns):
     """Runs whose records are given: (data, variant) → a list a configuration."""
 
     made: dict[tuple[str, str], list[list[RunRecord]]] = field(default_factory=dict, kw_only=True)
@@ -173,7 +184,7 @@ def made_record(pooled: Sequence[float], new: float = 0.5, given: float = 1.5) -
     return scored(R, pooled, curves, ("pw_js", "js", "exact_match"))
 
 
-def made_runs(name: str, data: Data, **changes: Any) -> MadeRuns:
+def made_runs(name: str, data: IIRCData, **changes: Any) -> MadeRuns:
     """Two configurations of two seeds, three sessions; joint ends highest, ER lowest."""
     made = {}
     for i, variant in enumerate([*LEARNERS, *BUFFERS]):
@@ -191,7 +202,7 @@ def row(table: PaperTable, label: str) -> Any:
 
 
 def test_a_table_of_the_papers_data_has_differences() -> None:
-    runs = made_runs("cifar", Data(Path("x.h5"), "cifar"))
+    runs = made_runs("cifar", IIRCData(Path("x.h5"), "cifar"))
     (table,) = table5(runs)
     assert table.heading.startswith("Table 5: average performance (pw-JS)")
     assert table6(runs) == []
@@ -211,7 +222,7 @@ def test_a_table_of_the_papers_data_has_differences() -> None:
 
 
 def test_a_stand_in_has_its_own_name_and_no_difference() -> None:
-    runs = made_runs("toy", Data(Path("toy.h5")))
+    runs = made_runs("toy", IIRCData(Path("toy.h5")))
     (table,) = table5(runs)
     assert table.heading.startswith("Table 5 · toy: ")
     assert "toy for IIRC-CIFAR" in table.heading
@@ -222,7 +233,7 @@ def test_a_stand_in_has_its_own_name_and_no_difference() -> None:
 
 
 def test_only_what_was_run_is_shown_beside_the_paper() -> None:
-    runs = MadeRuns(Path(), [0], data={"cifar": Data(Path("x.h5"), "cifar")})
+    runs = MadeRuns(Path(), [0], data={"cifar": IIRCData(Path("x.h5"), "cifar")})
     (table,) = table5(runs)
     assert "finetune" not in table.columns
     assert "A-GEM" in table.columns
@@ -234,7 +245,7 @@ def test_only_what_was_run_is_shown_beside_the_paper() -> None:
 
 
 def _judged(**changes: Any) -> dict[str, tuple[str, Any]]:
-    runs = made_runs("toy", Data(Path("toy.h5")), **changes)
+    runs = made_runs("toy", IIRCData(Path("toy.h5")), **changes)
     (table,) = statements(runs)
     return {
         labels[0].split(" ")[0]: (values["holds"].words[1], values["measured"])
@@ -262,13 +273,13 @@ def test_statements_are_judged_by_what_was_measured() -> None:
     assert result["LUCIR"][0] == "yes"
     assert result["LUCIR"][1].ours.mean == pytest.approx(0.25)
     assert _judged()["LUCIR"][0] == "no"
-    (table,) = statements(made_runs("toy", Data(Path("toy.h5"))))
+    (table,) = statements(made_runs("toy", IIRCData(Path("toy.h5"))))
     assert "paper: incremental joint > ER-infinite > iCaRL-CNN" in table.notes[0]
     assert "ours: joint > incremental joint > ER-infinite > BiC" in table.notes[0]
 
 
 def test_a_statement_on_runs_that_are_missing_is_left_open() -> None:
-    (table,) = statements(MadeRuns(Path(), [0], data={"toy": Data(Path("toy.h5"))}))
+    (table,) = statements(MadeRuns(Path(), [0], data={"toy": IIRCData(Path("toy.h5"))}))
     assert {values["holds"].words[1] for _, values in table.rows} == {"–"}
 
 
@@ -276,7 +287,7 @@ def test_a_statement_on_runs_that_are_missing_is_left_open() -> None:
 
 
 def test_every_table_and_figure_is_made_and_saved(tmp_path: Path) -> None:
-    runs = made_runs("toy", Data(Path("toy.h5")))
+    runs = made_runs("toy", IIRCData(Path("toy.h5")))
     figures = {}
     tables = []
     for key, make in PAPER.tables.items():
@@ -302,7 +313,7 @@ def test_every_table_and_figure_is_made_and_saved(tmp_path: Path) -> None:
 
 
 def test_without_runs_nothing_is_drawn() -> None:
-    runs = MadeRuns(Path(), [0], data={"toy": Data(Path("toy.h5"))})
+    runs = MadeRuns(Path(), [0], data={"toy": IIRCData(Path("toy.h5"))})
     for make in PAPER.tables.values():
         for table in make(runs):
             assert table.figures == []

@@ -19,20 +19,20 @@ from embedbench.files.writer import write_file
 from embedbench.papers.kemker2018 import s10
 from embedbench.papers.kemker2018.data import Data, Size, find_data, paper_size
 from embedbench.papers.kemker2018.paper import PAPER
-from embedbench.papers.kemker2018.runs import LEARNERS, PROTOCOLS, Runs
+from embedbench.papers.kemker2018.runs import LEARNERS, PROTOCOLS, KemkerRuns
 from embedbench.papers.kemker2018.s1 import CHOICES, s1_cells, table_s1
 from embedbench.papers.kemker2018.s7 import Digits, drifting
-from embedbench.papers.kemker2018.sizes import FEL_UNITS, Capacity, megabytes, summary
+from embedbench.papers.kemker2018.sizes import FEL_UNITS, PaperCapacity, megabytes, summary
 from embedbench.papers.kemker2018.tables import table1, table2, table2_sizes, table5, table_s6
 from embedbench.papers.page import save, table_text
-from embedbench.papers.paper import Asked
-from embedbench.papers.published import Value, published
+from embedbench.papers.paper import ReproduceRequest
+from embedbench.papers.published import Value, load_published
 from embedbench.scores import record
 from embedbench.scores.stats import Stat
 from embedbench.streams.view import rows_of
 
-MISPRINTS = published("kemker2018")["misprints"]
-TABLES = published("kemker2018")["tables"]
+MISPRINTS = load_published("kemker2018")["misprints"]
+TABLES = load_published("kemker2018")["tables"]
 
 
 def test_every_cell_of_the_paper_is_there() -> None:
@@ -73,10 +73,10 @@ def test_sixteen_of_eighteen_sizes_to_the_printed_digit_and_two_in_another_readi
     off = []
     for row in TABLES["2 MB"]:
         size = paper_size(row["data"])
-        mine = megabytes(row["learner"], size, Capacity(fel_units=FEL_UNITS[row["data"]]))
+        mine = megabytes(row["learner"], size, PaperCapacity(fel_units=FEL_UNITS[row["data"]]))
         if f"{mine:.2f}" != f"{row['mb']:.2f}":
             off.append((row["learner"], row["data"]))
-            ten = megabytes(row["learner"], size, Capacity(fel_units=1200), outputs=10)
+            ten = megabytes(row["learner"], size, PaperCapacity(fel_units=1200), outputs=10)
             assert f"{ten:.2f}" == f"{row['mb']:.2f}"
     assert off == [("geppnet", "cub"), ("geppnet-stm", "cub")]
 
@@ -84,12 +84,14 @@ def test_sixteen_of_eighteen_sizes_to_the_printed_digit_and_two_in_another_readi
 def test_sizes_of_a_small_case_by_hand() -> None:
     size = Size(features=2, classes=3, train=5)
     # 2·400 + 400 + 400·400 + 400 + 400·3 + 3 = 162,803 floats
-    assert megabytes("mlp", size, Capacity(fel_units=7)) == pytest.approx(4 * 162_803 / 1e6)
+    assert megabytes("mlp", size, PaperCapacity(fel_units=7)) == pytest.approx(4 * 162_803 / 1e6)
     # 2·400 + 400 + 400·7 + 7 + 7·3 + 3 = 4,031
-    assert megabytes("fel", size, Capacity(fel_units=7)) == pytest.approx(4 * 4_031 / 1e6)
+    assert megabytes("fel", size, PaperCapacity(fel_units=7)) == pytest.approx(4 * 4_031 / 1e6)
     # 529·2 + 529·3 + 3 + 5·3 = 2,663; the short-term memory holds 300 samples of 2 + 1
-    assert megabytes("geppnet", size, Capacity(fel_units=7)) == pytest.approx(4 * 2_663 / 1e6)
-    assert megabytes("geppnet-stm", size, Capacity(fel_units=7)) == pytest.approx(4 * 3_563 / 1e6)
+    assert megabytes("geppnet", size, PaperCapacity(fel_units=7)) == pytest.approx(4 * 2_663 / 1e6)
+    assert megabytes("geppnet-stm", size, PaperCapacity(fel_units=7)) == pytest.approx(
+        4 * 3_563 / 1e6
+    )
 
 
 def test_the_rules_of_table_5_give_the_papers_ticks_from_its_numbers() -> None:
@@ -144,7 +146,7 @@ def test_a_value_that_stands_in_has_no_difference() -> None:
 
 
 def test_tables_without_runs_show_the_published_values_and_the_misprints(tmp_path: Path) -> None:
-    runs = Runs(tmp_path, [0], data={})
+    runs = KemkerRuns(tmp_path, [0], data={})
     text = table_text(table2(runs))
     # heading, head, rows, misprints, notes on GeppNet and PathNet
     assert len(text.splitlines()) == 2 + 45 + 2 + 2
@@ -156,7 +158,7 @@ def test_tables_without_runs_show_the_published_values_and_the_misprints(tmp_pat
 
 def test_runs_of_table_2(tmp_path: Path) -> None:
     data = {n: Data(n, tmp_path / f"{n}.h5") for n in ("mnist", "cub", "audioset")}
-    runs = Runs(tmp_path, [0], data=data).table2()
+    runs = KemkerRuns(tmp_path, [0], data=data).table2()
     assert len(runs) == len(set(runs)) == 3 * 6 + 3 * 5 + 2 * 6
     assert ("pathnet", "incremental-class", ("mnist",)) not in runs
     assert ("mlp", "multi-modal", ("audioset", "cub")) in runs
@@ -172,7 +174,7 @@ def test_stand_ins_are_run_labelled_and_saved(
     items = ["mlp.units=8", "offline.mlp.units=8"]
     items += [f"{name}.stop.epochs=1" for name in ("mlp", "offline.mlp")]
     out = tmp_path / "out"
-    asked = Asked(
+    asked = ReproduceRequest(
         out,
         [0, 1],
         ["2", "2mb", "4", "5", "figures"],
@@ -197,7 +199,7 @@ def test_stand_ins_are_run_labelled_and_saved(
     # held: a network of 6·8 + 8 + 8·8 + 8 + 8·4 + 4 numbers of four bytes
     sizes = dict(tables[1].rows)["MLP", "birds for CUB-200"]
     held, counted = sizes["MB held here"], sizes["MB as the paper counts"]
-    size = megabytes("mlp", Size(6, 4, 24), Capacity())  # with the paper's 400 units
+    size = megabytes("mlp", Size(6, 4, 24), PaperCapacity())  # with the paper's 400 units
     assert (counted.published, counted.ours) == (None, Stat.of([size]))
     assert (held.published, held.ours) == (None, Stat.of([4 * 164 / 1e6] * 2))
     # Table 4 has the protocols of one modality, and minutes of learning and of evaluation
@@ -220,7 +222,7 @@ def test_stand_ins_are_run_labelled_and_saved(
 
 def test_a_table_asks_for_the_runs_that_it_shows_and_no_others(tmp_path: Path) -> None:
     data = {n: Data(n, tmp_path / f"{n}.h5", n == "cub") for n in ("mnist", "cub", "audioset")}
-    runs = Runs(tmp_path, [0], data=data)
+    runs = KemkerRuns(tmp_path, [0], data=data)
 
     def protocols(*tables: str) -> dict[str, int]:
         return dict(Counter(cell.protocol.name for cell in PAPER.cells(runs, tables)))
@@ -240,8 +242,8 @@ def test_the_notes_of_table_s6_are_mean_gaps(
 ) -> None:
     """All digits: 90 % on the base set, 95 % on the new class, 92 % on both; printed otherwise."""
     made = scored([[0.9, None], [0.8, 0.95]], [0.9, 0.92], {})
-    monkeypatch.setattr(Runs, "records", lambda self, cells: [made])
-    runs = Runs(tmp_path, [0], data={"mnist": Data("mnist", tmp_path / "mnist.h5")})
+    monkeypatch.setattr(KemkerRuns, "records", lambda self, cells: [made])
+    runs = KemkerRuns(tmp_path, [0], data={"mnist": Data("mnist", tmp_path / "mnist.h5")})
     table = table_s6(runs)
     printed = [row for row in TABLES["S6"] if row["learner"] == "geppnet"]
     ours = {"base": 90, "new": 95, "overall": 92}
@@ -254,7 +256,7 @@ def test_the_notes_of_table_s6_are_mean_gaps(
 
 def test_unknown_tables_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="Did you mean 's6'"):
-        PAPER.reproduce(Asked(tmp_path, [0], ["s66"]))
+        PAPER.reproduce(ReproduceRequest(tmp_path, [0], ["s66"]))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -279,7 +281,7 @@ def test_the_last_share_of_a_drifting_stream_is_of_the_upper_classes(
 def test_sizes_of_table_s10_are_those_of_a_map_of_32_by_32() -> None:
     printed = {(r["learner"], r["data"]): r["mb"] for r in TABLES["S10"] if "mb" in r}
     for name in ("cub", "audioset"):
-        size = megabytes("geppnet", paper_size(name), Capacity(side=32))
+        size = megabytes("geppnet", paper_size(name), PaperCapacity(side=32))
         assert size == pytest.approx(printed["geppnet", name], abs=0.0055)  # 58.335 stands as 58.33
 
 
@@ -288,7 +290,7 @@ def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
 ) -> None:
     monkeypatch.setitem(s10.CAPACITIES, "mlp", ("units", (3, 5)))
     file = _file(tmp_path / "birds.h5", 6, 4, n=40)
-    asked = Asked(
+    asked = ReproduceRequest(
         tmp_path,
         [0],
         ["s10"],
@@ -318,7 +320,7 @@ def test_capacity_is_chosen_on_validation_data_and_serves_both_protocols(
 
 def test_figure_s1_has_one_curve_a_way_of_choosing_lambda(tmp_path: Path) -> None:
     file = _file(tmp_path / "digits.h5", 6, 4, n=40)
-    runs = Runs(
+    runs = KemkerRuns(
         tmp_path,
         [0],
         data={"mnist": Data("mnist", file.path)},

@@ -18,19 +18,19 @@ from embedbench.models.er import ER
 from embedbench.papers.new_metrics.paper import PAPER
 from embedbench.papers.new_metrics.tables import (
     LEARNERS,
-    Runs,
+    MetricRuns,
     equal_sessions,
     figure2,
     near_highest,
     table1,
     table2,
 )
-from embedbench.papers.paper import Asked
-from embedbench.papers.published import PaperTable, published
+from embedbench.papers.paper import ReproduceRequest
+from embedbench.papers.published import PaperTable, load_published
 from embedbench.seeds import Seeds
 from embedbench.streams.stream import StreamSpec
 
-TABLES = published("new-metrics")["tables"]
+TABLES = load_published("new-metrics")["tables"]
 
 
 def _digits(value: float) -> int:
@@ -135,7 +135,7 @@ def test_er_without_a_memory_is_plain_online_training(seed: int) -> None:
 
 
 def test_the_exact_tables_need_no_data(tmp_path: Path) -> None:
-    asked = Asked(tmp_path, [0], ["1", "fig2"], data=["none.h5"])
+    asked = ReproduceRequest(tmp_path, [0], ["1", "fig2"], data=["none.h5"])
     tables, failed = PAPER.reproduce(asked)
     assert [t.name for t in tables] == ["1", "Figure 2"]
     assert failed == []
@@ -151,7 +151,7 @@ def _values(table: PaperTable, labels: tuple[str, ...], column: str) -> tuple[fl
 def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 24, 10)
     items = ["er.units=8", "er.memory.total=30", "gdumb.units=8", "gdumb.stop.epochs=1"]
-    asked = Asked(tmp_path / "out", [0, 1], data=[str(file.path)], items=items)
+    asked = ReproduceRequest(tmp_path / "out", [0, 1], data=[str(file.path)], items=items)
     tables, failed = PAPER.reproduce(asked)
     assert failed == []
     assert [t.name for t in tables] == ["1", "2", "Figure 2", "Figure 3", "Figure 4"]
@@ -172,7 +172,7 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
     assert len(accuracy.rows) == len(forgetting.rows) == 2 * 2 * len(LEARNERS)
     assert len(accuracy.figures) == len(forgetting.figures) == 4
     assert accuracy.across == forgetting.across == 2  # a stream of 8 beside one of 12 sessions
-    runs = Runs(tmp_path / "out", [0, 1], items=items, files={"toy": file.path})
+    runs = MetricRuns(tmp_path / "out", [0, 1], items=items, files={"toy": file.path})
     assert runs.sessions("toy") == [8, 12]
     assert runs.memory("toy") == 12  # a tenth of 24 · 5
     totals = {}
@@ -189,7 +189,7 @@ def test_all_of_it_on_a_small_file(tmp_path: Path) -> None:
 
 def test_the_user_may_ask_for_one_stream(tmp_path: Path) -> None:
     file = blob_file(tmp_path / "toy.h5", 24, 4)
-    runs = Runs(tmp_path, [0], items=["protocol.sessions=5"], files={"toy": file.path})
+    runs = MetricRuns(tmp_path, [0], items=["protocol.sessions=5"], files={"toy": file.path})
     assert runs.sessions("toy") == [5]
     (cell,) = runs.cells("toy", 5, "finetune")
     assert asdict(cell.protocol.settings)["sessions"] == 5

@@ -18,9 +18,9 @@ from embedbench.errors import UserError
 from embedbench.papers.catalogue import names, paper
 from embedbench.papers.data import find_files
 from embedbench.papers.page import save, table_text
-from embedbench.papers.published import PaperTable, Value, published
-from embedbench.papers.results import Table
-from embedbench.papers.runs import Runs, wanted
+from embedbench.papers.published import PaperTable, Value, load_published
+from embedbench.papers.results import ResultTable
+from embedbench.papers.runs import PaperRuns, select_names
 from embedbench.scores.stats import Stat
 
 ALIASES = {
@@ -60,8 +60,8 @@ def test_every_paper_is_found_by_name_and_alias(name: str) -> None:
     chosen = paper(name)
     assert (chosen.name, chosen.aliases) == (name, ALIASES[name])
     assert all(paper(alias) is chosen for alias in chosen.aliases)
-    assert published(chosen.stem)["paper"] == chosen.citation
-    assert published(chosen.stem)["tables"]
+    assert load_published(chosen.stem)["paper"] == chosen.citation
+    assert load_published(chosen.stem)["tables"]
     assert [*chosen.exact, *chosen.tables, *chosen.costly]
 
 
@@ -151,7 +151,7 @@ def test_a_printed_deviation_stands_in_brackets() -> None:
     value = Value(51.8, Stat.of([60.0]), 1, stands_in=True, sd=5.3)
     assert value.texts() == ("51.8 (5.3)", "60.0", "")
     table = PaperTable("1", "t", ("a",), ("v",), [(("x",), {"v": value})])
-    assert Table.made(table).to_json()["rows"][0]["values"]["v"]["sd"] == 5.3
+    assert ResultTable.made(table).to_json()["rows"][0]["values"]["v"]["sd"] == 5.3
 
 
 def test_names_that_are_words_stand_alone() -> None:
@@ -178,14 +178,14 @@ def test_files_go_by_their_stem(tmp_path: Path) -> None:
 
 
 def test_wanted_is_all_where_nothing_is_asked() -> None:
-    assert wanted([], {"1": 0, "2": 0}, "table") == ["1", "2"]
-    assert wanted(["2"], {"1": 0, "2": 0}, "table") == ["2"]
+    assert select_names([], {"1": 0, "2": 0}, "table") == ["1", "2"]
+    assert select_names(["2"], {"1": 0, "2": 0}, "table") == ["2"]
     with pytest.raises(UserError, match="unknown table '3'"):
-        wanted(["3"], {"1": 0, "2": 0}, "table")
+        select_names(["3"], {"1": 0, "2": 0}, "table")
 
 
 def test_settings_of_the_paper_yield_to_the_users_but_for_the_fixed(tmp_path: Path) -> None:
-    runs = Runs(
+    runs = PaperRuns(
         tmp_path,
         [3, 4],
         items=["er.lr=0.5", "er.memory.total=9", "stop.epochs=2"],

@@ -27,9 +27,9 @@ from embedbench.papers import catalogue
 from embedbench.papers.class_orderings.runs import find_data
 from embedbench.papers.iirc import plan as iirc_plan
 from embedbench.papers.kemker2018 import s10
-from embedbench.papers.paper import Asked
-from embedbench.papers.plan import RATES, DataSet, Made, Plan, Work, plan_text
-from embedbench.protocols._fscil_lists import LISTS, published
+from embedbench.papers.paper import ReproduceRequest
+from embedbench.papers.plan import RATES, DataSet, Plan, PlannedWork, PreparedFile, plan_text
+from embedbench.protocols._fscil_lists import LISTS, read_list
 from embedbench.protocols._hierarchy import hierarchy_text
 from embedbench.streams.orders import make_order
 
@@ -50,7 +50,9 @@ def embedbench_words(plan: Plan) -> list[list[str]]:
 def cells_of(name: str, data: Sequence[str], out: Path, seeds: Sequence[int], *items: str) -> int:
     """How many runs the paper itself plans for its usual tables."""
     paper = catalogue.paper(name)
-    asked = Asked(out=out, seeds=seeds, data=data, items=items, learners=list(paper.learners()))
+    asked = ReproduceRequest(
+        out=out, seeds=seeds, data=data, items=items, learners=list(paper.learners())
+    )
     asked.out.mkdir(parents=True, exist_ok=True)
     runs = paper.runs(asked, list(paper.tables))
     return len(paper.cells(runs, list(paper.tables)))
@@ -149,7 +151,9 @@ def test_runs_of_kemker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         given.append(f"{name}={path}")
     assert cells_of("kemker2018", given, tmp_path / "k", [0, 1]) == counted("kemker2018", 2)
     trials = sum(len(values) for _, values in s10.CAPACITIES.values())
-    data = {row["data"] for row in s10.published("kemker2018")["tables"]["S10"] if "data" in row}
+    data = {
+        row["data"] for row in s10.load_published("kemker2018")["tables"]["S10"] if "data" in row
+    }
     (search,) = [w for w in catalogue.plan("kemker2018").work if "search" in w.what]
     assert search.runs == trials * len(data)
 
@@ -161,13 +165,13 @@ def test_counts_of_the_few_shot_lists() -> None:
         key: next(d for d in plan.data if d.name.startswith(name)) for key, name in names.items()
     }
     for key, (base, way) in LISTS.items():
-        sessions = published(key)
+        sessions = read_list(key)
         assert base + way * (len(sessions) - 1) == data[key].classes
         listed = sum(map(len, sessions))
         assert any(f"{listed:,} " in remark for remark in plan.remarks)
         assert listed <= data[key].samples["train"]
     seen = [
-        sum(LISTS[key][0] + LISTS[key][1] * i for i in range(len(published(key))))
+        sum(LISTS[key][0] + LISTS[key][1] * i for i in range(len(read_list(key))))
         for key in ("cifar100", "cub200")  # miniImageNet is as CIFAR-100
     ]
     fr = [w.samples for w in plan.work if w.what.startswith("FR")]
@@ -213,9 +217,9 @@ def idx_digest(train: Sequence[int], test: Sequence[int]) -> str:
 
 def test_hours_and_bytes_follow_the_formulas() -> None:
     rate = "ResNet-50, 224 px, training"
-    work = Work("x", rate, samples=RATES[rate] * 3600, epochs=2, runs=4)
+    work = PlannedWork("x", rate, samples=RATES[rate] * 3600, epochs=2, runs=4)
     assert work.hours(3) == pytest.approx(24)
-    once = Work("x", rate, samples=RATES[rate] * 3600, epochs=0.5, seeded=False, cells=False)
+    once = PlannedWork("x", rate, samples=RATES[rate] * 3600, epochs=0.5, seeded=False, cells=False)
     data = DataSet(
         name="d",
         home="h",
@@ -223,7 +227,10 @@ def test_hours_and_bytes_follow_the_formulas() -> None:
         layout="l",
         classes=2,
         samples={"train": 3, "test": 1},
-        made=(Made("a.h5", ("embedbench import x --out a.h5",), 10), Made("b.h5", (), 7, 1)),
+        made=(
+            PreparedFile("a.h5", ("embedbench import x --out a.h5",), 10),
+            PreparedFile("b.h5", (), 7, 1),
+        ),
     )
     plan = Plan("p", (data,), (work, once), ("go {seeds}",), ("back",))
     made = plan.to_json("0-2", 3)
@@ -268,7 +275,7 @@ def test_the_plan_is_of_the_seeds_that_are_asked_for() -> None:
 def test_cifar100_by_name_is_the_papers_data(images: Path, tmp_path: Path) -> None:
     """Published orders, in the file's own numbering, and its superclasses; no other file passes."""
     assert find_data([f"cifar100={images}"], tmp_path) == {"cifar100": images}
-    asked = Asked(out=tmp_path / "m", seeds=[0], data=[f"cifar100={images}"])
+    asked = ReproduceRequest(out=tmp_path / "m", seeds=[0], data=[f"cifar100={images}"])
     asked.out.mkdir()
     paper = catalogue.paper("masana2020")
     runs = paper.runs(asked, [])
@@ -287,12 +294,14 @@ def test_cifar100_by_name_is_the_papers_data(images: Path, tmp_path: Path) -> No
 
 
 def test_images_get_the_settings_of_the_papers_networks(images: Path, tmp_path: Path) -> None:
-    asked = Asked(out=tmp_path, seeds=[0], data=[str(images)])
+    asked = ReproduceRequest(out=tmp_path, seeds=[0], data=[str(images)])
     runs = catalogue.paper("michel2023").runs(asked, [])
     (er,), (finetune,) = (runs.cells("images", 10, n) for n in ("er", "finetune"))
     assert er.learner.settings.trunk == "resnet18_small_images"
     assert (er.learner.settings.memory.total, finetune.learner.settings.memory.total) == (2000, 0)
-    asked = Asked(out=tmp_path, seeds=[0], data=[f"cifar={images}", f"imagenet-lite={images}"])
+    asked = ReproduceRequest(
+        out=tmp_path, seeds=[0], data=[f"cifar={images}", f"imagenet-lite={images}"]
+    )
     runs = catalogue.paper("abdelsalam2021").runs(asked, [])
     trunks = [runs.cells(n, "er-5", 0)[0].learner.settings for n in ("cifar", "imagenet-lite")]
     assert [t.trunk for t in trunks] == ["resnet32", "resnet50"]

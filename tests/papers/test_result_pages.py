@@ -12,7 +12,7 @@ from embedbench.cli.app import app
 from embedbench.errors import UserError
 from embedbench.papers.catalogue import names, paper
 from embedbench.papers.evidence_page import page_text
-from embedbench.papers.published import published
+from embedbench.papers.published import load_published
 from embedbench.papers.results import read_results
 from embedbench.papers.verdicts import ORDER
 
@@ -32,7 +32,7 @@ def test_a_page_is_what_its_data_give(name: str) -> None:
 def test_every_published_table_is_on_its_page(name: str) -> None:
     chosen = paper(name)
     page = (PAGES / f"{name}.md").read_text("utf-8")
-    tables = published(chosen.stem)["tables"]
+    tables = load_published(chosen.stem)["tables"]
     assert tables
     missing = [number for number in tables if f"\n## Table {number}: " not in page]
     assert not missing

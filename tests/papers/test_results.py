@@ -12,12 +12,12 @@ import pytest
 from reproduce_files import blob_file
 
 from embedbench.errors import UserError
-from embedbench.papers.evidence import Line, compare, counts, unprinted
+from embedbench.papers.evidence import Line, compare, counts, tables_without_print
 from embedbench.papers.evidence_page import page_text, text
 from embedbench.papers.paper import Paper
 from embedbench.papers.published import COLUMNS, EXACT, PaperTable, Value
 from embedbench.papers.results import Results, read_results
-from embedbench.papers.runs import Runs
+from embedbench.papers.runs import PaperRuns
 from embedbench.scores.stats import Stat
 
 THREE = (0.49, 0.5, 0.51)
@@ -120,17 +120,19 @@ def test_rows_are_counted_by_verdict_and_by_kind() -> None:
 def test_tables_without_printed_rows_are_named_apart() -> None:
     other = PaperTable("Rankings", "t", ("a",), ("v",), [(("x",), {"v": Value(words=("–", "y"))})])
     empty = PaperTable("Figure 1", "t", (), ())
-    (left,) = unprinted([PRINTED], {"one": results(stand_in(0.2, 0.3, "cats"), other, empty)})
+    (left,) = tables_without_print(
+        [PRINTED], {"one": results(stand_in(0.2, 0.3, "cats"), other, empty)}
+    )
     assert left.title == "t [one]"
 
 
 # --- the page ---
 
-SOME: Paper[Runs] = Paper(
+SOME: Paper[PaperRuns] = Paper(
     name="some2027",
     citation="Some et al. (2027): Some",
     stem="some",
-    runs=lambda asked, tables: asked.runs(Runs),
+    runs=lambda asked, tables: asked.runs(PaperRuns),
     cells=lambda runs, tables: [],
     learners=list,
     printed=lambda: [PRINTED],

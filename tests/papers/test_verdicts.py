@@ -15,7 +15,7 @@ from embedbench.papers.verdicts import (
     Verdict,
     of_row,
     of_value,
-    printed,
+    printed_number,
 )
 from embedbench.scores.stats import Stat
 
@@ -152,10 +152,10 @@ def test_other_data_without_a_method_to_compare_with_says_nothing() -> None:
 
 def test_a_misprint_is_compared_with_what_it_should_read() -> None:
     wrong = Value(1.0, around(1.02, 0.01), remark="clipped", reads=1.022)
-    assert printed(wrong) == 1.022
+    assert printed_number(wrong) == 1.022
     assert of_value(wrong, "", {}) == Verdict(REPRODUCED)
     unknown = Value(1.0, around(1.0, 0.01), remark="wrong")
-    assert printed(unknown) is None
+    assert printed_number(unknown) is None
     assert of_value(unknown, "", {}) is None
     mine = elsewhere(0.7, 0.3)
     rival = Value(0.5, around(0.5, 0.01), stands_in=True, remark="a misprint", reads=0.9)

@@ -15,14 +15,14 @@ from embedbench.errors import UserError
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.samples import TEST, TRAIN, Samples
 from embedbench.files.writer import write_file
-from embedbench.protocols._fscil_lists import LISTS, SHOT, published
+from embedbench.protocols._fscil_lists import LISTS, SHOT, read_list
 from embedbench.protocols.fscil import FSCIL
 from embedbench.streams.view import rows_of
 
 
 @cache
 def lines(name: str) -> list[list[str]]:
-    return published(name)
+    return read_list(name)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from embedbench.reports.bridge import Bridge, Ideals, bridge
 from embedbench.reports.bridge_text import bridge_parts
 from embedbench.reports.collect import collect
 from embedbench.reports.rows import Row
-from embedbench.terminal import rendered
+from embedbench.terminal import render_text
 
 
 def rows_of(*roots: Path) -> list[Row]:
@@ -114,7 +114,7 @@ def test_namesakes_are_paired_each(tmp_path: Path) -> None:
 
 def test_the_text(tmp_path: Path) -> None:
     two_sides(tmp_path)
-    lines = rendered(bridge_parts(bridge(rows_of(tmp_path)))).splitlines()
+    lines = render_text(bridge_parts(bridge(rows_of(tmp_path)))).splitlines()
     assert lines[0] == "incremental-class · toy.h5 → toy-32.h5"
     assert lines[1] == "mean-per-class accuracy · α_ideal 90.0 → 90.0 % · cpu"
     assert lines[2].split() == [

@@ -23,19 +23,19 @@ from embedbench.reports.by_seeds import KINDS, Spread, by_seeds
 from embedbench.reports.collect import collect, variations
 from embedbench.reports.study_text import by_seeds_parts
 from embedbench.reports.text import table_text
-from embedbench.runs.cell import Cell
+from embedbench.runs.cell import RunSpec
 from embedbench.runs.settings import parse_settings, plan
 from embedbench.scores import record
 from embedbench.scores.run_record import RunRecord
 from embedbench.seeds import Seeds
-from embedbench.terminal import rendered
+from embedbench.terminal import render_text
 
 # --- cells ---
 
 
 def planned(
     items: Sequence[str] = (), seeds: Sequence[int] = (0, 1, 2), vary: Sequence[str] = ()
-) -> list[Cell]:
+) -> list[RunSpec]:
     settings = parse_settings(items, ["ncm"], None)
     return plan(
         ["toy.h5"],
@@ -218,7 +218,7 @@ def test_a_run_left_out_of_means_tells_no_spread(tmp_path: Path) -> None:
 
 
 def test_text_of_spreads(tmp_path: Path) -> None:
-    text = rendered(by_seeds_parts(by_seeds(collect(keep(tmp_path, *design())))[0]))
+    text = render_text(by_seeds_parts(by_seeds(collect(keep(tmp_path, *design())))[0]))
     head, line = text.splitlines()[2:4]
     assert head.split() == ["learner", "order", "init", "batches", "sum", "all", "four"]
     assert "5.16 (4) [2.93, 19.25] 76 %" in line

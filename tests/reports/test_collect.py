@@ -105,7 +105,7 @@ def test_a_table_that_cannot_be_made_is_named_and_the_others_remain(tmp_path: Pa
     keep(tmp_path / "a", make(seed=0))
     keep(tmp_path / "b", make(seed=0), make("ewc", seed=1), row="mlp")
     said: list[str] = []
-    (row,) = collect(tmp_path, tell=said.append)
+    (row,) = collect(tmp_path, notify=said.append)
     assert (row.learner, row.n) == ("mlp", "1")
     (sentence,) = said
     assert sentence.startswith("left out, a whole table: cannot average")

@@ -18,7 +18,7 @@ from embedbench.files.file import EmbeddingFile
 from embedbench.files.samples import Samples
 from embedbench.files.writer import write_file
 from embedbench.reports.figures import MAP_CLASSES as CLASSES
-from embedbench.reports.file_map import POINTS, components, draw_file, drawn, groups
+from embedbench.reports.file_map import POINTS, components, draw_file, groups, sample_rows
 from embedbench.reports.sheet import PAPER
 
 
@@ -74,10 +74,10 @@ def test_of_too_many_classes_the_largest_have_colours(tmp_path: Path) -> None:
 
 
 def test_few_samples_are_drawn_whole_and_many_by_one_seed() -> None:
-    assert drawn(POINTS).tolist() == list(range(POINTS))
-    rows = drawn(70_000)
+    assert sample_rows(POINTS).tolist() == list(range(POINTS))
+    rows = sample_rows(70_000)
     assert len(set(rows.tolist())) == POINTS
-    assert rows.tolist() == sorted(rows.tolist()) == drawn(70_000).tolist()
+    assert rows.tolist() == sorted(rows.tolist()) == sample_rows(70_000).tolist()
     assert 30_000 < rows.mean() < 40_000
 
 

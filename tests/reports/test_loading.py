@@ -93,7 +93,7 @@ def test_predictions_are_compared_with_the_record_when_they_are_read(mine: Path)
         with pytest.raises(UserError, match="is not the file that its record was made from"):
             read()
     left: list[str] = []
-    assert len(load_runs(mine, verify=True, tell=left.append)) == 2
+    assert len(load_runs(mine, verify=True, notify=left.append)) == 2
     assert "is not the file that its record was made from" in left[0]
 
 
@@ -116,7 +116,7 @@ def test_verify_finds_an_edited_metric(mine: Path) -> None:
     edit(mine / MLP, "metrics", "final_accuracy", value=0.999)
     assert load_runs(mine)[1].row()["final_accuracy"] == 0.999
     left: list[str] = []
-    assert MLP not in [r.name for r in load_runs(mine, verify=True, tell=left.append)]
+    assert MLP not in [r.name for r in load_runs(mine, verify=True, notify=left.append)]
     assert "final_accuracy" in left[0]
 
 
@@ -128,12 +128,12 @@ def test_what_cannot_be_read_is_left_out_with_a_warning(mine: Path) -> None:
     (mine / MLP / "record.json").write_text("[1]")
     (mine / f"{STREAM}/mlp-1/seed-1/predictions.h5").unlink()
     left: list[str] = []
-    assert len(load_runs(mine, tell=left.append)) == 1
+    assert len(load_runs(mine, notify=left.append)) == 1
     assert len(left) == 2
     (mine / MLP / "record.json").write_text("[" * 10**5)
     edit(mine / f"{STREAM}/chance-1/seed-0", "schema", value="other")
     left.clear()
-    assert len(load_runs(mine, tell=left.append)) == 0
+    assert len(load_runs(mine, notify=left.append)) == 0
     assert any("schema 'other', expected" in sentence for sentence in left)
 
 

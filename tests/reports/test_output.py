@@ -20,7 +20,7 @@ from embedbench.reports.collect import collect, to_json
 from embedbench.reports.html import render, write_html
 from embedbench.reports.text import print_report, table_text
 from embedbench.scores import record
-from embedbench.scores.stats import amount, signed
+from embedbench.scores.stats import amount, format_signed
 from embedbench.typed import plain
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -115,7 +115,7 @@ def test_omega_of_streaming_takes_the_place_of_omega_all(tmp_path: Path) -> None
 )
 def test_amounts(value: float, text: str) -> None:
     assert amount(value) == text
-    assert (signed(-0.04, 1), signed(-1.25, 1), amount(0)) == ("0.0", "−1.2", "0")
+    assert (format_signed(-0.04, 1), format_signed(-1.25, 1), amount(0)) == ("0.0", "−1.2", "0")
 
 
 # --- JSON ----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from report_records import keep, make
 
 from embedbench.reports.collect import collect
-from embedbench.reports.stored import stores_all, unlimited
+from embedbench.reports.stored import remark_on_memory, stores_all
 from embedbench.scores.run_record import RunRecord
 
 ALL = (300, 400, 500)  # samples after each session of `make`
@@ -61,10 +61,10 @@ def test_what_has_no_limit_or_says_too_little() -> None:
 
 def test_learners_of_one_sentence() -> None:
     whole = [RunRecord.from_json(run(ALL, select="reservoir", total=n)) for n in (500, 600, 400)]
-    assert unlimited([("er", whole[:1])]) == [
+    assert remark_on_memory([("er", whole[:1])]) == [
         "er stored all 500 training samples: its memory does not bind"
     ]
-    assert unlimited([("er", whole[:2]), ("mir", whole[1:2]), ("agem", whole[1:])]) == [
+    assert remark_on_memory([("er", whole[:2]), ("mir", whole[1:2]), ("agem", whole[1:])]) == [
         "er and mir stored all 500 training samples: their memories do not bind"
     ]
 

@@ -22,25 +22,25 @@ from embedbench.reports.comparison import Comparison, by_order, compare
 from embedbench.reports.html import render
 from embedbench.reports.panels import ranks
 from embedbench.reports.rows import Row
-from embedbench.reports.study import Study, order_name, studies
+from embedbench.reports.study import ComparisonStudy, order_name, studies
 from embedbench.reports.study_text import by_order_parts, comparison_parts, letter, study_rows
 from embedbench.reports.svg import INK
 from embedbench.reports.text import table_text
 from embedbench.reports.verdict import verdict
-from embedbench.scores.ranking import Paired, holm, tie_groups
-from embedbench.terminal import rendered
+from embedbench.scores.ranking import PairedDifference, holm, tie_groups
+from embedbench.terminal import render_text
 
 # --- numbers ---
 
 
 def test_paired_difference_by_hand() -> None:
     # .1 .2 .3: mean .2, sd .1, t(.975, 2) = 4.302653, half = 4.302653 · .1/√3
-    found = Paired.of([0.1, 0.2, 0.3])
+    found = PairedDifference.of([0.1, 0.2, 0.3])
     assert (found.mean, found.n) == (pytest.approx(0.2), 3)
     assert found.half == pytest.approx(0.2484138)
     assert found.p == pytest.approx(stats.ttest_1samp([0.1, 0.2, 0.3], 0).pvalue)
-    assert (Paired.of([0.1, 0.1, 0.1]).p, Paired.of([0.0, 0.0]).p) == (0.0, 1.0)
-    alone = Paired.of([0.1])
+    assert (PairedDifference.of([0.1, 0.1, 0.1]).p, PairedDifference.of([0.0, 0.0]).p) == (0.0, 1.0)
+    alone = PairedDifference.of([0.1])
     assert alone.mean == 0.1
     assert math.isnan(alone.half)
     assert math.isnan(alone.p)
@@ -95,7 +95,7 @@ def test_two_units_are_not_tested_anywhere() -> None:
     assert [e.rank for e in found.learners] == [None, None]
     assert found.groups == (("a", "b"),)
     assert math.isnan(found.pairs[0].holm)
-    assert "p –: fewer than 3 seeds in common" in rendered(comparison_parts(found))
+    assert "p –: fewer than 3 seeds in common" in render_text(comparison_parts(found))
 
 
 def uneven(root: Path) -> list[Row]:
@@ -148,7 +148,7 @@ def test_the_other_pairs_have_a_table_if_they_are_few() -> None:
     few = compare(
         study(**{f"l{i}": [0.9 - i / 10 + (i + 1) * e for e in jitter] for i in range(3)})
     )
-    text = rendered(comparison_parts(few))
+    text = render_text(comparison_parts(few))
     assert text.index("the other pairs") < text.index("against")
     assert [w for w in text.splitlines() if w.startswith("l1 ")][1].split()[:2] == ["l1", "l2"]
     by_name = {row["learner"]: row for row in study_rows(few)}
@@ -157,7 +157,7 @@ def test_the_other_pairs_have_a_table_if_they_are_few() -> None:
     assert by_name["l1"]["minus.l1"] is None
     assert by_name["l1"]["minus.l2.holm"] == by_name["l2"]["minus.l1.holm"] == few.pairs[2].holm
     many = compare(study(**{f"l{i}": [0.9 - i / 10 + e for e in jitter] for i in range(8)}))
-    assert "the other pairs: --csv or --json" in rendered(comparison_parts(many))
+    assert "the other pairs: --csv or --json" in render_text(comparison_parts(many))
 
 
 def test_tuned_settings_are_marked_and_several_of_one_learner_are_said(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_tuned_settings_are_marked_and_several_of_one_learner_are_said(tmp_path:
     assert f"note: {note}" in text
     assert "stream-1/ewc-10 (ewc lam=10), stream-1/ewc-300 (ewc lam=300)" in text
     (found,) = map(compare, studies(rows))
-    compared = rendered(comparison_parts(found))
+    compared = render_text(comparison_parts(found))
     assert (
         "note: tuned on validation data: ewc lam=10 (best of 3 on seed 0), ewc lam=300" in compared
     )
@@ -195,13 +195,13 @@ def test_tuned_settings_are_marked_and_several_of_one_learner_are_said(tmp_path:
 # --- studies ---
 
 
-def study(**learners: list[float]) -> Study:
+def study(**learners: list[float]) -> ComparisonStudy:
     """One order; learner → score for each seed."""
     scores = {
         name: {("natural", str(s)): v for s, v in enumerate(values)}
         for name, values in learners.items()
     }
-    return Study("toy", "final_accuracy", scores)
+    return ComparisonStudy("toy", "final_accuracy", scores)
 
 
 def test_clear_differences_rank_and_ties_share_a_rank() -> None:
@@ -238,7 +238,7 @@ def test_runs_on_one_order_are_no_evidence_about_others() -> None:
     gain = {"x": 0.10, "y": 0.02}
     b = {k: 0.5 + rng.normal(0, 0.01) for k in blocks}
     a = {k: v + gain[k[0]] for k, v in b.items()}
-    found = compare(Study("toy", "final_accuracy", {"a": a, "b": b}))
+    found = compare(ComparisonStudy("toy", "final_accuracy", {"a": a, "b": b}))
     pair = found.pairs[0]
     assert (pair.n, found.units) == (2, "orders")
     assert pair.difference == pytest.approx(0.06)
@@ -257,12 +257,12 @@ def test_without_three_units_in_common_there_is_no_rank() -> None:
     """Of c, two seeds are those of the others; what it lacks takes no rank from them."""
     made = compare(study(a=[0.9, 0.91, 0.9], b=[0.5, 0.51, 0.52], c=[0.95, 0.96]))
     assert {e.learner: e.rank for e in made.learners} == {"a": 1, "b": 2, "c": None}
-    assert "–" in rendered(comparison_parts(made))
+    assert "–" in render_text(comparison_parts(made))
 
 
 def test_less_forgetting_is_better() -> None:
     made = study(worse=[0.5, 0.51, 0.5], better=[0.1, 0.11, 0.12])
-    turned = Study("toy", "average_forgetting", dict(reversed(made.scores.items())))
+    turned = ComparisonStudy("toy", "average_forgetting", dict(reversed(made.scores.items())))
     found = compare(turned)
     assert [(e.learner, e.rank) for e in found.learners] == [("better", 1), ("worse", 2)]
     assert [e.average_rank for e in found.learners] == [1.0, 2.0]
@@ -271,7 +271,7 @@ def test_less_forgetting_is_better() -> None:
 # --- class orders ---
 
 
-def ordered() -> Study:
+def ordered() -> ComparisonStudy:
     """Three orders, two seeds; `a` and `b` change places on order z."""
     means = {"a": {"x": 0.6, "y": 0.5, "z": 0.3}, "b": {"x": 0.5, "y": 0.4, "z": 0.4}}
     means["c"] = {"x": 0.2, "y": 0.2, "z": 0.2}
@@ -279,7 +279,7 @@ def ordered() -> Study:
         name: {(o, s): v + e for o, v in on.items() for s, e in (("0", 0.01), ("1", -0.01))}
         for name, on in means.items()
     }
-    return Study("toy", "final_accuracy", scores)
+    return ComparisonStudy("toy", "final_accuracy", scores)
 
 
 def test_spread_over_orders_by_hand() -> None:
@@ -298,7 +298,7 @@ def test_spread_over_orders_by_hand() -> None:
     # x and y agree; z has one of three pairs the other way round: (2 - 1)/3
     assert found.tau == pytest.approx({"x | y": 1.0, "x | z": 1 / 3, "y | z": 1 / 3})
     assert found.tau_mean == pytest.approx(5 / 9)
-    text = rendered(by_order_parts(found))
+    text = render_text(by_order_parts(found))
     assert "mean 0.56, least 0.33 (x | z)" in text
     assert "best on some order: a, b" in text
     assert "60.0 [1]" in text
@@ -415,7 +415,9 @@ def test_the_command_line_compares_and_draws(tmp_path: Path) -> None:
 
 
 def test_text_of_a_comparison() -> None:
-    text = rendered(comparison_parts(compare(study(best=[0.9, 0.91, 0.9], rest=[0.5, 0.5, 0.52]))))
+    text = render_text(
+        comparison_parts(compare(study(best=[0.9, 0.91, 0.9], rest=[0.5, 0.5, 0.52])))
+    )
     lines = text.splitlines()
     assert lines[1].split(" · ")[1] == "1 class order"
     assert lines[3].split() == ["best", "3", "90.3", "1", "a", "1.00"]

@@ -27,18 +27,18 @@ from embedbench.reports.styles import (
     MARKERS,
     SAME,
     STYLES,
+    assign_styles,
     glyph,
     hollow,
     hue,
     marker,
-    styles_of,
 )
 from embedbench.reports.svg import COLOURS, DARK_COLOURS
 from embedbench.runs.registry import ALIASES, our_learners
 
 
 def alone(name: str) -> int:
-    return styles_of([(name, name)])[name]
+    return assign_styles([(name, name)])[name]
 
 
 def test_the_table_names_each_learner_once() -> None:
@@ -133,7 +133,7 @@ def test_no_two_styles_look_alike() -> None:
 def test_a_learner_looks_the_same_in_every_report(seed: int) -> None:
     draw = np.random.default_rng(seed)
     some = [str(n) for n in draw.choice(LEARNERS, 12, replace=False)]
-    styles = styles_of((name, name) for name in [*some, "pkg.mod:Mine"])
+    styles = assign_styles((name, name) for name in [*some, "pkg.mod:Mine"])
     assert {name: styles[name] for name in some} == {name: LEARNERS.index(name) for name in some}
     assert len(set(styles.values())) == 13
     if alone("pkg.mod:Mine") not in {styles[name] for name in some}:
@@ -142,16 +142,16 @@ def test_a_learner_looks_the_same_in_every_report(seed: int) -> None:
 
 def test_two_names_of_one_learner_are_one() -> None:
     assert alone("finetune") == alone("mlp") == LEARNERS.index("mlp")
-    both = styles_of([("finetune", "finetune"), ("mlp", "mlp")])
+    both = assign_styles([("finetune", "finetune"), ("mlp", "mlp")])
     assert both["mlp"] == LEARNERS.index("mlp") != both["finetune"]
 
 
 def test_settings_of_one_learner_have_hues_of_their_own() -> None:
     labels = [("ewc", f"ewc lam={lam}") for lam in (1, 10, 100)]
-    styles = styles_of(labels)
+    styles = assign_styles(labels)
     assert styles["ewc lam=1"] == LEARNERS.index("ewc")
     assert len({hue(style) for style in styles.values()}) == 3
-    many = styles_of(("ewc", f"ewc lam={lam}") for lam in range(STYLES))
+    many = assign_styles(("ewc", f"ewc lam={lam}") for lam in range(STYLES))
     assert len(set(many.values())) == STYLES
 
 
@@ -161,8 +161,8 @@ def test_styles_are_kept_when_learners_are_added(seed: int) -> None:
     draw = np.random.default_rng(seed)
     names = [str(n) for n in draw.permutation(LEARNERS)]
     rows = [(n, f"{n} lr={i}") for n in names[:3] for i in range(2)] + [("a.b:Mine", "a.b:Mine")]
-    styles = styles_of(rows)
-    more = styles_of([*rows, *((n, n) for n in names[3:])])
+    styles = assign_styles(rows)
+    more = assign_styles([*rows, *((n, n) for n in names[3:])])
     assert len(set(more.values())) == len(rows) + len(names) - 3
     assert {label: more[label] for _, label in rows} == styles
 
@@ -191,7 +191,7 @@ def test_papers_have_the_marks_of_reports(paper: dict[str, Any]) -> None:
         id(fscil.LEARNERS): lambda: fscil.curves(replaced(runs, data=data))[0].notes,
         id(iirc.LEARNERS): lambda: iirc._figure(replaced(runs, data=data), "x", "1", "t", {}).notes,
     }[id(paper)]()
-    styles = styles_of((name, name) for name in paper)
+    styles = assign_styles((name, name) for name in paper)
     assert len(set(styles.values())) == len(paper)
     for name, variant in paper.items():
         label = variant if isinstance(variant, str) else variant.label

@@ -70,7 +70,7 @@ def root(tmp_path: Path) -> Path:
 
 def replay(root: Path, *names: str, **more: Any) -> tuple[int, list[str]]:
     told: list[str] = []
-    return tracking.track(root, names, tell=told.append, **more), told
+    return tracking.track(root, names, notify=told.append, **more), told
 
 
 def test_every_run_is_replayed_once_to_each_tracker(root: Path) -> None:

@@ -16,8 +16,8 @@ from embedbench.engines.engine import Engine
 from embedbench.runs import away
 from embedbench.runs.grid import run_grid
 from embedbench.runs.publish import run_at
-from embedbench.runs.share import Result, Task
-from embedbench.runs.work import Workshop
+from embedbench.runs.share import SharedResult, Task
+from embedbench.runs.work import StreamCache
 from embedbench.scores import record
 
 
@@ -122,13 +122,13 @@ def test_a_run_that_is_seen_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """A network file system may not even show the directory that a worker made."""
     (cell, *_) = small_grid(tmp_path, [0])
     (tmp_path / "runs").mkdir()
-    place = Workshop().place(cell, tmp_path / "runs")
+    place = StreamCache().place(cell, tmp_path / "runs")
     looks = iter([False, False, True])
     monkeypatch.setattr(Task, "is_done", lambda _: next(looks))
     monkeypatch.setattr(away.leases, "POLL", 0.0)
-    task, reply = Task(cell, place, tmp_path / "runs"), away.Reply(Result.MADE, ())
+    task, reply = Task(cell, place, tmp_path / "runs"), away.Reply(SharedResult.MADE, ())
     assert not place.parent.exists()
-    assert away.Away(tmp_path / "runs", 1, print).take(task, reply) is Result.MADE
+    assert away.Away(tmp_path / "runs", 1, print).take(task, reply) is SharedResult.MADE
 
 
 def test_a_file_that_a_worker_cannot_read_or_that_is_another_there(
@@ -146,8 +146,8 @@ def test_a_file_that_a_worker_cannot_read_or_that_is_another_there(
     assert f"{file} cannot be read on " in outcome.failed[0][1]
     monkeypatch.undo()
 
-    task = away.Task(cell, Workshop().place(cell, tmp_path / "b"), tmp_path / "b")
+    task = away.Task(cell, StreamCache().place(cell, tmp_path / "b"), tmp_path / "b")
     moved = replace(task, place=task.place.with_name("seed-7"))
     with pytest.raises(away.UserError, match=r"the file on .* is not the one that the run was"):
-        away.run_away(moved, 1, "mark", Workshop())
+        away.run_away(moved, 1, "mark", StreamCache())
     assert not answers(tmp_path)

@@ -10,10 +10,10 @@ from protocol_files import make_file
 
 from embedbench.errors import UserError
 from embedbench.runs.budget import budget_items, exemplars_within, few
-from embedbench.runs.cell import Cell
+from embedbench.runs.cell import RunSpec
 from embedbench.runs.runner import run_stream
 from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.work import Workshop
+from embedbench.runs.work import StreamCache
 from embedbench.streams.view import rows_of
 
 LEARNERS = ("er", "agem", "derpp", "gdumb", "icarl", "il2m", "er-ace", "mir", "gss")
@@ -22,7 +22,7 @@ SMALL = ["units=8", "stop.rule=epochs", "stop.epochs=1"]
 
 def cells(
     folder: Path, learners: list[str], items: list[str], sizes: Sequence[int] = (40,) * 6
-) -> list[Cell]:
+) -> list[RunSpec]:
     path = folder / "file.h5"
     if not path.exists():
         make_file(folder, sizes, [0] * 6, [2] * 6, width=10)
@@ -46,7 +46,7 @@ def test_what_is_held_fits_and_one_exemplar_more_would_not(
     """6 classes of 36 training samples; each exemplar has ten float32, a label, some logits."""
     (item,) = budget_items(cells(tmp_path, [name], []), megabytes)
     (cell,) = cells(tmp_path, [name], [item])
-    _, logs = run_stream(Workshop().stream(cell), cell.learner.fresh(), cell.seeds)
+    _, logs = run_stream(StreamCache().stream(cell), cell.learner.fresh(), cell.seeds)
     held = sum(logs[-1].footprint.values())
     total = int(item.partition("=")[2])
     each = 10 * 4 + 8 + {"derpp": 6 * 4, "gss": 4}.get(name, 0)
@@ -61,7 +61,7 @@ def test_a_quantised_exemplar_counts_with_its_codes(tmp_path: Path) -> None:
     fixed = ["remind.units=8", "remind.codes=5", "remind.base_samples=40"]
     (item,) = budget_items(cells(tmp_path, ["remind"], fixed), 0.0144)
     (cell,) = cells(tmp_path, ["remind"], [*fixed, item])
-    _, logs = run_stream(Workshop().stream(cell), cell.learner.fresh(), cell.seeds)
+    _, logs = run_stream(StreamCache().stream(cell), cell.learner.fresh(), cell.seeds)
     held = logs[-1].footprint
     assert held["codebooks"] == 256 * 10 * 4
     assert held["samples"] == 13 * int(item.partition("=")[2])
@@ -101,7 +101,7 @@ def test_learners_without_exemplars_are_left_as_they_are(tmp_path: Path) -> None
 
 def test_the_probe_has_every_session_and_few_samples(tmp_path: Path) -> None:
     (cell,) = cells(tmp_path, ["er"], [])
-    stream = Workshop().stream(cell)
+    stream = StreamCache().stream(cell)
     probe = few(stream)
     assert [len(s.x) for s in probe.sessions] == [8, 8, 8]
     for s, p in zip(stream.sessions, probe.sessions, strict=True):

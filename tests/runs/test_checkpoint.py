@@ -31,14 +31,14 @@ from embedbench.learning.learner import NO_CHECKPOINT, Context, Learner, NoCheck
 from embedbench.learning.net import generator
 from embedbench.learning.optimisers import make_optimiser
 from embedbench.learning.prototypes import Classifier
-from embedbench.learning.states import packed, unpacked
+from embedbench.learning.states import pack_state, unpack_state
 from embedbench.learning.stop import Stop
 from embedbench.models.er import ER
 from embedbench.models.ewc import EWC
 from embedbench.models.mlp import MLP
 from embedbench.models.prototype import Prototype
 from embedbench.runs import execute
-from embedbench.runs.cell import Cell
+from embedbench.runs.cell import RunSpec
 from embedbench.runs.checkpoint import CheckpointDirectory, UnusableError, saves_at
 from embedbench.runs.execute import run_cell
 from embedbench.runs.grid import run_grid
@@ -280,7 +280,9 @@ def test_trainings_that_have_ended_are_kept_with_the_next_checkpoint(tmp_path: P
 def test_where_nothing_can_be_written_the_run_goes_on(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     told: list[str] = []
-    checkpoint = CheckpointDirectory(tmp_path / "file" / "partial", {}, seconds=0, tell=told.append)
+    checkpoint = CheckpointDirectory(
+        tmp_path / "file" / "partial", {}, seconds=0, notify=told.append
+    )
     answers, _ = run_stream(STREAM, mlp(), SEEDS, checkpoint=checkpoint)
     assert same(vars(answers), vars(run_stream(STREAM, mlp(), SEEDS)[0]))
     (sentence,) = told
@@ -297,7 +299,7 @@ def test_a_learner_whose_state_is_no_data_goes_on(tmp_path: Path) -> None:
             self.rule = lambda: 0
 
     told: list[str] = []
-    checkpoint = CheckpointDirectory(tmp_path, {}, seconds=0, tell=told.append)
+    checkpoint = CheckpointDirectory(tmp_path, {}, seconds=0, notify=told.append)
     _, logs = run_stream(STREAM, Odd(units=8, stop=EARLY), SEEDS, checkpoint=checkpoint)
     assert len(logs) == len(STREAM.sessions)
     (sentence,) = told
@@ -382,19 +384,19 @@ IMAGES = ["protocol.base=3", "protocol.step=3", "references=0", "finetune.trunk=
 IMAGES += ["finetune.stop.rule=epochs", "finetune.stop.epochs=40"]
 
 
-def vector_cell(folder: Path) -> Cell:
+def vector_cell(folder: Path) -> RunSpec:
     items = ["protocol.base=3", "protocol.step=3", "references=0", "units=8"]
     settings = parse_settings([*items, "stop.rule=epochs", "stop.epochs=3"], ["mlp"], None)
     file = str(embedding_file(folder).path)
     return plan([file], "incremental-class", ["mlp"], [0], settings=settings, device="cpu")[0]
 
 
-def cut_off(cell: Cell, root: Path) -> Path:
+def cut_off(cell: RunSpec, root: Path) -> Path:
     """Leave a cell in the middle of its second session; returns where its checkpoint lies."""
     work = prepare(cell, root)
-    checkpoint = Saboteur(work.partial, after=5, decided=execute.decided(work), threads=2)
+    checkpoint = Saboteur(work.partial, after=5, decided=execute.checkpoint_key(work), threads=2)
     with pytest.raises(CutOffError):
-        execute.taught(work, checkpoint)
+        execute.train_and_predict(work, checkpoint)
     assert names(work.partial) == ["begun.json", "fit-1-0", "sessions"]
     return work.partial
 
@@ -434,7 +436,7 @@ def test_a_cell_whose_checkpoint_is_damaged_begins_anew_and_says_so(tmp_path: Pa
 def test_a_checkpoint_that_was_pickled_runs_nothing(tmp_path: Path) -> None:
     """Neither of an earlier version, nor forged with the right checksum."""
     cell, ran = vector_cell(tmp_path), tmp_path / "ran"
-    decided = json.dumps(execute.decided(prepare(cell, tmp_path)), sort_keys=True).encode()
+    decided = json.dumps(execute.checkpoint_key(prepare(cell, tmp_path)), sort_keys=True).encode()
     state = {"learner": Hostile(ran), "evaluator": None, "logs": [Hostile(ran)], "random": []}
     torch.save(state, tmp_path / "state")
     data = (tmp_path / "state").read_bytes()
@@ -513,8 +515,8 @@ def test_a_forged_state_begins_anew(change: dict[str, Any], tmp_path: Path) -> N
     with pytest.raises(CutOffError):
         run_stream(STREAM, mlp(), SEEDS, checkpoint=Saboteur(tmp_path, after=4))
     path = tmp_path / "sessions"
-    state = unpacked(path.read_bytes(), "cpu", b"{}") | change
-    path.write_bytes(packed(state, b"{}"))
+    state = unpack_state(path.read_bytes(), "cpu", b"{}") | change
+    path.write_bytes(pack_state(state, b"{}"))
     checkpoint = CheckpointDirectory(tmp_path, {}, seconds=0)
 
     def goes_on() -> None:
@@ -528,13 +530,13 @@ def test_a_forged_state_begins_anew(change: dict[str, Any], tmp_path: Path) -> N
 def test_overwrite_begins_anew(tmp_path: Path) -> None:
     cell, told = vector_cell(tmp_path), []
     partial = cut_off(cell, tmp_path / "a")
-    (place,) = run_grid([cell], tmp_path / "a", overwrite=True, tell=told.append).places
+    (place,) = run_grid([cell], tmp_path / "a", overwrite=True, notify=told.append).places
     assert told == []
     assert record.load(place).resumed == 0
     assert not partial.exists()
 
 
-def image_cells(file: Path) -> list[Cell]:
+def image_cells(file: Path) -> list[RunSpec]:
     learners, settings = ["finetune"], parse_settings(IMAGES, ["finetune"], None)
     return plan([str(file)], "incremental-class", learners, [0], settings=settings, device="cpu")
 

@@ -1,6 +1,6 @@
 """Golden places and digests: what a finished run is found by must not change, ever.
 
-The literals were made by the code of 2026-11-22, before cells were cut into `Cell` and `Work`. A
+The literals were made by the code of 2026-11-22, before cells were cut into `RunSpec` and `Work`. A
 setting that is added later changes none of them, see `embedbench.fields.later`.
 
 `offline` has had another default since (`stop.perfect`), so its runs lie elsewhere (`PERFECT`);
@@ -19,9 +19,9 @@ import pytest
 
 from embedbench.files.samples import TEST, TRAIN, Samples
 from embedbench.files.writer import write_file
-from embedbench.runs.cell import Cell
+from embedbench.runs.cell import RunSpec
 from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.work import Workshop
+from embedbench.runs.work import StreamCache
 
 # name: files, protocol, seed, `--set` items; the name is the learner's
 CELLS: dict[str, tuple[str, str, int, str]] = {
@@ -194,7 +194,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def planned(folder: Path, name: str, *more: str) -> Cell:
+def planned(folder: Path, name: str, *more: str) -> RunSpec:
     files, protocol, seed, items = CELLS[name]
     paths = [str(folder / f"{file}.h5") for file in files.split()]
     earlier = "protocol.scale_least=0"
@@ -209,7 +209,7 @@ def sha(*texts: str) -> str:
 
 def places(folder: Path, name: str, *more: str) -> dict[str, str]:
     """The place of a cell, its digests, and the places of its references."""
-    cell, workshop = planned(folder, name, *more), Workshop()
+    cell, workshop = planned(folder, name, *more), StreamCache()
     reference = workshop.reference(cell, folder)
     runs = [r for r in reference.offline_runs if isinstance(r, str)]
     runs += [r for part in reference.offline_runs if isinstance(part, tuple) for r in part]
@@ -248,7 +248,7 @@ def test_what_the_loss_may_see_moves_a_run_only_if_it_is_less_than_all(
     folder: Path, name: str
 ) -> None:
     for loss in ("all", "seen"):
-        cell, workshop = planned(folder, name, f"protocol.loss={loss}"), Workshop()
+        cell, workshop = planned(folder, name, f"protocol.loss={loss}"), StreamCache()
         stream, place = workshop.stream(cell), workshop.place(cell, folder)
         moved = {
             key

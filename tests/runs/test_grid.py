@@ -99,10 +99,10 @@ def test_cells_that_finished_with_other_threads_are_kept_with_a_sentence(blobs, 
 
     told = []
     chosen = cells(blobs, "ncm", items=["references=0"])
-    assert threads(run_grid(chosen, tmp_path, tell=told.append)) == [1]
-    assert threads(run_grid(chosen, tmp_path, tell=told.append)) == [1]
+    assert threads(run_grid(chosen, tmp_path, notify=told.append)) == [1]
+    assert threads(run_grid(chosen, tmp_path, notify=told.append)) == [1]
     assert told == []
-    assert threads(run_grid(chosen, tmp_path, threads=2, tell=told.append)) == [1]
+    assert threads(run_grid(chosen, tmp_path, threads=2, notify=told.append)) == [1]
     assert told == ["2 cells were finished with --threads 1, and not run again with 2"]
     assert threads(run_grid(chosen, tmp_path, threads=2, overwrite=True)) == [2]
 
@@ -166,7 +166,7 @@ def test_finished_cells_keep_their_references_and_a_sentence_says_so(blobs, tmp_
     text = (place / "record.json").read_text()
     said: list[str] = []
     for items in ([], ["references=3"], ["omega=kemker_eq"]):
-        run_grid(cells(blobs, "ncm", items=items), tmp_path, tell=said.append)
+        run_grid(cells(blobs, "ncm", items=items), tmp_path, notify=said.append)
     assert (place / "record.json").read_text() == text
     assert said == 2 * [
         "finished runs keep their references and their formula of Ω, though others are asked for "

@@ -29,11 +29,11 @@ from embedbench.learning.learner import Context
 from embedbench.learning.prototypes import Classifier, KnownFile, Prototypes
 from embedbench.models.fr import FR
 from embedbench.models.prototype import Prototype
-from embedbench.networks.weights import HEAD, save_weights, sha256_of
+from embedbench.networks.weights import HEAD, file_sha256, save_weights
 from embedbench.runs.heads import pretrained_head
 from embedbench.runs.runner import run_stream
 from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.work import Workshop
+from embedbench.runs.work import StreamCache
 from embedbench.scores.predictions import Predictions
 from embedbench.seeds import Seeds
 
@@ -86,7 +86,7 @@ def pretrained(place: Path, **other: Any) -> Made:
     about["samples"] = taught_digest(samples(), session)
     weights = place / "w.safetensors"
     save_weights(weights, {HEAD: torch.from_numpy(head)}, {"head": {**about, **other}})
-    embeddings(file, sha256_of(weights))
+    embeddings(file, file_sha256(weights))
     return Made(weights, file, head)
 
 
@@ -152,11 +152,11 @@ def test_the_content_identifies_it_and_the_path_does_not(made: Made, tmp_path: P
     shutil.copy(made.weights, copied)
     one, two = (Classifier(base=str(path)) for path in (made.weights, copied))
     assert one == two
-    assert json.loads(json.dumps(asdict(one)))["base"] == f"sha256:{sha256_of(made.weights)}"
+    assert json.loads(json.dumps(asdict(one)))["base"] == f"sha256:{file_sha256(made.weights)}"
     for again in (copy.deepcopy(one), pickle.loads(pickle.dumps(one)), replace(one, epochs=3)):
         assert isinstance(again.base, KnownFile)
         assert again.base.checked() == made.weights
-    places, workshop = [], Workshop()
+    places, workshop = [], StreamCache()
     for path in (made.weights, copied, None):
         items = ["protocol.base=4", "protocol.way=1", "protocol.scale=none"]
         items += [] if path is None else [f"classifier.base={path}"]
@@ -186,7 +186,7 @@ def test_the_command_records_the_digest(made: Made, tmp_path: Path) -> None:
     (place,) = (p for p in tmp_path.glob("fscil-*/prototype-*/seed-0"))
     record = json.loads((place / "record.json").read_text())
     base = record["learner_params"]["classifier"]["base"]
-    assert base == f"sha256:{sha256_of(made.weights)}"
+    assert base == f"sha256:{file_sha256(made.weights)}"
     answers = Predictions.load(place / "predictions.h5")
     again = run_stream(made.stream(scale="auto"), made.learner(), Seeds.of(0))[0]
     assert isinstance(again, Predictions)
@@ -205,7 +205,7 @@ def other_weights(made: Made) -> None:
 
 
 def wider(made: Made) -> None:
-    embeddings(made.file, sha256_of(made.weights), WIDTH + 1)
+    embeddings(made.file, file_sha256(made.weights), WIDTH + 1)
 
 
 @pytest.mark.parametrize(

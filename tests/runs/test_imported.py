@@ -15,20 +15,20 @@ from protocol_files import make_file
 
 from embedbench.api import make_learner
 from embedbench.errors import UserError
-from embedbench.runs.answers import predictions_of
-from embedbench.runs.cell import Cell
+from embedbench.runs.answers import read_answers
+from embedbench.runs.cell import RunSpec
 from embedbench.runs.exported import LISTS, STREAM, export, load
 from embedbench.runs.grid import run_grid
-from embedbench.runs.imported import import_answers, tool_of
+from embedbench.runs.imported import import_answers, parse_tool
 from embedbench.runs.runner import run_stream
 from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.work import Workshop
+from embedbench.runs.work import StreamCache
 from embedbench.scores import record
 from embedbench.scores.checked import rescore
 from embedbench.scores.predictions import Predictions
 from embedbench.typed import plain
 
-TOOL = tool_of("avalanche-lib==0.6.0")
+TOOL = parse_tool("avalanche-lib==0.6.0")
 SMALL = [
     f"offline.mlp.{s}" for s in ("units=8", "batch_size=64", "stop.rule=epochs", "stop.epochs=1")
 ]
@@ -38,7 +38,7 @@ PROTOCOLS = {
 }
 
 
-def cells_of(folder: Path, protocol: str, learner: str = "slda", seed: int = 3) -> list[Cell]:
+def cells_of(folder: Path, protocol: str, learner: str = "slda", seed: int = 3) -> list[RunSpec]:
     path = folder / "file.h5"
     if not path.exists():
         make_file(folder, (9, 8, 7, 9, 6), (0,) * 5, (5, 3, 4, 6, 2), apart=4.0)
@@ -48,7 +48,7 @@ def cells_of(folder: Path, protocol: str, learner: str = "slda", seed: int = 3) 
 
 def exported(folder: Path, protocol: str, seed: int = 3) -> Path:
     (cell,) = cells_of(folder, protocol, seed=seed)
-    export(Workshop().prepare(cell, folder / "runs"), folder / protocol)
+    export(StreamCache().prepare(cell, folder / "runs"), folder / protocol)
     return folder / protocol
 
 
@@ -61,7 +61,7 @@ def write(path: Path, stream: Path, **arrays: Any) -> Path:
     return path
 
 
-def scores_of(cell: Cell) -> tuple[dict[str, Any], Predictions]:
+def scores_of(cell: RunSpec) -> tuple[dict[str, Any], Predictions]:
     """What a learner's `scores` returned for all test samples, session by session; its answers."""
     learner, moments = make_learner("slda"), list[list[Any]]()
     scores, prepare = learner.scores, learner.prepare
@@ -75,7 +75,7 @@ def scores_of(cell: Cell) -> tuple[dict[str, Any], Predictions]:
         return moments[-1][-1]
 
     learner.scores, learner.prepare = kept, begin  # type: ignore[method-assign]
-    predictions, _ = run_stream(Workshop().stream(cell), learner, cell.seeds)
+    predictions, _ = run_stream(StreamCache().stream(cell), learner, cell.seeds)
     assert isinstance(predictions, Predictions)
     arrays = {f"scores_after_{i}": np.concatenate(parts) for i, parts in enumerate(moments)}
     return arrays, predictions
@@ -98,7 +98,7 @@ def test_scores_of_ours_come_back_as_the_same_run(tmp_path: Path, protocol: str)
     mine, theirs = record.load(outcome.places[0]), record.load(place)
     assert place.parent.parent == outcome.places[0].parent.parent
     assert place.name == outcome.places[0].name
-    assert same(record.predictions_of(outcome.places[0]), record.predictions_of(place))
+    assert same(record.read_predictions(outcome.places[0]), record.read_predictions(place))
     assert plain(theirs.by_score) == plain(mine.by_score)
     assert plain(theirs.reference) == plain(mine.reference)
     assert not np.isnan(theirs.metrics["omega_all"])
@@ -117,7 +117,7 @@ def test_stored_answers_come_back_too(tmp_path: Path, seed: int) -> None:
     arrays = {f"answers_after_{i}": a[order] for i, a in enumerate(p.answer)}
     arrays |= {f"within_after_{i}": a[order].astype(np.int64) for i, a in enumerate(p.within)}
     answers = write(tmp_path / "a.npz", stream, rows=p.ids[order], **arrays)
-    assert same(predictions_of(answers, *load(stream))[0], p)
+    assert same(read_answers(answers, *load(stream))[0], p)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -131,7 +131,7 @@ def test_masks_are_those_of_a_plain_loop(tmp_path: Path, seed: int) -> None:
     shuffled = rng.permutation(n)
     arrays = {f"scores_after_{i}": s[shuffled] for i, s in enumerate(scores)}
     path = write(tmp_path / "a.npz", directory, rows=tests.rows[shuffled], **arrays)
-    p, gave = predictions_of(path, stream, tests)
+    p, gave = read_answers(path, stream, tests)
     assert gave == "scores"
     seen: list[int] = []
     for i, session in enumerate(stream.sessions):
@@ -244,7 +244,7 @@ def test_answers_beyond_the_classes_are_refused(
     unseen = stream.sessions[-1].introduces[0]
     arrays[f"answers_after_{session}"][line] = unseen if value is None else value
     with pytest.raises(UserError, match=sentence):
-        predictions_of(write(tmp_path / "a.npz", directory, **arrays), stream, tests)
+        read_answers(write(tmp_path / "a.npz", directory, **arrays), stream, tests)
 
 
 def test_a_sample_without_an_answer_is_flagged(tmp_path: Path) -> None:
@@ -265,13 +265,13 @@ def test_rows_of_several_sets_need_the_order_of_the_list(tmp_path: Path) -> None
     assert len(np.unique(tests.rows)) < n
     path = write(tmp_path / "a.npz", directory, rows=tests.rows[::-1], **arrays)
     with pytest.raises(UserError, match="give the arrays in the order"):
-        predictions_of(path, stream, tests)
+        read_answers(path, stream, tests)
 
 
 def test_lists_are_the_stream(tmp_path: Path) -> None:
     """Rows, labels and names of each session and eval set; features as a learner gets them."""
     (cell,) = cells_of(tmp_path, "incremental-class")
-    work = Workshop().prepare(cell, tmp_path)
+    work = StreamCache().prepare(cell, tmp_path)
     export(work, tmp_path / "s", features=True)
     features = np.load(tmp_path / "s" / "features.npy")
     names = work.files[0].sample_ids

@@ -13,7 +13,7 @@ import torch
 from commands import CONTEXT
 from threadpoolctl import threadpool_info
 
-from embedbench.machine import LIMITS, keep_freed_memory, threads_of
+from embedbench.machine import LIMITS, keep_freed_memory, limit_threads
 
 MB = 2**18  # float32
 
@@ -60,11 +60,11 @@ def test_inside_every_library_takes_the_threads_and_afterwards_those_of_before(
     assert any("blas" in name for name in before[0])
     assert any("omp" in name for name in before[0])
     for number in (3, 2):  # more than there are cores, whatever OMP_NUM_THREADS says
-        with suppress(ZeroDivisionError), threads_of(number):
+        with suppress(ZeroDivisionError), limit_threads(number):
             libraries, torchs, said = _threads()
             assert {*libraries.values(), torchs} == {number}
             assert set(said.values()) == {str(number)}
-            with threads_of(1):
+            with limit_threads(1):
                 assert {*_threads()[0].values(), torch.get_num_threads()} == {1}
             assert torch.get_num_threads() == number
             raise ZeroDivisionError

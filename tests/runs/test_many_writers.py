@@ -22,13 +22,13 @@ from image_files import embedding_file
 from embedbench import leases, machine
 from embedbench.cli.app import main
 from embedbench.runs import grid, publish, share
-from embedbench.runs.cell import Cell
+from embedbench.runs.cell import RunSpec
 from embedbench.runs.checkpoint import CheckpointDirectory
 from embedbench.runs.grid import run_grid
 from embedbench.runs.meter import SessionLog
-from embedbench.runs.publish import partial_of
+from embedbench.runs.publish import checkpoint_path
 from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.work import Workshop
+from embedbench.runs.work import StreamCache
 from embedbench.scores import record
 
 FILES = ("record.json", "predictions.h5")
@@ -138,7 +138,7 @@ def test_a_checkpoint_is_written_only_while_the_lease_is_held(tmp_path: Path) ->
     held = iter([True, True, False, False])
     there = tmp_path / "partial"
     checkpoint = CheckpointDirectory(
-        there, {}, seconds=0, tell=said.append, is_mine=lambda: next(held)
+        there, {}, seconds=0, notify=said.append, is_mine=lambda: next(held)
     )
     state: Any = SimpleNamespace(state_dict=lambda: {"w": 1})
     assert not checkpoint.open()
@@ -162,7 +162,7 @@ def test_a_checkpoint_is_written_only_while_the_lease_is_held(tmp_path: Path) ->
 
 
 @pytest.fixture
-def cells(tmp_path: Path) -> list[Cell]:
+def cells(tmp_path: Path) -> list[RunSpec]:
     """Three seeds of one learner; no offline runs."""
     file = str(embedding_file(tmp_path).path)
     parsed = parse_settings(["references=0"], ["ncm"], None)
@@ -185,9 +185,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 ALL = [f"{name} {seed}" for name in ("chance", "ncm") for seed in (0, 1, 2)]
 
 
-def hold(cell: Cell, root: Path) -> leases.Lease:
+def hold(cell: RunSpec, root: Path) -> leases.Lease:
     """Hold a cell as another process would."""
-    path = leases.lease_of(Workshop().place(cell, root))
+    path = leases.lease_path(StreamCache().place(cell, root))
     path.parent.mkdir(parents=True, exist_ok=True)
     lease = leases.take(path)
     assert lease is not None
@@ -208,11 +208,11 @@ def at_rest(monkeypatch: pytest.MonkeyPatch, what: Callable[[], None]) -> list[N
 
 
 def test_the_others_are_made_first_and_then_the_one_whose_process_gives_up(
-    cells: list[Cell], made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cells: list[RunSpec], made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease, said = hold(cells[0], tmp_path), []
     waits = at_rest(monkeypatch, lease.release)
-    outcome = run_grid(cells, tmp_path, tell=said.append)
+    outcome = run_grid(cells, tmp_path, notify=said.append)
     assert made == [name for name in ALL if name != "ncm 0"] + ["ncm 0"]
     assert said == [
         f"waiting for ncm seed 0, which process {os.getpid()} on host {os.uname().nodename} is "
@@ -224,7 +224,7 @@ def test_the_others_are_made_first_and_then_the_one_whose_process_gives_up(
 
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_what_another_process_finishes_is_not_made_here(
-    cells: list[Cell],
+    cells: list[RunSpec],
     made: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -251,7 +251,7 @@ def test_what_another_process_finishes_is_not_made_here(
 
 
 def test_one_that_was_finished_between_two_looks_is_kept(
-    cells: list[Cell], made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cells: list[RunSpec], made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process makes every cell after this one has planned and before it takes the lease."""
     take = leases.take
@@ -268,17 +268,17 @@ def test_one_that_was_finished_between_two_looks_is_kept(
 
 
 def test_a_failure_after_the_lease_was_lost_is_none(
-    cells: list[Cell], made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cells: list[RunSpec], made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who took the lease over has removed what this process was about to publish."""
     execute, lost = share.execute, []
 
-    def cleared(work: Any, threads: int, tell: Any, lease: leases.Lease) -> Path:
+    def cleared(work: Any, threads: int, notify: Any, lease: leases.Lease) -> Path:
         if not lost:
             lost.append(work.cell)
             lease.path.unlink()
             raise FileNotFoundError(2, "No such file or directory")
-        return execute(work, threads, tell, lease)
+        return execute(work, threads, notify, lease)
 
     monkeypatch.setattr(share, "execute", cleared)
     outcome = run_grid(cells, tmp_path)
@@ -290,11 +290,11 @@ def test_a_failure_after_the_lease_was_lost_is_none(
 
 
 def test_a_run_that_is_replaced_is_aside_until_the_new_one_is_finished(
-    cells: list[Cell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cells: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place,) = run_grid(cells[:1], tmp_path).places
     text = (place / "record.json").read_text()
-    partial_of(place).mkdir()
+    checkpoint_path(place).mkdir()
     execute, there = share.execute, []
 
     def looked(work: Any, *args: Any) -> Path:
@@ -311,7 +311,7 @@ def test_a_run_that_is_replaced_is_aside_until_the_new_one_is_finished(
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
 def test_a_run_comes_back_if_the_one_that_replaces_it_fails(
-    cells: list[Cell],
+    cells: list[RunSpec],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     error: type[BaseException],
@@ -335,7 +335,7 @@ def test_a_run_comes_back_if_the_one_that_replaces_it_fails(
 
 
 def test_what_stopped_workers_put_aside_comes_back(
-    cells: list[Cell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cells: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C stops the workers at once; they release nothing."""
     (place,) = run_grid(cells[:1], tmp_path).places
@@ -353,7 +353,7 @@ def test_what_stopped_workers_put_aside_comes_back(
 
 
 def test_what_a_killed_process_put_aside_is_kept_by_the_next(
-    cells: list[Cell], made: list[str], tmp_path: Path
+    cells: list[RunSpec], made: list[str], tmp_path: Path
 ) -> None:
     (place,) = run_grid(cells[:1], tmp_path).places
     publish.set_aside(place)
@@ -365,7 +365,7 @@ def test_what_a_killed_process_put_aside_is_kept_by_the_next(
 
 
 def test_sigterm_ends_a_command_as_ctrl_c_does(
-    cells: list[Cell],
+    cells: list[RunSpec],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -437,7 +437,7 @@ def is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    return machine.started(pid) != "ended"
+    return machine.process_start(pid) != "ended"
 
 
 def until(true: Callable[[], bool], seconds: float = 60) -> None:

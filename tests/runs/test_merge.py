@@ -17,15 +17,15 @@ from embedbench import leases
 from embedbench.disk import temporary_name
 from embedbench.errors import UserError
 from embedbench.runs import merge as merging
-from embedbench.runs.cell import Cell
+from embedbench.runs.cell import RunSpec
 from embedbench.runs.grid import run_grid
 from embedbench.runs.merge import merge
 from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.study import share_of
+from embedbench.runs.study import take_shard
 from embedbench.scores import record
 from embedbench.typed import plain
 
-Made = tuple[list[Cell], Path]
+Made = tuple[list[RunSpec], Path]
 SMALL = [
     f"offline.mlp.{s}" for s in ("units=8", "batch_size=64", "stop.rule=epochs", "stop.epochs=1")
 ]
@@ -41,7 +41,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     cells = plan([file], "incremental-class", names, [0, 1], settings=settings, device="cpu")
     run_grid(cells, folder / "whole")
     for i in (1, 2):
-        assert not run_grid(share_of(cells, f"{i}/2"), folder / f"shard-{i}").failed
+        assert not run_grid(take_shard(cells, f"{i}/2"), folder / f"shard-{i}").failed
     return cells, folder
 
 
@@ -62,10 +62,10 @@ def names(root: Path) -> list[str]:
 
 def test_shards_are_disjoint_and_whole() -> None:
     cells = list(range(10))
-    shares = [share_of(cells, f"{i}/4") for i in range(1, 5)]  # type: ignore[arg-type]
+    shares = [take_shard(cells, f"{i}/4") for i in range(1, 5)]  # type: ignore[arg-type]
     assert shares == [[0, 4, 8], [1, 5, 9], [2, 6], [3, 7]]  # type: ignore[comparison-overlap]
-    assert share_of(cells, "11/11") == []  # type: ignore[arg-type]
-    assert share_of(cells, None) == cells  # type: ignore[arg-type, comparison-overlap]
+    assert take_shard(cells, "11/11") == []  # type: ignore[arg-type]
+    assert take_shard(cells, None) == cells  # type: ignore[arg-type, comparison-overlap]
 
 
 @pytest.mark.parametrize(
@@ -73,12 +73,12 @@ def test_shards_are_disjoint_and_whole() -> None:
 )
 def test_what_is_no_shard_is_refused(shard: str) -> None:
     with pytest.raises(UserError, match="--shard takes I/N with I from 1 to N"):
-        share_of([], shard)
+        take_shard([], shard)
 
 
 def test_merged_shards_are_what_one_command_makes(made: Made, tmp_path: Path) -> None:
     folder, out = made[1], tmp_path / "out"
-    assert share_of(made[0], "1/2") + share_of(made[0], "2/2") != made[0]  # seeds 0, seeds 1
+    assert take_shard(made[0], "1/2") + take_shard(made[0], "2/2") != made[0]  # seeds 0, seeds 1
     before = tree(folder)
     result = merge([folder / "shard-1", folder / "shard-2"], out)
     assert names(out) == names(folder / "whole")
@@ -171,7 +171,7 @@ def differ(run: Path) -> None:
     (run / "predictions.h5").write_bytes((run / "predictions.h5").read_bytes() + b"\0")
     del values["predictions_sha256"]
     (run / "record.json").write_text(json.dumps(values))
-    values["predictions_sha256"] = record.pinned(run, record.load(run))
+    values["predictions_sha256"] = record.predictions_sha256(run, record.load(run))
     (run / "record.json").write_text(json.dumps(values))
 
 
@@ -197,7 +197,7 @@ def test_no_grid_clears_up_a_run_that_is_being_copied(
 
     def watched(source: Path, target: Path) -> None:
         place = target.parent.with_name(source.parent.name)
-        taken.append(leases.take(leases.lease_of(place)))
+        taken.append(leases.take(leases.lease_path(place)))
         copy(source, target)
 
     monkeypatch.setattr(merging, "_copy_file", watched)

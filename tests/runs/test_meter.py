@@ -25,7 +25,7 @@ from embedbench.runs.meter import Meter
 from embedbench.runs.registry import learner_class
 from embedbench.runs.runner import run_stream
 from embedbench.seeds import Seeds
-from embedbench.terminal import rendered
+from embedbench.terminal import render_text
 from embedbench.typed import plain
 
 
@@ -119,7 +119,7 @@ def test_the_bridge_shows_joules_where_both_sides_have_them(tmp_path: Path) -> N
     joules = found.streams[0].learners[0].learn_joules
     assert (joules.frozen.mean, joules.full.mean) == (3.0, 900.0)
     assert joules.gap.mean == 897.0
-    text = rendered(bridge_parts(found))
+    text = render_text(bridge_parts(found))
     assert "3.0 → 900" in text
     assert text.splitlines()[1].endswith("J: of the whole card, with all that ran there")
     assert text.splitlines()[2].split()[-5:] == ["learn", "s", "learn", "J", "points/h"]
@@ -134,7 +134,7 @@ def test_the_bridge_has_no_joules_of_one_side_alone(tmp_path: Path, there: dict[
     assert math.isnan(joules.gap.mean)
     assert joules.to_json()["frozen"]["mean"] is None
     assert joules.full.mean == 900.0
-    assert " J" not in rendered(bridge_parts(found))
+    assert " J" not in render_text(bridge_parts(found))
 
 
 def test_nothing_is_imported_for_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from protocol_files import make_file
 
 from embedbench.runs.grid import run_grid
 from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.work import Workshop
+from embedbench.runs.work import StreamCache
 from embedbench.scores import record
 from embedbench.scores.accuracy import score_matrix
 from embedbench.scores.checked import rescore
@@ -63,4 +63,4 @@ def test_planning_knows_that_references_depend_on_the_order(tmp_path: Path) -> N
         items += ["protocol.ordering=class-iid"] if protocol == "instance" else []
         settings = parse_settings(items, ["ncm"], None)
         (cell,) = plan([str(file.path)], protocol, ["ncm"], [0], settings=settings, device="cpu")
-        assert Workshop().depends_on_order(cell) == (protocol == "instance")
+        assert StreamCache().depends_on_order(cell) == (protocol == "instance")

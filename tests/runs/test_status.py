@@ -20,20 +20,20 @@ from image_files import embedding_file
 from rich.console import Console
 
 from embedbench import leases
-from embedbench.cli.progress import View, live
+from embedbench.cli.progress import GridView, live
 from embedbench.cli.status_text import status_parts, summary
 from embedbench.runs import share, status
-from embedbench.runs.cell import Cell
+from embedbench.runs.cell import RunSpec
 from embedbench.runs.grid import run_grid
-from embedbench.runs.publish import partial_of
+from embedbench.runs.publish import checkpoint_path
 from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.status import Abandoned, Failed, Running, Status, Watcher
+from embedbench.runs.status import AbandonedRun, FailedRun, Running, Status, Watcher
 from embedbench.scores.run_record import Costs
-from embedbench.terminal import rendered
+from embedbench.terminal import render_text
 
 
 @pytest.fixture
-def cells(tmp_path: Path) -> list[Cell]:
+def cells(tmp_path: Path) -> list[RunSpec]:
     """Three seeds of one learner, without offline runs."""
     file = str(embedding_file(tmp_path).path)
     parsed = parse_settings(["references=0"], ["ncm"], None)
@@ -53,18 +53,18 @@ def test_finished_running_and_abandoned_runs(tmp_path: Path) -> None:
         place[n].mkdir(parents=True)
         (place[n] / "record.json").write_text("{}")
     (place[0] / "predictions.h5").write_text("")  # only this one is whole
-    held = leases.take(leases.lease_of(place[2]))
+    held = leases.take(leases.lease_path(place[2]))
     assert held is not None
     held.note("session 2/5")
     held.beat()
     held.beat()
     ended = replace(held._holder, pid=2**22 + 1)
-    leases.lease_of(place[3]).write_text(json.dumps(ended.to_json()))
+    leases.lease_path(place[3]).write_text(json.dumps(ended.to_json()))
     elsewhere = replace(held._holder, machine="another", host="north", doing=None)
-    leases.lease_of(place[4]).write_text(json.dumps(elsewhere.to_json()))
+    leases.lease_path(place[4]).write_text(json.dumps(elsewhere.to_json()))
     for n in (2, 3, 4):
-        partial_of(place[n]).mkdir()
-        os.utime(partial_of(place[n]), (0, time.time() - 500))
+        checkpoint_path(place[n]).mkdir()
+        os.utime(checkpoint_path(place[n]), (0, time.time() - 500))
     before = tree(tmp_path)
     now = status.status(tmp_path)
     assert now.finished == 1
@@ -77,7 +77,7 @@ def test_finished_running_and_abandoned_runs(tmp_path: Path) -> None:
     assert (left.run, left.seconds) == ("stream-1/mlp-2/seed-3", pytest.approx(500, abs=60))
     assert (now.planned, now.waiting, now.seconds_left) == (None, None, None)
     stale = time.time() - leases.PATIENCE - 5
-    os.utime(leases.lease_of(place[4]), (stale, stale))
+    os.utime(leases.lease_path(place[4]), (stale, stale))
     assert [a.run[-6:] for a in status.status(tmp_path).abandoned] == ["seed-3", "seed-4"]
     assert tree(tmp_path) == before
     held.release()
@@ -103,7 +103,7 @@ def test_a_damaged_lease_and_a_damaged_plan_are_nobody(tmp_path: Path) -> None:
 
 
 def test_a_grid_says_what_is_to_come_and_what_failed(
-    cells: list[Cell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cells: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Looked at before each cell; each takes 100 s, and one fails."""
     root, execute, seen = tmp_path / "runs", share.execute, []
@@ -140,7 +140,7 @@ def took(_: Watcher, place: Path) -> float | None:
     return 100.0 if (place / "record.json").exists() else None
 
 
-def test_what_cells_took_is_read_from_their_records(cells: list[Cell], tmp_path: Path) -> None:
+def test_what_cells_took_is_read_from_their_records(cells: list[RunSpec], tmp_path: Path) -> None:
     (place, *_) = run_grid(cells, tmp_path / "runs").places
     taken = json.loads((place / "record.json").read_text())["seconds"]
     watcher = Watcher(tmp_path / "runs")
@@ -159,7 +159,7 @@ def test_what_no_cell_can_take_is_left_out(
 
 
 def test_the_plan_of_a_killed_grid_is_ignored_and_then_removed(
-    cells: list[Cell], tmp_path: Path
+    cells: list[RunSpec], tmp_path: Path
 ) -> None:
     code = (
         "import os, pathlib, signal\n"
@@ -181,7 +181,7 @@ def test_the_plan_of_a_killed_grid_is_ignored_and_then_removed(
 
 
 def test_with_overwrite_a_cell_is_done_when_it_is_replaced(
-    cells: list[Cell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cells: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, execute, seen = tmp_path / "runs", share.execute, []
     run_grid(cells, root)
@@ -196,7 +196,7 @@ def test_with_overwrite_a_cell_is_done_when_it_is_replaced(
 
 
 def test_a_grid_that_goes_on_keeps_its_total(
-    cells: list[Cell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cells: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two of three seeds, with those of chance, were made before."""
     root, execute, seen = tmp_path / "runs", share.execute, []
@@ -244,8 +244,8 @@ BUSY = Status(
         Running(run="a", cell=f"ewc seed {i}", host="north.net", pid=i, seconds=60.0 * i, session=i)
         for i in range(9)
     ),
-    abandoned=(Abandoned(run="b", cell="stream/mlp/seed-3", seconds=7200),),
-    failed=(Failed(run="c", cell="mlp seed 4", reason="MemoryError: " + "too large " * 20),),
+    abandoned=(AbandonedRun(run="b", cell="stream/mlp/seed-3", seconds=7200),),
+    failed=(FailedRun(run="c", cell="mlp seed 4", reason="MemoryError: " + "too large " * 20),),
     seconds_left=5000.0,
     unknown=1,
 )
@@ -267,7 +267,7 @@ def test_the_view_fits_the_terminal(width: int, height: int) -> None:
         def look(self) -> Status:
             return BUSY
 
-    view: Any = View(Once())  # type: ignore[arg-type]
+    view: Any = GridView(Once())  # type: ignore[arg-type]
     console = Console(width=width, height=height, file=io.StringIO(), force_terminal=True)
     lines = console.render_lines(view, console.options, pad=False)
     text = ["".join(part.text for part in row) for row in lines]
@@ -280,7 +280,7 @@ def test_the_view_fits_the_terminal(width: int, height: int) -> None:
 
 
 def test_the_status_names_every_cell() -> None:
-    text = rendered(status_parts(BUSY))
+    text = render_text(status_parts(BUSY))
     assert all(f"ewc seed {i}" in text for i in range(9))
     assert "abandoned: stream/mlp/seed-3, checkpoint of 2 h ago" in text
     assert text.count("too large") == 20

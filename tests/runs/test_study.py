@@ -16,12 +16,12 @@ import typer
 
 from embedbench.cli import app, study
 from embedbench.errors import UserError
-from embedbench.runs.cell import Cell
+from embedbench.runs.cell import RunSpec
 from embedbench.runs.presets import FOLDER, preset, preset_names, summary
 from embedbench.runs.settings import parse_settings, plan
 from embedbench.runs.study_file import read_study
 from embedbench.runs.study_parts import MOST, parts
-from embedbench.runs.toml_text import read_toml, written
+from embedbench.runs.toml_text import read_toml, write_toml
 
 ROOT = Path(__file__).resolve().parents[2]
 LEAGUE = ROOT / "docs" / "studies" / "league.toml"
@@ -40,10 +40,10 @@ RUN: Any = typer.main.get_command(app.app).commands["run"]  # type: ignore[attr-
 def asked(*words: str) -> study.Study:
     """What `embedbench run` makes of its words."""
     with RUN.make_context("run", app._dashes([*words])) as ctx:
-        return study.asked(ctx)
+        return study.parse_study(ctx)
 
 
-def cells(*words: str) -> list[Cell]:
+def cells(*words: str) -> list[RunSpec]:
     return [cell for part in parts(asked(*words)) for cell in part.cells()]
 
 
@@ -56,7 +56,7 @@ def write(text: str, name: str = "study.toml") -> str:
     return name
 
 
-def made(cell: Cell) -> dict[str, Any]:
+def made(cell: RunSpec) -> dict[str, Any]:
     return asdict(cell.learner.settings)
 
 
@@ -189,7 +189,7 @@ def test_numbers_keep_their_text() -> None:
     texts = ["1", "1e4", "1E-3", "0.10", ".5", "-3", "-0", "true", "1_000", "0x10", "none"]
     texts += ['a"\\é', "\x7f", "9" * 30, "-0.0", "inf"]
     values = {f"k{i}": text for i, text in enumerate(texts)}
-    table = read_toml(Path(write(written({"set": values}))))["set"]
+    table = read_toml(Path(write(write_toml({"set": values}))))["set"]
     assert {k: str(v).lower() if v is True else str(v) for k, v in table.items()} == values
     assert "k1 = 1e4\n" in Path("study.toml").read_text()  # no quotes where none are needed
 
@@ -357,7 +357,7 @@ def test_the_league_is_a_study_file() -> None:
     """The same cells as the page's command line, and the same searches."""
     config = ["--config", str(LEAGUE)]
 
-    def key(cell: Cell) -> Any:  # commands differ in the order of settings
+    def key(cell: RunSpec) -> Any:  # commands differ in the order of settings
         return (cell.files, cell.protocol, cell.learner, cell.seeds, cell.offline, cell.references)
 
     mine, pages = cells(*config), cells(*page_command())

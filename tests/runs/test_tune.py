@@ -15,12 +15,12 @@ from toy import class_stream
 
 from embedbench import leases
 from embedbench.errors import UserError
-from embedbench.runs.cell import Cell
+from embedbench.runs.cell import RunSpec
 from embedbench.runs.runner import run_stream
 from embedbench.runs.settings import parse_settings, plan
 from embedbench.runs.tune import parse_grid, trial_score, trial_stream, tune
 from embedbench.runs.tuned import chosen_items, outcome
-from embedbench.runs.work import Workshop
+from embedbench.runs.work import StreamCache
 from embedbench.scores.accuracy import score_matrix
 from embedbench.seeds import Seeds
 from embedbench.streams.view import rows_of
@@ -28,7 +28,7 @@ from embedbench.streams.view import rows_of
 ITEMS = ["protocol.val_fraction=0.3", "mlp.stop.rule=epochs", "mlp.stop.epochs=20"]
 
 
-def cells(path: Path, items: list[str]) -> list[Cell]:
+def cells(path: Path, items: list[str]) -> list[RunSpec]:
     return plan(
         [str(path)],
         "incremental-class",
@@ -66,7 +66,7 @@ def test_of_a_few_shot_stream_the_base_session_alone_can_be_tuned_on(tmp_path: P
     path = make_file(tmp_path, [20] * 6, [0] * 6, [5] * 6, apart=8.0).path
     settings = parse_settings(["protocol.base=4", "protocol.way=1"], ["prototype"], None)
     (cell,) = plan([str(path)], "fscil", ["prototype"], [0], settings=settings, device="cpu")
-    workshop = Workshop()
+    workshop = StreamCache()
     with pytest.raises(UserError) as error:
         trial_stream(workshop.stream(cell), 3)
     assert str(error.value) == (
@@ -93,7 +93,7 @@ def test_the_best_average_incremental_accuracy_on_validation_data_is_chosen_and_
     for tried in log["tried"]:  # each trial again, by hand
         items = [*short, *(f"mlp.{k}={v}" for k, v in tried["settings"].items())]
         (alone,) = cells(path, items)
-        trial = trial_stream(Workshop().stream(alone), 2)
+        trial = trial_stream(StreamCache().stream(alone), 2)
         found, _ = run_stream(trial, alone.learner.fresh(), Seeds.of(0))
         assert tried["average_incremental_accuracy"] == pytest.approx(
             score_matrix(found).pooled.mean()
@@ -133,7 +133,9 @@ def test_a_search_of_another_process_is_waited_for(
     )
     monkeypatch.setattr("embedbench.runs.tune.trial_score", None)
     with leases.take(kept.with_name(f".{kept.name}.lease")) or pytest.fail("it is free"):
-        assert tune(cell, {"lr": ["0.01"]}, tmp_path / "runs", sessions=1, tell=said.append) == log
+        assert (
+            tune(cell, {"lr": ["0.01"]}, tmp_path / "runs", sessions=1, notify=said.append) == log
+        )
     assert len(said) == 1
     assert said[0].startswith("waiting for the search for mlp, which process ")
 

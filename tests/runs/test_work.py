@@ -22,18 +22,18 @@ from embedbench.files.file import EmbeddingFile
 from embedbench.models.ncm import NCM
 from embedbench.protocols.incremental_class import IncrementalClass
 from embedbench.runs import registry, settings
-from embedbench.runs.cell import Cell, Spec
-from embedbench.runs.execute import decided
+from embedbench.runs.cell import RunSpec, Spec
+from embedbench.runs.execute import checkpoint_key
 from embedbench.runs.grid import run_grid
 from embedbench.runs.settings import parse_settings, plan
-from embedbench.runs.work import Workshop, prepare
+from embedbench.runs.work import StreamCache, prepare
 from embedbench.runs.workers import in_worker
 from embedbench.scores import record
 
 
 def cells(
     folder: Path, learners: str = "ncm", *items: str, seeds: tuple[int, ...] = (0,)
-) -> list[Cell]:
+) -> list[RunSpec]:
     names = learners.split(",")
     file = str(embedding_file(folder).path)
     parsed = parse_settings(["references=0", *items], names, None)
@@ -118,7 +118,7 @@ def test_planning_builds_each_stream_once_though_only_the_last_is_kept(
     monkeypatch.setattr(
         IncrementalClass, "build", lambda *a, **k: built.append(1) or builds(*a, **k)
     )
-    workshop = Workshop()
+    workshop = StreamCache()
     for cell in [*planned, *planned]:
         assert workshop.reference(cell, tmp_path).offline_runs
     assert len(built) == 2
@@ -150,7 +150,7 @@ def test_ctrl_c_ends_the_workers_of_a_pool_and_no_other_process() -> None:
     other.join()
 
 
-def _files_of(path: str, workshop: Workshop) -> int:
+def _files_of(path: str, workshop: StreamCache) -> int:
     workshop.file(path)
     return id(workshop)
 
@@ -197,7 +197,7 @@ class LaterClasses(IncrementalClass):
     overlap: int = later(0, earlier=0)
 
 
-def toy(cell: Cell, learner: Any = None, protocol: Any = None) -> Cell:
+def toy(cell: RunSpec, learner: Any = None, protocol: Any = None) -> RunSpec:
     """The cell, its learner and protocol of the same names as those of other classes."""
     return dataclasses.replace(
         cell,
@@ -212,7 +212,7 @@ def test_a_later_field_at_its_earlier_value_changes_no_place_and_no_digest(tmp_p
     assert new.place == old.place
     assert new.stream.recipe == old.stream.recipe
     assert new.stream.digests == old.stream.digests
-    assert decided(new)["setting"] == decided(old)["setting"]
+    assert checkpoint_key(new)["setting"] == checkpoint_key(old)["setting"]
     assert json.loads(new.cell.learner.text)["shrink"] == 0.0
 
 
@@ -229,7 +229,9 @@ def test_a_later_field_at_another_value_is_another_run(
     (cell,) = cells(tmp_path)
     old, new = prepare(cell, tmp_path), prepare(toy(cell, **made), tmp_path)
     assert new.place != old.place
-    assert [k for k in ("setting", "stream") if decided(new)[k] != decided(old)[k]] == [moved]
+    assert [
+        k for k in ("setting", "stream") if checkpoint_key(new)[k] != checkpoint_key(old)[k]
+    ] == [moved]
 
 
 def test_finished_runs_stay_finished_and_records_hold_all_settings(tmp_path: Path) -> None:
@@ -249,7 +251,7 @@ def test_a_later_field_is_set_as_any_other(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "later_learner", module)
     name = "later_learner:LaterNCM"
     places = {
-        Workshop().place(cells(tmp_path, name, *items)[0], tmp_path)
+        StreamCache().place(cells(tmp_path, name, *items)[0], tmp_path)
         for items in ([], [f"{name}.shrink=0"], [f"{name}.shrink=0.1"])
     }
     assert len(places) == 2

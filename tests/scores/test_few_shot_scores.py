@@ -16,7 +16,7 @@ from scipy.integrate import quad
 from embedbench.arrays import Floats
 from embedbench.cli.listing import entries
 from embedbench.errors import UserError
-from embedbench.papers.published import published
+from embedbench.papers.published import load_published
 from embedbench.scores import metrics, record
 from embedbench.scores.accuracy import score_matrix
 from embedbench.scores.few_shot import (
@@ -24,7 +24,7 @@ from embedbench.scores.few_shot import (
     aacc,
     class_ratio,
     curves,
-    curves_of,
+    curves_from_accuracies,
     gacc,
     gacc_area,
     hacc,
@@ -61,7 +61,7 @@ def drawn(seed: int, sessions: int) -> Floats:
     ("number", "case"), [("A1", "Lazy"), ("A2", "Greedy"), ("A3", "Greedy-NF")]
 )
 def test_the_corner_cases_have_the_printed_scores(number: str, case: str) -> None:
-    *rows, mean = published("fscil")["tables"][number]
+    *rows, mean = load_published("fscil")["tables"][number]
     found = CORNER_CASES[case](9, 0.85)
     a, g = 100 * aacc(found, [60] + [5] * 8), 100 * gacc_area(found, 12)
     assert len(rows) == 9
@@ -99,7 +99,7 @@ def test_three_sessions_by_hand() -> None:
         "rpd": [NAN, -0.1 / 0.9, (-0.3 / 0.9 - 0.2 / 0.5) / 2],
         "max_forgetting": [NAN, 0.1, (0.3 + 0.2) / 2],
     }
-    found = curves_of(HAND, SIZES)
+    found = curves_from_accuracies(HAND, SIZES)
     assert list(found) == CURVES
     for name, values in expected.items():
         np.testing.assert_allclose(found[name], values, atol=1e-12, err_msg=name)
@@ -203,17 +203,17 @@ def test_forgetting_by_plain_loops(seed: int) -> None:
 
 
 def test_undefined_is_nan() -> None:
-    ragged = curves_of(HAND, [6, 2, 1])
+    ragged = curves_from_accuracies(HAND, [6, 2, 1])
     assert np.isnan(ragged["gacc"]).all()
     assert not np.isnan(ragged["aacc"]).any()
-    uneven = curves_of(HAND, [5, 2, 2])  # r = 2.5 has an integral and no grid
+    uneven = curves_from_accuracies(HAND, [5, 2, 2])  # r = 2.5 has an integral and no grid
     assert np.isnan(uneven["gacc"]).all()
     assert not np.isnan(uneven["gacc_exact"]).any()
-    alone = curves_of(HAND[:1, :1], [6])
+    alone = curves_from_accuracies(HAND[:1, :1], [6])
     assert alone["aacc"] == [0.9]
     assert np.isnan(alone["gacc"]).all()
     assert np.isnan(summary(alone)["hacc"])
-    unknown_scores = curves_of(np.full((3, 3), NAN), SIZES)
+    unknown_scores = curves_from_accuracies(np.full((3, 3), NAN), SIZES)
     assert all(np.isnan(v).all() for v in unknown_scores.values())
 
 
@@ -253,7 +253,7 @@ def test_aacc_is_the_pooled_score_where_classes_are_alike(seed: int) -> None:
         np.testing.assert_allclose(curves(scores)["aacc"], scores.pooled)
     scores = score_matrix(answers(seed, even), "accuracy")
     assert curves(scores)["pd"][-1] == pytest.approx(metrics.bwt(scores, Reference()))
-    np.testing.assert_equal(curves(scores), curves_of(scores.R, SIZES))
+    np.testing.assert_equal(curves(scores), curves_from_accuracies(scores.R, SIZES))
 
 
 def test_records_of_few_shot_streams_have_the_curves(tmp_path: Path) -> None:

@@ -76,13 +76,13 @@ def runs(tmp_path: Path) -> Path:
 def test_it_is_a_column_and_never_in_a_record(runs: Path) -> None:
     name, said = f"{HERE}:spread", list[str]()
     before = {p: p.read_bytes() for p in runs.rglob("record.json")}
-    rows = collect(runs, tell=said.append, metrics=[name, "bwt"])
+    rows = collect(runs, notify=said.append, metrics=[name, "bwt"])
     assert said == []
     assert {p: p.read_bytes() for p in runs.rglob("record.json")} == before
     for row in rows:
         for run in row.records:
             place = runs / "stream-1" / run.learner / f"seed-{run.seed}"
-            p = record.predictions_of(place)
+            p = record.read_predictions(place)
             ends = {c: [] for c in np.unique(p.y)}  # type: ignore[var-annotated]
             for answer, y in zip(p.answer[-1], p.y, strict=True):  # type: ignore[union-attr]
                 ends[y].append(answer == y)
@@ -112,7 +112,7 @@ def test_score_prints_it_and_updates_nothing_of_it(runs: Path) -> None:
 
 def test_one_that_fails_is_nan_and_said_once(runs: Path) -> None:
     said: list[str] = []
-    rows = collect(runs, tell=said.append, metrics=[f"{HERE}:fails"])
+    rows = collect(runs, notify=said.append, metrics=[f"{HERE}:fails"])
     assert len(rows) == 2
     assert all(math.isnan(row.metrics[f"{HERE}:fails"].mean) for row in rows)
     assert said == [
@@ -141,7 +141,7 @@ def test_a_package_cannot_take_the_name_of_ours_nor_stop_a_report(
     )
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda *, group: entries)
     said: list[str] = []
-    rows = collect(runs, tell=said.append)
+    rows = collect(runs, notify=said.append)
     assert rows[0].group.further == ("good",)
     assert ["bwt" in said[0], "a metric is left out: cannot import" in said[1]] == [True, True]
     place = runs / "stream-1" / "mlp" / "seed-0"

@@ -102,7 +102,7 @@ def test_what_was_edited_is_named_and_written_only_when_asked(runs: Path, metric
     assert (result.run, result.agrees, result.updated) == (MLP, False, False)
     assert metric in {d.metric for d in result.differs}
     said: list[str] = []
-    row, _ = collect(runs, tell=said.append)
+    row, _ = collect(runs, notify=said.append)
     assert [r.run for r in row.records] == ["1"]
     assert [str(place) in sentence for sentence in said] == [True]
     assert state(runs) == edited
@@ -258,7 +258,7 @@ def test_other_predictions_are_never_taken_for_the_records(runs: Path) -> None:
     code, _, err = embedbench("report", runs)
     assert (code, "no predictions.h5" in err) == (0, True)
     with pytest.raises(UserError, match="no predictions"):
-        record.predictions_of(place)
+        record.read_predictions(place)
 
 
 def test_a_damaged_reference_is_named_and_the_kept_values_serve(runs: Path) -> None:
@@ -340,7 +340,7 @@ def test_the_second_report_computes_nothing_unless_something_changed(
                 answer=p.answer[:1], within=p.within[:1])  # fmt: skip
     p.save(root / OFFLINE / "predictions.h5")
     said: list[str] = []
-    (row,) = collect(root, tell=said.append)
+    (row,) = collect(root, notify=said.append)
     assert evaluated == [0, 1]
     assert row.learner == "chance"
     assert ["Ω" in s or "omega" in s or "ideal" in s for s in said] == [True, True]

@@ -10,7 +10,7 @@ import pytest
 from scipy.special import betainc
 
 from embedbench.arrays import Floats
-from embedbench.scores.ranking import Paired, average_ranks, kendall_tau
+from embedbench.scores.ranking import PairedDifference, average_ranks, kendall_tau
 from embedbench.scores.stats import t_quantile
 
 
@@ -54,7 +54,7 @@ def test_the_t_test(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 12))
     d = rng.normal(0.5, 1, n)
-    result = Paired.of(d.tolist())
+    result = PairedDifference.of(d.tolist())
     t = d.mean() / (d.std(ddof=1) / math.sqrt(n))
     assert result.p == pytest.approx(betainc((n - 1) / 2, 0.5, (n - 1) / (n - 1 + t**2)), rel=1e-12)
     # the interval reaches 0 exactly where p is 0.05

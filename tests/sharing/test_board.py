@@ -28,7 +28,7 @@ from embedbench.sharing.board import board
 from embedbench.sharing.board_pages import write_board
 from embedbench.sharing.board_parts import Board
 from embedbench.sharing.pack import pack
-from embedbench.sharing.unpack import unpacked
+from embedbench.sharing.unpack import unpack
 
 NCM, SLDA = "ncm-", "slda-"
 
@@ -125,7 +125,7 @@ def test_pairs_without_three_seeds_in_common_have_no_rank(team: Path, tmp_path: 
     """Two packs, each with one learner: of the other one's seeds one or none."""
     parts = {}
     for learner in ("ncm", "slda"):
-        with unpacked(team / "a.zip") as one:
+        with unpack(team / "a.zip") as one:
             for place in record.find(one.runs):
                 other = learner not in str(place) or (learner == "slda") == (place.name == "seed-0")
                 if other and "chance" not in str(place):
@@ -143,9 +143,9 @@ def test_equal_answers_from_other_initial_weights_are_flagged(tmp_path: Path) ->
     """The answers of one seed stand for all; of a learner without initial weights that is usual."""
     honest = tmp_path / "a.zip"
     pack(runs_of(tmp_path, "er,ncm", order="natural"), honest)
-    with unpacked(honest) as one:
+    with unpack(honest) as one:
         (zero,) = (p for p in record.find(one.runs) if "/er-" in str(p) and p.name == "seed-0")
-        same = record.predictions_of(zero)
+        same = record.read_predictions(zero)
     copied = forged(honest, tmp_path / "b.zip", {"/er-": Forgery(lambda _: same)})
     for path, flagged in ((honest, []), (copied, ["er"])):
         said: list[str] = []
@@ -305,7 +305,7 @@ def test_a_site_is_replaced_only_if_it_is_one(made: Board, tmp_path: Path) -> No
 
 def test_the_packs_are_untouched(three: dict[str, Path]) -> None:
     before = three["honest"].read_bytes()
-    with unpacked(three["honest"]) as one:
+    with unpack(three["honest"]) as one:
         folder = one.folder
     assert not folder.exists()
     assert three["honest"].read_bytes() == before

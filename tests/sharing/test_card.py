@@ -22,9 +22,9 @@ from embedbench.errors import UserError
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.inspect import card
 from embedbench.files.writer import write_file
-from embedbench.markdown import code, escaped
+from embedbench.markdown import code, escape_markdown
 from embedbench.reports.file_map import components
-from embedbench.sharing.baselines import rows_of
+from embedbench.sharing.baselines import rows_on_file
 from embedbench.sharing.card import card_page, file_sha256
 from embedbench.sharing.licences import hub_licence
 from embedbench.sharing.picture import picture
@@ -79,7 +79,10 @@ def test_text_of_other_people_is_no_markup(tmp_path: Path) -> None:
 def test_code_is_shown_as_it_is(text: str) -> None:
     html = MarkdownIt().render(code(text))
     assert f"<code>{text.replace('|', '¦') or ' '}</code>" in html
-    assert MarkdownIt().renderInline(escaped("*a* _b_ <c> ![d](e)")) == "*a* _b_ &lt;c&gt; ![d](e)"
+    assert (
+        MarkdownIt().renderInline(escape_markdown("*a* _b_ <c> ![d](e)"))
+        == "*a* _b_ &lt;c&gt; ![d](e)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,11 +176,11 @@ def test_baselines_are_those_of_this_content(tmp_path: Path) -> None:
     runs = [make("ncm", seed, final, files=used) for seed, final in ((0, 0.4), (1, 0.6))]
     keep(tmp_path / "runs", *runs)
     keep(tmp_path / "runs", make("slda", 0), stream="stream-2")  # on another file
-    rows = rows_of(tmp_path / "runs", file, lambda _: None)
+    rows = rows_on_file(tmp_path / "runs", file, lambda _: None)
     page = card_page(card(file), rows=rows)
     assert "| ncm | 2 | 0.500 ±1.271 | 50.0 ±127.1 |" in page  # t(0.975, 1) = 12.706, sd = √2 / 10
     assert "slda |" not in page
     assert str(tmp_path) not in page
     other = write_file(tmp_path / "other.h5", file.samples, file.read() + 1, PROVENANCE)
     with pytest.raises(UserError, match=r"no run under .* learned from .*other\.h5"):
-        rows_of(tmp_path / "runs", other, lambda _: None)
+        rows_on_file(tmp_path / "runs", other, lambda _: None)

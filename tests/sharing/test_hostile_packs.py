@@ -14,7 +14,7 @@ from packs import members
 
 from embedbench.errors import UserError
 from embedbench.sharing.board import board
-from embedbench.sharing.unpack import merge_packs, unpacked
+from embedbench.sharing.unpack import merge_packs, unpack
 
 Edit = Callable[[zipfile.ZipFile], None]
 RUN = "runs/s/l/seed-7/predictions.h5"
@@ -96,7 +96,7 @@ def test_a_member_that_no_pack_has(team: Path, tmp_path: Path, case: str) -> Non
 @pytest.mark.parametrize("place", ["x", "x" * 200, "/".join("x" * 11)])
 def test_names_up_to_the_limits_are_read(team: Path, tmp_path: Path, place: str) -> None:
     name = f"runs/{place}/record.json"
-    with unpacked(spoilt(team, tmp_path / "a.zip", member(name))) as made:
+    with unpack(spoilt(team, tmp_path / "a.zip", member(name))) as made:
         assert (made.folder / name).read_bytes() == b"x"
 
 
@@ -133,21 +133,21 @@ def test_a_large_member_of_a_small_kind(
 ) -> None:
     largest = max(len(d) for name, d in members(team / "a.zip").items() if name[:5] != "runs/")
     monkeypatch.setattr("embedbench.sharing.unpack.SMALL", largest)
-    with unpacked(team / "a.zip"):
+    with unpack(team / "a.zip"):
         pass
     monkeypatch.setattr("embedbench.sharing.unpack.SMALL", largest - 1)
-    with pytest.raises(UserError, match="it is too large"), unpacked(team / "a.zip"):
+    with pytest.raises(UserError, match="it is too large"), unpack(team / "a.zip"):
         pass
 
 
 def test_too_many_members(team: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     count = len(members(team / "a.zip"))
     monkeypatch.setattr("embedbench.sharing.unpack.MOST", count)
-    with unpacked(team / "a.zip"):
+    with unpack(team / "a.zip"):
         pass
     monkeypatch.setattr("embedbench.sharing.unpack.MOST", count - 1)
     says = rf"a\.zip has {count} members, and a pack has at most {count - 1}"
-    with pytest.raises(UserError, match=says), unpacked(team / "a.zip"):
+    with pytest.raises(UserError, match=says), unpack(team / "a.zip"):
         pass
 
 

@@ -18,7 +18,7 @@ from embedbench.scores import record
 from embedbench.scores.checked import rescore
 from embedbench.sharing.pack import INFO, pack
 from embedbench.sharing.strip import text_without_paths, without_paths
-from embedbench.sharing.unpack import merge_packs, unpacked
+from embedbench.sharing.unpack import merge_packs, unpack
 from embedbench.typed import plain
 
 
@@ -140,7 +140,7 @@ def test_a_name_and_a_date(
 
 def test_a_name_of_200_characters_travels(team: Path, tmp_path: Path) -> None:
     pack(team / "runs", tmp_path / "b.zip", by="x" * 200)
-    with unpacked(tmp_path / "b.zip") as made:
+    with unpack(tmp_path / "b.zip") as made:
         assert made.info.by == "x" * 200
 
 
@@ -162,7 +162,7 @@ def test_a_study_file_loses_its_directories(team: Path, tmp_path: Path) -> None:
     assert "jane" not in text
     assert 'files = ["e.h5"]' in text
     assert "o.json" in text
-    with unpacked(tmp_path / "b.zip") as made:
+    with unpack(tmp_path / "b.zip") as made:
         assert (made.folder / "study.toml").read_text() == text
 
 

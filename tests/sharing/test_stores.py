@@ -18,7 +18,7 @@ from file_helpers import PROVENANCE, make_features, make_samples
 
 from embedbench.disk import temporary_name
 from embedbench.errors import UserError
-from embedbench.fetching.local import fixed, local
+from embedbench.fetching.local import local, pin_name
 from embedbench.fetching.peek import peek
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.writer import write_file
@@ -78,7 +78,7 @@ def test_a_folder_of_this_machine(
     assert pinned.startswith(f"{url}#sha256=")
     for name in (url, pinned):  # what was printed can be named
         assert local(name) == place / "a.h5"
-        assert fixed(name, expect=file.digests["content"]) == str(place / "a.h5")
+        assert pin_name(name, expect=file.digests["content"]) == str(place / "a.h5")
         assert peek(name).digests == file.digests
     with pytest.raises(UserError, match=r"has the SHA-256 .*, expected 0000"):
         local(f"{url}#sha256={'0' * 64}")

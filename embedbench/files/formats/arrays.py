@@ -21,7 +21,7 @@ from . import parquet, safetensors_files, saved_datasets, torch_files
 from .audioset import N_CLASSES, is_audioset, read_audioset
 from .idx import is_idx, pixels, pixels_recipe, read_idx
 from .numpy_files import load_folder, load_npy, load_npz
-from .tables import PARTS, Named, Table, without_parts
+from .tables import PARTS, NamedLabels, SampleTable, without_parts
 
 _KEYS = {
     "features": ("features", "X", "x", "embeddings", "embedding"),
@@ -51,7 +51,7 @@ _FOLDERS: list[tuple[Callable[[Path], bool], _Reader]] = [
 class Arrays:
     """Contents of a source, before the splits are made."""
 
-    features: Table
+    features: SampleTable
     labels: NDArray[np.int64]
     classes: tuple[str, ...]
     parents: NDArray[np.int64]
@@ -59,12 +59,12 @@ class Arrays:
     split: NDArray[np.uint8] | None
     groups: list[str] | None
     provenance: dict[str, Any]
-    layers: dict[str, Table] = field(default_factory=dict)
+    layers: dict[str, SampleTable] = field(default_factory=dict)
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ImportRequest:
     """What a user asks for of a source; None: what is usual.
 
     Parameters
@@ -84,7 +84,7 @@ class Wanted:
     columns: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_source(src: Path, wanted: Wanted, progress: Progress) -> Arrays:
+def read_source(src: Path, wanted: ImportRequest, progress: Progress) -> Arrays:
     """Read features, labels and whatever else a source has; see `exchange.import_file`."""
     if not src.is_file() and not src.is_dir():
         raise UserError(f"there is no file {src}; give one, or a directory of them.")
@@ -131,7 +131,7 @@ def _arrays_of(src: Path) -> Mapping[str, Any]:
 
 def _from_samples(
     src: Path,
-    wanted: Wanted,
+    wanted: ImportRequest,
     samples: Samples,
     features: NDArray[np.float32],
     provenance: dict[str, Any],
@@ -153,7 +153,7 @@ def _from_samples(
     )
 
 
-def _from_arrays(arrays: Mapping[str, Any], src: Path, wanted: Wanted) -> Arrays:
+def _from_arrays(arrays: Mapping[str, Any], src: Path, wanted: ImportRequest) -> Arrays:
     names = {
         what: next((key for key in keys if key in arrays), None) for what, keys in _KEYS.items()
     }
@@ -173,7 +173,7 @@ def _from_arrays(arrays: Mapping[str, Any], src: Path, wanted: Wanted) -> Arrays
     taken = {key: _taken(arrays, key, src) for key in rest | chosen}
     given: Any = taken[names["labels"]]
     classes: Any = None if names["classes"] is None else taken[names["classes"]]
-    if isinstance(given, Named):
+    if isinstance(given, NamedLabels):
         given, classes = given.values, given.names if classes is None else classes
     taken = {key: _values(value) for key, value in taken.items()}
     _check_columns(taken, {names["features"]}, src)
@@ -219,10 +219,10 @@ def _ruled(ids: NDArray[Any], rule: str, arrays: Mapping[str, Any], src: Path) -
 
 def _values(column: Any) -> Any:
     """A column as it is; of categories, the name of each row's."""
-    return column.names[column.values] if isinstance(column, Named) else column
+    return column.names[column.values] if isinstance(column, NamedLabels) else column
 
 
-def _check_columns(taken: Mapping[str, Table], tables: set[str | None], src: Path) -> None:
+def _check_columns(taken: Mapping[str, SampleTable], tables: set[str | None], src: Path) -> None:
     """What is read has one value a row, but for features and layers."""
     for key, values in taken.items():
         table = key in tables or key.startswith(_LAYER)
@@ -281,7 +281,7 @@ def _default_ids(n: int, split: NDArray[np.uint8] | None) -> NDArray[np.str_]:
     return np.array(ids, dtype=np.str_)
 
 
-def _provenance(arrays: Mapping[str, Any], features: Table, src: Path) -> dict[str, Any]:
+def _provenance(arrays: Mapping[str, Any], features: SampleTable, src: Path) -> dict[str, Any]:
     """Return the provenance in the source, or one that says that the backbone is unknown.
 
     The digest of the features then replaces the backbone, so that two unknown backbones are never

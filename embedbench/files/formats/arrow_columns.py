@@ -16,7 +16,7 @@ from embedbench.files.layout import texts
 from embedbench.gate import too_large
 from embedbench.typed import parse_json
 
-from .tables import PARTS, Named, Sliced, Table, joined
+from .tables import PARTS, NamedLabels, SampleTable, SlicedTable, join_tables
 
 BATCH = 1024  # rows that are read at once
 
@@ -32,14 +32,14 @@ def arrow(path: Path) -> Any:
     return pyarrow
 
 
-def broken(path: Path, error: Exception) -> UserError:
+def cannot_read(path: Path, error: Exception) -> UserError:
     """Return the error for a file that pyarrow cannot read."""
     reason = str(error).partition("\n")[0][:120] or type(error).__name__
     return UserError(f"{path} cannot be read ({reason}); write it again.")
 
 
 @dataclass(frozen=True)
-class Part:
+class ArrowPart:
     """One file.
 
     Parameters
@@ -72,7 +72,7 @@ class Columns(Mapping[str, Any]):
     files.
     """
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[ArrowPart]) -> None:
         self.parts = parts
         self.names = list(parts[0].schema.names)
         if len(set(self.names)) < len(self.names):
@@ -106,9 +106,9 @@ class Columns(Mapping[str, Any]):
             return self._features([name])
         return self._column(pa, name)
 
-    def _features(self, names: Sequence[str]) -> Table:
-        tables = [Sliced(*_opened(part, names)) for part in self.parts]
-        return joined(tables, str(self.parts[0].path))
+    def _features(self, names: Sequence[str]) -> SampleTable:
+        tables = [SlicedTable(*_opened(part, names)) for part in self.parts]
+        return join_tables(tables, str(self.parts[0].path))
 
     def _column(self, pa: Any, name: str) -> Any:
         """Read one value a row."""
@@ -167,7 +167,7 @@ def _values(pa: Any, column: Any, where: str) -> NDArray[Any]:
     return texts(column.to_pylist(), where)
 
 
-def _named(values: NDArray[Any], names: Sequence[str], where: str) -> Named:
+def _named(values: NDArray[Any], names: Sequence[str], where: str) -> NamedLabels:
     """Numbers of names, each of which must be there."""
     if values.dtype.kind not in "iu":
         raise UserError(f"{where} has names for numbers, and holds {values.dtype}; correct it.")
@@ -177,7 +177,7 @@ def _named(values: NDArray[Any], names: Sequence[str], where: str) -> Named:
             f"{where} holds {wrong[0]}, and names {len(names)} values, from 0 on; name every one, "
             "and leave rows without one out."
         )
-    return Named(values.astype(np.int64), texts(names, where))
+    return NamedLabels(values.astype(np.int64), texts(names, where))
 
 
 def _class_names(schema: Any, name: str) -> list[str] | None:
@@ -192,18 +192,18 @@ def _class_names(schema: Any, name: str) -> list[str] | None:
     return names if sound else None
 
 
-def _guarded(part: Part, names: Sequence[str]) -> Iterator[Any]:
+def _guarded(part: ArrowPart, names: Sequence[str]) -> Iterator[Any]:
     """Yield the batches of a file; what is wrong with it is a UserError."""
     try:
         yield from part.batches(names)
     except UserError:
         raise
     except Exception as error:  # pyarrow raises many kinds on a damaged file
-        raise broken(part.path, error) from error
+        raise cannot_read(part.path, error) from error
 
 
 def _opened(
-    part: Part, names: Sequence[str]
+    part: ArrowPart, names: Sequence[str]
 ) -> tuple[tuple[int, int], np.dtype[Any], Callable[[int, int], NDArray[Any]]]:
     """Shape, type and reader of features, which goes on where it was, or begins anew."""
     first = next(_blocks(part, names), np.zeros((0, 0), np.float32))
@@ -231,7 +231,7 @@ def _opened(
 
 
 def _blocks(
-    part: Part, names: Sequence[str], width: int | None = None
+    part: ArrowPart, names: Sequence[str], width: int | None = None
 ) -> Iterator[NDArray[np.floating]]:
     """Yield features (n, D), float16 or float32, batch by batch."""
     pa = arrow(part.path)
@@ -272,6 +272,6 @@ def _from_lists(pa: Any, column: Any, where: str, row: int, width: int | None) -
     return out
 
 
-def part_of(name: str) -> int | None:
+def split_from_name(name: str) -> int | None:
     """The split that a file's or folder's name begins with: `train-00000-of-00002`."""
     return PARTS.get(name.partition("-")[0].partition(".")[0])

@@ -69,10 +69,10 @@ def _files(directory: Path) -> dict[str, list[Path]]:
     }
 
 
-def dequantised(frames: NDArray[np.uint8]) -> NDArray[np.float32]:
+def dequantise(frames: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Return the values between -2 and 2 that bytes encode.
 
-    >>> dequantised(np.array([0, 51, 255], np.uint8))
+    >>> dequantise(np.array([0, 51, 255], np.uint8))
     array([-2. , -1.2,  2. ], dtype=float32)
     """
     return (np.arange(256) / 255 * 4 - 2).astype(np.float32)[frames]
@@ -137,7 +137,7 @@ def read_audioset(
         classes=tuple(ontology.names[mid] for mid in classes),
         parents=np.full(len(classes), -1),
     )
-    features = dequantised(_frames([(paths[clips.path[row]], clips.offset[row]) for row in rows]))
+    features = dequantise(_frames([(paths[clips.path[row]], clips.offset[row]) for row in rows]))
     selection = {
         "rule": "Kemker et al. (2018), section Datasets and Table 1",
         "classes": [[mid, ontology.names[mid], *counts[mid]] for mid in taken],

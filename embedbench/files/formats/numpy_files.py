@@ -37,13 +37,13 @@ def load_npy(path: Path) -> Any:
         with path.open("rb") as file:
             form = _check_header(file, path.stat().st_size)
         if _streams(*form):
-            return Streamed(path, partial(path.open, "rb"))
+            return StreamedArray(path, partial(path.open, "rb"))
         return _checked(np.load(path, mmap_mode="r", allow_pickle=False))
     except Exception as error:  # NumPy raises many kinds on a damaged header
         raise _unreadable(path, error) from error
 
 
-class Streamed:
+class StreamedArray:
     """An array of samples that is read slice by slice, float64 as float32.
 
     Slices are quick in order; going back begins at the start.
@@ -108,7 +108,7 @@ def load_npz(path: Path) -> dict[str, Any]:
                     shape, by_columns, dtype = _check_header(cast(BinaryIO, file), info.file_size)
                 if _streams(shape, by_columns, dtype):
                     member = partial(zipfile.ZipFile.open, zipfile.ZipFile(path), info)
-                    arrays[name] = Streamed(path, member)
+                    arrays[name] = StreamedArray(path, member)
                     continue
                 with archive.open(info) as file:
                     array = np.lib.format.read_array(cast(BinaryIO, file), allow_pickle=False)

@@ -10,7 +10,7 @@ from embedbench.disk import open_regular
 from embedbench.errors import UserError
 from embedbench.gate import too_large
 
-from .arrow_columns import BATCH, Columns, Part, arrow, broken, part_of
+from .arrow_columns import BATCH, ArrowPart, Columns, arrow, cannot_read, split_from_name
 
 SUFFIXES = (".parquet",)
 
@@ -35,7 +35,7 @@ def read(path: Path) -> Mapping[str, Any]:
     return Columns([_part(file, named=path.is_dir()) for file in paths])
 
 
-def _part(path: Path, *, named: bool) -> Part:
+def _part(path: Path, *, named: bool) -> ArrowPart:
     import pyarrow.parquet as pq
 
     try:
@@ -47,7 +47,7 @@ def _part(path: Path, *, named: bool) -> Part:
             columns = [group.column(j) for j in range(group.num_columns)]
             declared += sum(max(c.total_uncompressed_size, 8 * c.num_values) for c in columns)
     except Exception as error:  # pyarrow and the disk raise errors of many kinds
-        raise broken(path, error) from error
+        raise cannot_read(path, error) from error
     if too_large(declared, size):
         raise UserError(f"{path} declares {declared:,} bytes, more than its {size:,} can hold.")
 
@@ -56,4 +56,6 @@ def _part(path: Path, *, named: bool) -> Part:
             yield from opened.iter_batches(BATCH, columns=list(names), use_threads=False)
 
     schema = file.schema_arrow
-    return Part(path, schema, meta.num_rows, size, batches, part_of(path.stem) if named else None)
+    return ArrowPart(
+        path, schema, meta.num_rows, size, batches, split_from_name(path.stem) if named else None
+    )

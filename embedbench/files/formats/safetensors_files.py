@@ -14,7 +14,7 @@ from embedbench.errors import UserError
 from embedbench.files.layout import texts
 from embedbench.typed import parse_json
 
-from .tables import Sliced
+from .tables import SlicedTable
 
 SUFFIXES = (".safetensors",)
 _TYPES = {
@@ -83,5 +83,5 @@ def _table(file: Any, name: str, kind: str) -> Any:
         rows = part[first:end]
         return np.asarray(rows.float() if kind == "BF16" else rows)
 
-    table = Sliced(tuple(part.get_shape()), dtype, take)
+    table = SlicedTable(tuple(part.get_shape()), dtype, take)
     return table if table.ndim > 1 else table[:] if table.ndim else np.zeros(())

@@ -10,7 +10,7 @@ from embedbench.disk import open_regular, read_text
 from embedbench.errors import UserError, unknown
 from embedbench.typed import parse_json
 
-from .arrow_columns import Columns, Part, arrow, broken, part_of
+from .arrow_columns import ArrowPart, Columns, arrow, cannot_read, split_from_name
 from .tables import PARTS
 
 
@@ -33,13 +33,13 @@ def read(path: Path) -> Mapping[str, Any]:
     names = _listed(path / "dataset_dict.json", "splits")
     parts = []
     for name in names:
-        if part_of(name) is None:
+        if split_from_name(name) is None:
             raise unknown(f"split of {path}", name, PARTS)
-        parts += _parts(path / name, part_of(name))
+        parts += _parts(path / name, split_from_name(name))
     return Columns(parts)
 
 
-def _parts(path: Path, split: int | None) -> list[Part]:
+def _parts(path: Path, split: int | None) -> list[ArrowPart]:
     names = _listed(path / "state.json", "_data_files")
     return [_part(path / name, split) for name in names]
 
@@ -59,7 +59,7 @@ def _listed(path: Path, key: str) -> list[str]:
     return names
 
 
-def _part(path: Path, split: int | None) -> Part:
+def _part(path: Path, split: int | None) -> ArrowPart:
     pa = arrow(path)
 
     def opened() -> Any:
@@ -73,6 +73,6 @@ def _part(path: Path, split: int | None) -> Part:
     try:
         stream = opened()
         rows = sum(batch.num_rows for batch in stream)
-        return Part(path, stream.schema, rows, path.stat().st_size, batches, split)
+        return ArrowPart(path, stream.schema, rows, path.stat().st_size, batches, split)
     except Exception as error:  # pyarrow and the disk raise errors of many kinds
-        raise broken(path, error) from error
+        raise cannot_read(path, error) from error

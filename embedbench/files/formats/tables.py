@@ -19,7 +19,7 @@ _WORDS = "|".join(PARTS)
 _KEY = re.compile(f"(?:(?P<a>{_WORDS})_(?P<key>.+)|(?P<key2>.+)_(?P<b>{_WORDS}))")
 
 
-class Table(Protocol):
+class SampleTable(Protocol):
     """An array (N, …) of which slices are taken, quickly if they are in order."""
 
     @property
@@ -42,7 +42,7 @@ class Table(Protocol):
 
 
 @dataclass(frozen=True)
-class Sliced:
+class SlicedTable:
     """A table in something else that gives slices."""
 
     shape: tuple[int, ...]
@@ -63,14 +63,14 @@ class Sliced:
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedLabels:
     """Labels as numbers of names, in the order of the source: categories, a `ClassLabel`."""
 
     values: NDArray[np.int64]
     names: NDArray[np.str_]
 
 
-def joined(tables: Sequence[Table], where: str) -> Table:
+def join_tables(tables: Sequence[SampleTable], where: str) -> SampleTable:
     """Return tables one after the other, as one.
 
     Raises
@@ -96,7 +96,7 @@ def joined(tables: Sequence[Table], where: str) -> Table:
         ]
         return np.concatenate(parts) if parts else np.empty((0, *shapes.copy().pop()), dtype)
 
-    return Sliced((ends[-1], *shapes.copy().pop()), dtype, take)
+    return SlicedTable((ends[-1], *shapes.copy().pop()), dtype, take)
 
 
 def without_parts(arrays: Mapping[str, Any], where: str) -> Mapping[str, Any]:
@@ -122,6 +122,6 @@ def without_parts(arrays: Mapping[str, Any], where: str) -> Mapping[str, Any]:
             if not np.ndim(table) or len(table) != n:
                 raise UserError(f"{where}: {keys[part]} has not {n} rows, as others of its part.")
         one = tables[0].ndim == 1
-        out[name] = np.concatenate(tables) if one else joined(tables, f"{where}: {name}")
+        out[name] = np.concatenate(tables) if one else join_tables(tables, f"{where}: {name}")
     out["split"] = np.repeat([PARTS[part] for part in parts], lengths).astype(np.uint8)
     return out

@@ -14,7 +14,7 @@ from embedbench import torch_file
 from embedbench.errors import UserError, short
 from embedbench.files.layout import texts
 
-from .tables import Sliced
+from .tables import SlicedTable
 
 SUFFIXES = (".pt", ".pth")
 REMEDY = "save a dictionary of tensors with torch.save, and no other objects"
@@ -67,4 +67,4 @@ def _table(value: Any, where: str, size: int) -> Any:
 
     if tensor.ndim < 2:
         return take(0, len(tensor)).copy() if tensor.ndim else None
-    return Sliced(tuple(tensor.shape), take(0, 0).dtype, take)
+    return SlicedTable(tuple(tensor.shape), take(0, 0).dtype, take)

@@ -9,10 +9,10 @@ from embedbench.files.file import EmbeddingFile
 from embedbench.papers.published import PaperTable
 from embedbench.scores import record
 from embedbench.scores.predictions import Predictions
-from embedbench.scores.stats import signed
+from embedbench.scores.stats import format_signed
 from embedbench.streams.orders import CONFUSION, objective, session_sizes
 
-from .runs import LEARNERS, ORDERS, Runs
+from .runs import LEARNERS, ORDERS, OrderingRuns
 
 CURVES = {  # learner → the paper's figure
     "finetune": "Fig. 4, left",
@@ -27,7 +27,7 @@ _CLASSES = ("class", "taken for class")
 _POSITIONS = ("position", "position")
 
 
-def figure1(runs: Runs) -> list[PaperTable]:
+def figure1(runs: OrderingRuns) -> list[PaperTable]:
     """Figure 1: accuracy of every class after joint training, by accuracy and by group."""
     from embedbench.reports.plots import class_bars
 
@@ -39,7 +39,7 @@ def figure1(runs: Runs) -> list[PaperTable]:
         table.across = 1
         places = [runs.workshop.place(cell, runs.out / "runs") for cell in runs.joint(name)]
         if all(map(record.is_finished, places)):
-            predictions = record.predictions_of(places[0])
+            predictions = record.read_predictions(places[0])
             assert isinstance(predictions, Predictions)
             recall = _recall(predictions)
             file = EmbeddingFile.open(path)
@@ -82,7 +82,7 @@ def _groups(file: EmbeddingFile) -> Ints:
     return np.unique(tops, return_inverse=True)[1]
 
 
-def _order(runs: Runs, name: str, kind: str, file: EmbeddingFile) -> Ints:
+def _order(runs: OrderingRuns, name: str, kind: str, file: EmbeddingFile) -> Ints:
     """(C,) the classes of an order, by their indices in the file."""
     result = runs.order(name, kind)
     assert result is not None
@@ -90,7 +90,7 @@ def _order(runs: Runs, name: str, kind: str, file: EmbeddingFile) -> Ints:
     return np.array([number[c] for c in result["order"]])
 
 
-def _matrix(runs: Runs, name: str) -> Floats:
+def _matrix(runs: OrderingRuns, name: str) -> Floats:
     """(C, C) confusion from 0 to 1: square roots of shares of the largest entry."""
     result = runs.order(name, CONFUSION[0])
     assert result is not None
@@ -99,7 +99,7 @@ def _matrix(runs: Runs, name: str) -> Floats:
     return shares
 
 
-def figure2(runs: Runs) -> list[PaperTable]:
+def figure2(runs: OrderingRuns) -> list[PaperTable]:
     """Figure 2: the confusion matrix in the original and in the coarse order."""
     from embedbench.reports.maps import heat_map
 
@@ -128,7 +128,7 @@ _CONFUSED = (
 )
 
 
-def figure3(runs: Runs) -> list[PaperTable]:
+def figure3(runs: OrderingRuns) -> list[PaperTable]:
     """Figure 3: the objectives W, and the confusion matrix in the order from each of them."""
     from embedbench.reports.maps import heat_map
 
@@ -146,7 +146,7 @@ def figure3(runs: Runs) -> list[PaperTable]:
             picture = heat_map(_unit(W), caption, axes_names=_POSITIONS, numbers=False)
             table.figures.append((caption, picture))
             order = _order(runs, name, kind, file)
-            scores = (signed(order_file[key], 0) for key in ("natural_score", "score"))
+            scores = (format_signed(order_file[key], 0) for key in ("natural_score", "score"))
             caption = f"{ORDERS[kind]}: {' → '.join(scores)}"
             matrix = confused[np.ix_(order, order)]
             results.append((caption, heat_map(matrix, caption, axes_names=_CLASSES, numbers=False)))
@@ -166,7 +166,7 @@ def _unit(W: Floats) -> Floats:
     return scaled
 
 
-def figures4to9(runs: Runs) -> list[PaperTable]:
+def figures4to9(runs: OrderingRuns) -> list[PaperTable]:
     """Figures 4 to 9: accuracy over all classes learned, one curve per order."""
     from embedbench.reports.plots import Curve, curve_plot
     from embedbench.reports.styles import glyph

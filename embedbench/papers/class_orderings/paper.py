@@ -5,23 +5,23 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from embedbench.papers.paper import Asked, Paper
-from embedbench.runs.cell import Cell
+from embedbench.papers.paper import Paper, ReproduceRequest
+from embedbench.runs.cell import RunSpec
 
 from .figures import figure1, figure2, figure3, figures4to9
-from .runs import LEARNERS, ORDERS, Runs, find_data
+from .runs import LEARNERS, ORDERS, OrderingRuns, find_data
 from .tables import printed_tables, statements, table1
 
 
-def runs_on(asked: Asked, tables: Sequence[str]) -> Runs:
+def runs_on(asked: ReproduceRequest, tables: Sequence[str]) -> OrderingRuns:
     """Return the runs on the requested files, with their class orders."""
-    runs = asked.runs(Runs, files=find_data(asked.data, asked.out, asked.notify))
+    runs = asked.runs(OrderingRuns, files=find_data(asked.data, asked.out, asked.notify))
     asked.notify("ordering the classes; orders that are there are kept")
     runs.make_orders()
     return runs
 
 
-def planned(runs: Runs, tables: Sequence[str]) -> list[Cell]:
+def plan_runs(runs: OrderingRuns, tables: Sequence[str]) -> list[RunSpec]:
     """Return the runs of the tables; runs on one stream are neighbours, so it is built once."""
     cells = [cell for name in runs.files for cell in runs.joint(name)] if "fig1" in tables else []
     if {"1", "statements", "fig4"} & set(tables):
@@ -37,7 +37,7 @@ PAPER = Paper(
     citation="Masana et al. (2020): On Class Orderings for Incremental Learning",
     stem="class-orderings",
     runs=runs_on,
-    cells=planned,
+    cells=plan_runs,
     learners=lambda: LEARNERS,
     printed=printed_tables,
     tables={

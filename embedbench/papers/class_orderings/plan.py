@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from embedbench.papers.plan import Plan, Work
+from embedbench.papers.plan import Plan, PlannedWork
 from embedbench.papers.sources import CIFAR100
 
 NET = "ResNet-32, 32 px, training"
@@ -12,8 +12,8 @@ PLAN = Plan(
     paper="masana2020",
     data=(CIFAR100,),
     work=(
-        Work("eight orders, seven learners, ten sessions", NET, TRAIN, 200, 8 * 7),
-        Work("all classes at once, for Figure 1", NET, TRAIN, 200, 1, False),
+        PlannedWork("eight orders, seven learners, ten sessions", NET, TRAIN, 200, 8 * 7),
+        PlannedWork("all classes at once, for Figure 1", NET, TRAIN, 200, 1, False),
     ),
     commands=(
         "embedbench reproduce masana2020 --data cifar100=cifar100-32.h5 --seeds {seeds} "

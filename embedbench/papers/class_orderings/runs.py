@@ -14,7 +14,7 @@ from embedbench.files.file import EmbeddingFile
 from embedbench.papers import runs
 from embedbench.papers.data import named_files
 from embedbench.papers.runs import Variant
-from embedbench.runs.cell import Cell
+from embedbench.runs.cell import RunSpec
 from embedbench.scores.run_record import RunRecord
 from embedbench.streams.orders import CONFUSION, cifar100_labels, make_order, write_order
 
@@ -75,7 +75,7 @@ def find_data(
 
 
 @dataclass
-class Runs(runs.Runs):
+class OrderingRuns(runs.PaperRuns):
     """The runs on CIFAR-100's images, or on files that replace them.
 
     Parameters
@@ -131,7 +131,7 @@ class Runs(runs.Runs):
         result: dict[str, Any] = json.loads(Path(self.orders[name, kind]).read_text("utf-8"))
         return result
 
-    def cells(self, name: str, kind: str, learner: str) -> list[Cell]:
+    def cells(self, name: str, kind: str, learner: str) -> list[RunSpec]:
         """One cell per seed; none if the file has no such order."""
         if (name, kind) not in self.orders:
             return []
@@ -139,11 +139,11 @@ class Runs(runs.Runs):
         fixed = [f"protocol.order={self.orders[name, kind]}", *variant.fixed]
         return self._plan(name, variant.learner, fixed)
 
-    def joint(self, name: str) -> list[Cell]:
+    def joint(self, name: str) -> list[RunSpec]:
         """One joint training on all classes at once, for the first seed."""
         return self._plan(name, "offline", ["protocol.order=natural"])[:1]
 
-    def _plan(self, name: str, learner: str, fixed: Sequence[str]) -> list[Cell]:
+    def _plan(self, name: str, learner: str, fixed: Sequence[str]) -> list[RunSpec]:
         # The loss includes the classes seen, as in the paper's code; that decides for FT and IL2M,
         # the others never include more. The tables need no Ω, so no offline references.
         items = [f"protocol.sessions={SESSIONS}", "protocol.loss=seen", "references=0"]

@@ -16,12 +16,12 @@ from functools import partial
 import numpy as np
 
 from embedbench.arrays import Floats
-from embedbench.papers.published import PaperTable, Value, published
+from embedbench.papers.published import PaperTable, Value, load_published
 from embedbench.scores.ranking import kendall_tau
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat
 
-from .runs import LEARNERS, OFFICIAL, ORDERS, SESSIONS, Runs
+from .runs import LEARNERS, OFFICIAL, ORDERS, SESSIONS, OrderingRuns
 
 DATA = "CIFAR-100"
 AFTER = {"after 2": 2, "after 5": 5, "after the last": SESSIONS}  # the paper's tasks
@@ -42,30 +42,30 @@ def accuracy(record: RunRecord, head: str) -> float:
     return 100 * pooled[at - 1] if at <= len(pooled) else float("nan")
 
 
-def ours(runs: Runs, name: str, kind: str, learner: str, head: str) -> Stat | None:
+def ours(runs: OrderingRuns, name: str, kind: str, learner: str, head: str) -> Stat | None:
     """A cell of Table 1, over the seeds; None if there are no runs, or they are too short."""
     values = [accuracy(r, head) for r in runs.of(name, kind, learner)]
     return Stat.of(values) if values and not np.isnan(values).any() else None
 
 
-def printed(head: str) -> Means:
+def printed_means(head: str) -> Means:
     """The paper's means in a column; none after session 1."""
     return {
         (row["learner"], kind): value
-        for row in published("class-orderings")["tables"]["1"]
+        for row in load_published("class-orderings")["tables"]["1"]
         for kind, value in row["accuracy"].items()
         if row["task"] == AFTER.get(head)
     }
 
 
-def means(runs: Runs, name: str, head: str) -> Means:
+def means(runs: OrderingRuns, name: str, head: str) -> Means:
     """Our means in a column."""
     pairs = itertools.product(LEARNERS, ORDERS)
     stats = {(learner, k): ours(runs, name, k, learner, head) for learner, k in pairs}
     return {key: stat.mean for key, stat in stats.items() if stat is not None}
 
 
-def table1(runs: Runs) -> list[PaperTable]:
+def table1(runs: OrderingRuns) -> list[PaperTable]:
     """Table 1: accuracy after sessions 2, 5 and the last, for every learner and order."""
     tables = []
     for name in runs.files:
@@ -104,7 +104,7 @@ def _table1(
     """Table 1; `stat` returns our number of an order, a learner and a column."""
     paper = {
         (r["learner"], r["task"], kind): (r["accuracy"][kind], r["sd"][kind])
-        for r in published("class-orderings")["tables"]["1"]
+        for r in load_published("class-orderings")["tables"]["1"]
         for kind in ORDERS
     }
     heads = ("learner", "order")
@@ -121,12 +121,12 @@ def _table1(
 # --- the two statements ---
 
 
-def statements(runs: Runs) -> list[PaperTable]:
+def statements(runs: OrderingRuns) -> list[PaperTable]:
     """Which orders are easy and hard, and whether they change the ranking of the learners."""
     return [t for name in runs.files for t in (_extremes(runs, name), _rankings(runs, name))]
 
 
-def _extremes(runs: Runs, name: str) -> PaperTable:
+def _extremes(runs: OrderingRuns, name: str) -> PaperTable:
     """Best and worst order of every learner, early and at the end."""
     table = PaperTable(
         f"Easiest and hardest order · {name}",
@@ -134,7 +134,7 @@ def _extremes(runs: Runs, name: str) -> PaperTable:
         ("learner", "sessions"),
         ("easiest", "hardest", "spread"),
     )
-    both = {head: (printed(head), means(runs, name, head)) for head in (START, FIRST, LAST)}
+    both = {head: (printed_means(head), means(runs, name, head)) for head in (START, FIRST, LAST)}
     for learner, (head, sources) in itertools.product(LEARNERS, both.items()):
         values = {}
         for what, at in (("easiest", 0), ("hardest", -1)):
@@ -181,7 +181,7 @@ def _count(of: Means) -> tuple[int, int, int]:
     return sum(r[0] == EASY for r in ranked), sum(r[-1] == HARD for r in ranked), len(ranked)
 
 
-def _rankings(runs: Runs, name: str) -> PaperTable:
+def _rankings(runs: OrderingRuns, name: str) -> PaperTable:
     """The ranking of the paper's five learners on every order, compared with that on Random."""
     ranking, tau, seeds = f"ranking {LAST}", "τ against Random", "τ between seeds"
     table = PaperTable(
@@ -190,7 +190,7 @@ def _rankings(runs: Runs, name: str) -> PaperTable:
         ("order",),
         (ranking, tau, seeds),
     )
-    paper, mine = printed(LAST), means(runs, name, LAST)
+    paper, mine = printed_means(LAST), means(runs, name, LAST)
     for kind, label in ORDERS.items():
         texts = [_ranking(of, kind) for of in (paper, mine)]
         taus = [_tau(of, kind) for of in (paper, mine)]
@@ -228,7 +228,7 @@ def _tau(of: Means, kind: str) -> float | None:
     return kendall_tau([a[n] for n in both], [b[n] for n in both]) if len(both) > 1 else None
 
 
-def _between_seeds(runs: Runs, name: str, kind: str) -> Stat | None:
+def _between_seeds(runs: OrderingRuns, name: str, kind: str) -> Stat | None:
     """Mean τ between the rankings of any two seeds; None under two seeds or learners."""
     by_seed: dict[int, list[float]] = {}
     run = [records for n in IN_TABLE if (records := runs.of(name, kind, n))]

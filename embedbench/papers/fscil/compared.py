@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from embedbench.papers.published import DRAWN, FIXED, PaperTable, Value
 from embedbench.scores.stats import Stat
 
-from .figures import measured
-from .printed import COLUMNS, HEADS, TITLES, misprints, row_name, rows_of
-from .runs import OFFICIAL, Runs
+from .figures import measure
+from .printed import COLUMNS, HEADS, TITLES, misprints, printed_rows, row_name
+from .runs import OFFICIAL, FSCILRuns
 
 # The data set of every printed table of methods.
 TABLES = {
@@ -49,7 +49,7 @@ NOTE = (
 )
 
 
-def compared(runs: Runs) -> list[PaperTable]:
+def compare_rows(runs: FSCILRuns) -> list[PaperTable]:
     """Printed rows beside our learners' results, for every table that a file can be held to."""
     tables = []
     for name, data in runs.data.items():
@@ -81,11 +81,11 @@ def _variants(number: str, layers: Sequence[str] = ()) -> dict[str, str]:
     return OURS
 
 
-def _of_runs(runs: Runs, name: str, number: str) -> PaperTable:
+def _of_runs(runs: FSCILRuns, name: str, number: str) -> PaperTable:
     stands_in = runs.data[name].official is None
 
     def ours(variant: str, what: str) -> Stat | None:
-        numbers = measured(runs, name, variant, [what]) if runs.of(name, variant) else None
+        numbers = measure(runs, name, variant, [what]) if runs.of(name, variant) else None
         return numbers[0].ours if numbers else None
 
     layers = runs.layers(name) if number == "6" else ()
@@ -108,12 +108,12 @@ def _beside(
 ) -> PaperTable:
     """The printed means of a table, and ours by variant and number."""
     title = f"{TITLES[number].removesuffix(', percent')}: runs, percent"
-    columns = [k for k in COLUMNS if k in rows_of(number)[0]]
+    columns = [k for k in COLUMNS if k in printed_rows(number)[0]]
     head = HEADS["layer"] if number == "6" else HEADS["method"]
     heads = [COLUMNS[k] for k in columns]
     table = PaperTable(f"{number}, runs", title, (head,), heads, method=head, unit="%")
     wrong = misprints(number)
-    for row in rows_of(number):
+    for row in printed_rows(number):
         method = row_name(row)
         variant = variants.get(method)
         values = {

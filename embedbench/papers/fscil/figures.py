@@ -12,8 +12,8 @@ from embedbench.scores.few_shot import BASE, CORNER_CASES, class_ratio, gacc, ga
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat
 
-from .printed import CLASSES, RATIO, behind, row_name, rows_of
-from .runs import LEARNERS, NO_LAYERS, SWEPT, Runs, accuracies, curve
+from .printed import CLASSES, RATIO, behind, printed_rows, row_name
+from .runs import LEARNERS, NO_LAYERS, SWEPT, FSCILRuns, accuracies, curve
 from .weights import BETAS
 
 STEPS = 12  # steps of α, as in the paper
@@ -52,7 +52,7 @@ def figure_a3() -> PaperTable:
 
 def _printed(number: str, names: Iterable[str] = ()) -> dict[str, Floats]:
     """Accuracies behind the rows of Table A6 or A7, by method; all methods, or those in `names`."""
-    known = {row_name(r): behind(number, r) for r in rows_of(number)}
+    known = {row_name(r): behind(number, r) for r in printed_rows(number)}
     return {n: m for n in names or known if (m := known[n]) is not None}
 
 
@@ -87,15 +87,15 @@ def _figure(name: str, what: str, cases: Mapping[str, Floats]) -> PaperTable:
 # --- of runs ---
 
 
-def curves(runs: Runs) -> list[PaperTable]:
+def curves(runs: FSCILRuns) -> list[PaperTable]:
     """Our version of Figures 2, 5, 6 and A3: accuracies by session and gAcc by α."""
     return [_curves(runs, name) for name in runs.data]
 
 
-def _curves(runs: Runs, name: str) -> PaperTable:
-    from embedbench.reports.styles import glyph, styles_of
+def _curves(runs: FSCILRuns, name: str) -> PaperTable:
+    from embedbench.reports.styles import assign_styles, glyph
 
-    label, styles = runs.data[name].label, styles_of((n, n) for n in LEARNERS)
+    label, styles = runs.data[name].label, assign_styles((n, n) for n in LEARNERS)
     title = f"Figures 5, 6, A3: accuracies by session and gAcc by α, {label}"
     table = PaperTable(f"Curves · {name}", title, (), (), across=2)
     parts: dict[str, tuple[Callable[[RunRecord], Floats], str, int]] = {
@@ -116,13 +116,13 @@ def _after_base(record: RunRecord) -> Floats:
     return np.array(curve("novel_accuracy")(record)[1:], dtype=np.float64)
 
 
-def by_alpha(runs: Runs, name: str, styles: Mapping[str, int]) -> list[tuple[str, str]]:
+def by_alpha(runs: FSCILRuns, name: str, styles: Mapping[str, int]) -> list[tuple[str, str]]:
     """Figures 5, 7, A3: mean gAcc by α, variant → style; empty without runs."""
     return _pictures(runs, name, styles, "mean gAcc by α", _along, AXIS, 0)
 
 
 def _pictures(
-    runs: Runs,
+    runs: FSCILRuns,
     name: str,
     styles: Mapping[str, int],
     caption: str,
@@ -146,12 +146,12 @@ def _along(record: RunRecord) -> Floats:
     return over_alpha(accuracies(record), class_ratio(record.n_classes or ()))
 
 
-def sweeps(runs: Runs) -> list[PaperTable]:
+def sweeps(runs: FSCILRuns) -> list[PaperTable]:
     """Our version of Figure A4: aAcc and gAcc of FR by the weight of each loss."""
     return [_sweeps(runs, name) for name in runs.data]
 
 
-def _sweeps(runs: Runs, name: str) -> PaperTable:
+def _sweeps(runs: FSCILRuns, name: str) -> PaperTable:
     """One row per weight of each loss; the other weights are FR's defaults."""
     from embedbench.reports.styles import glyph
 
@@ -162,7 +162,7 @@ def _sweeps(runs: Runs, name: str) -> PaperTable:
     )
     for beta in BETAS:
         for weight in SWEPT:
-            numbers = measured(runs, name, f"fr-{beta}-{weight:g}", ("aacc", "gacc"))
+            numbers = measure(runs, name, f"fr-{beta}-{weight:g}", ("aacc", "gacc"))
             if numbers is not None:
                 values = dict(zip(table.columns, numbers, strict=True))
                 table.rows.append(((beta, f"{weight:g}"), values))
@@ -176,7 +176,7 @@ def _sweeps(runs: Runs, name: str) -> PaperTable:
     return table
 
 
-def _swept(runs: Runs, name: str, beta: str) -> list[tuple[str, str]]:
+def _swept(runs: FSCILRuns, name: str, beta: str) -> list[tuple[str, str]]:
     """aAcc and gAcc by one weight; none if a run of any seed is missing."""
     from embedbench.reports.plots import Curve, curve_plot
 
@@ -193,8 +193,8 @@ def _swept(runs: Runs, name: str, beta: str) -> list[tuple[str, str]]:
     return [(f"by {beta}", picture)]
 
 
-def measured(
-    runs: Runs, name: str, variant: str, what: Sequence[str], decimals: int = 2
+def measure(
+    runs: FSCILRuns, name: str, variant: str, what: Sequence[str], decimals: int = 2
 ) -> list[Value] | None:
     """Numbers of `few_shot.summary` in percent, over the seeds; None without runs."""
     numbers = [runs.numbers(name, variant, w) for w in what]

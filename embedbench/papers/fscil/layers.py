@@ -18,10 +18,10 @@ from embedbench.papers.published import PaperTable, Value
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat
 
-from .losses import flagged
-from .printed import SAME, row_name, rows_of
+from .losses import flag_short_runs
+from .printed import SAME, printed_rows, row_name
 from .results import verdict
-from .runs import NO_LAYERS, Runs, accuracies, curve, summary
+from .runs import NO_LAYERS, FSCILRuns, accuracies, curve, summary
 
 READ: dict[str, Callable[[RunRecord], float]] = {
     "aAcc": lambda r: summary(r)["aacc"],
@@ -37,12 +37,12 @@ LAST = {
 }
 
 
-def layers(runs: Runs) -> list[PaperTable]:
+def layers(runs: FSCILRuns) -> list[PaperTable]:
     """Our version of Table 6 and the right of Figure 3; and the paper's statements about layers."""
     return [made(runs, name) for name in runs.data for made in (_layers, _statements)]
 
 
-def _layers(runs: Runs, name: str) -> PaperTable:
+def _layers(runs: FSCILRuns, name: str) -> PaperTable:
     data, names = runs.data[name], runs.layers(name)
     title = f"Table 6, Figure 3: layers, raw and rectified, and ensemble, {data.label}, percent"
     table = PaperTable(f"Layers · {name}", title, ("data", "features"), list(READ), across=2)
@@ -55,7 +55,7 @@ def _layers(runs: Runs, name: str) -> PaperTable:
                 for head, read in READ.items()
             }
             if runs.variants(name)[variant].learner == "fr":
-                values = flagged(runs, name, variant, values)
+                values = flag_short_runs(runs, name, variant, values)
             label = LABELS.get(variant) or runs.variants(name)[variant].label
             table.rows.append(((data.label, label), values))
     if table.rows:
@@ -77,9 +77,9 @@ def _layers(runs: Runs, name: str) -> PaperTable:
 
 def _of_the_paper() -> list[tuple[tuple[str, ...], dict[str, Value]]]:
     """Table 6 as printed, with the final layer from Table 5 and novel accuracies from Table A6."""
-    novel = {r["method"]: r for r in rows_of("A6")}
+    novel = {r["method"]: r for r in printed_rows("A6")}
     rows: list[tuple[tuple[str, ...], dict[str, Value]]] = []
-    for row in [*rows_of("6"), rows_of("5")[0]]:
+    for row in [*printed_rows("6"), printed_rows("5")[0]]:
         layer = row_name(row)
         values = {"aAcc": row["aacc"], "gAcc": row["gacc"]}
         if layer in SAME:
@@ -91,7 +91,7 @@ def _of_the_paper() -> list[tuple[tuple[str, ...], dict[str, Value]]]:
     return rows
 
 
-def _figures(runs: Runs, name: str, names: Sequence[str]) -> list[tuple[str, str]]:
+def _figures(runs: FSCILRuns, name: str, names: Sequence[str]) -> list[tuple[str, str]]:
     """Right of Figure 3: accuracy on base and on novel classes by layer, raw and rectified."""
     from embedbench.reports.plots import Curve, curve_plot
 
@@ -118,7 +118,7 @@ def _legend() -> str:
 
 
 def _by_layer(
-    runs: Runs, name: str, variants: Sequence[str], read: Callable[[RunRecord], float]
+    runs: FSCILRuns, name: str, variants: Sequence[str], read: Callable[[RunRecord], float]
 ) -> Floats:
     """(n, len(variants)) for the seeds that all variants have; NaN for "" and missing variants."""
     each = [{r.seed: read(r) for r in runs.of(name, v)} if v else {} for v in variants]
@@ -160,7 +160,7 @@ class Claim:
 
 def _claims() -> tuple[Claim, ...]:
     """Return the paper's statements about layers, with the differences printed in Table 6."""
-    gacc = [row["gacc"] for row in rows_of("6")]
+    gacc = [row["gacc"] for row in printed_rows("6")]
     raw, rectified, ensemble = gacc[:-1:2], gacc[1::2], gacc[-1]
     gains = [b - a for a, b in zip(raw, rectified, strict=True)]
 
@@ -210,7 +210,7 @@ def _span(gaps: Sequence[float]) -> str:
     return f"{min(gaps):+.2f} to {max(gaps):+.2f}".replace("-", "−")
 
 
-def _statements(runs: Runs, name: str) -> PaperTable:
+def _statements(runs: FSCILRuns, name: str) -> PaperTable:
     title = f"What the paper says of layers, {runs.data[name].label}, points"
     heads = ("statement", "layer", "miniImageNet, the paper")
     table = PaperTable(f"Layers, statements · {name}", title, heads, ("measured", "holds"))

@@ -14,9 +14,9 @@ from embedbench.papers.published import PaperTable, Value
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat
 
-from .figures import by_alpha, measured
-from .printed import PRINTED, Row, rows_of
-from .runs import NO_LAYERS, OFFICIAL, VARIANTS, Runs, accuracies
+from .figures import by_alpha, measure
+from .printed import PRINTED, Row, printed_rows
+from .runs import NO_LAYERS, OFFICIAL, VARIANTS, FSCILRuns, accuracies
 from .weights import ROWS, of_losses
 
 HEADS = {"aacc": "aAcc", "gacc": "gAcc", "novel_accuracy": "novel"}
@@ -24,12 +24,12 @@ BASE = "base, first"
 SHORT = 2.0  # points of base accuracy that a trained FR may lose to the prototype in session 0
 
 
-def losses(runs: Runs) -> list[PaperTable]:
+def losses(runs: FSCILRuns) -> list[PaperTable]:
     """Our version of Tables 4, 5, A8 and Figure 7: FR with each loss added."""
     return [_losses(runs, name) for name in runs.data]
 
 
-def _losses(runs: Runs, name: str) -> PaperTable:
+def _losses(runs: FSCILRuns, name: str) -> PaperTable:
     data = runs.data[name]
     title = f"Tables 4, 5, A8: losses added to the baseline, {data.label}, percent"
     columns = [*HEADS.values(), BASE]
@@ -38,12 +38,12 @@ def _losses(runs: Runs, name: str) -> PaperTable:
     steps = list(ROWS)
     for n, variant in variants.items():
         step = 0 if n == "prototype" else 1 + steps.index(n.rpartition("-")[2])
-        printed = [_pair(rows_of(PRINTED[o][1])[min(step, 3)]) for o in OFFICIAL]
+        printed = [_pair(printed_rows(PRINTED[o][1])[min(step, 3)]) for o in OFFICIAL]
         values: dict[str, Value] = {}
-        if numbers := measured(runs, name, n, list(HEADS)):
+        if numbers := measure(runs, name, n, list(HEADS)):
             values = dict(zip(HEADS.values(), numbers, strict=True))
             values[BASE] = Value(None, Stat.of(100 * first(r) for r in runs.of(name, n)), 2)
-            values = flagged(runs, name, n, values)
+            values = flag_short_runs(runs, name, n, values)
         table.rows.append(((variant.label, *printed), values))
     table.figures += by_alpha(runs, name, {n: i for i, n in enumerate(variants)})
     if table.figures:
@@ -69,7 +69,9 @@ def first(record: RunRecord) -> float:
     return float(accuracies(record)[0, 0])
 
 
-def flagged(runs: Runs, name: str, variant: str, values: Mapping[str, Value]) -> dict[str, Value]:
+def flag_short_runs(
+    runs: FSCILRuns, name: str, variant: str, values: Mapping[str, Value]
+) -> dict[str, Value]:
     """The values of a row of FR; the first has a remark if a run was trained too short.
 
     It was if its base accuracy after session 0 is more than two points under the prototype's of the

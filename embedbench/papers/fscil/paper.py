@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from functools import partial
 
-from embedbench.papers.paper import Asked, Paper
-from embedbench.runs.cell import Cell
+from embedbench.papers.paper import Paper, ReproduceRequest
+from embedbench.runs.cell import RunSpec
 
-from .compared import compared, printed_tables
+from .compared import compare_rows, printed_tables
 from .figures import curves, figure2, figure5, figure_a3, sweeps
 from .layers import layers
 from .losses import losses
 from .printed import TITLES, table
 from .results import further, learners, statements
-from .runs import LEARNERS, SWEEPS, Runs, find_data, of_layers, registered
+from .runs import LEARNERS, SWEEPS, FSCILRuns, find_data, list_registered, of_layers
 from .tsne import tsne
 from .weights import of_losses
 
 
-def runs_on(asked: Asked, tables: Sequence[str]) -> Runs:
+def runs_on(asked: ReproduceRequest, tables: Sequence[str]) -> FSCILRuns:
     """Return the runs on the requested files."""
-    return asked.runs(Runs, data=find_data(asked.data, asked.out, asked.notify))
+    return asked.runs(FSCILRuns, data=find_data(asked.data, asked.out, asked.notify))
 
 
-def planned(runs: Runs, tables: Sequence[str]) -> list[Cell]:
+def plan_runs(runs: FSCILRuns, tables: Sequence[str]) -> list[RunSpec]:
     """Return the runs of the tables; runs on one stream are neighbours, so it is built once.
 
     A weight that two tables share is run once.
@@ -36,7 +36,7 @@ def planned(runs: Runs, tables: Sequence[str]) -> list[Cell]:
         variants += ["prototype", "fr"]
     if "figa4" in tables:
         variants += SWEEPS
-    cells: dict[tuple[Hashable, ...], Cell] = {}
+    cells: dict[tuple[Hashable, ...], RunSpec] = {}
     for name in runs.data:
         single = of_layers(runs.layers(name)) if "layers" in tables else {}
         lists = [of_variant for v in [*variants, *single] if (of_variant := runs.cells(name, v))]
@@ -54,8 +54,8 @@ PAPER = Paper(
     "Learning from Yourself",
     stem="fscil",
     runs=runs_on,
-    cells=planned,
-    learners=registered,
+    cells=plan_runs,
+    learners=list_registered,
     exact={
         **{number.lower(): partial(table, number) for number in TITLES},
         "fig2": figure2,
@@ -65,7 +65,7 @@ PAPER = Paper(
     printed=lambda: [*(table(number) for number in TITLES), *printed_tables()],
     tables={
         "learners": learners,
-        "compared": compared,
+        "compared": compare_rows,
         "further": further,
         "statements": statements,
         "curves": curves,

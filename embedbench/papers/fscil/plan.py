@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from embedbench.papers.plan import Made, Plan, Work
+from embedbench.papers.plan import Plan, PlannedWork, PreparedFile
 from embedbench.papers.sources import CIFAR100, CUB200, MINI_IMAGENET
 
 TRAINING = "ViT of 12 blocks and 145 tokens, training"
@@ -19,17 +19,19 @@ def _seen(base: int, way: int, sessions: int) -> int:
     return sum(base + way * later for later in range(sessions))
 
 
-def _trained(name: str, source: str, pixels: int, trunk: str, blocks: str) -> tuple[Made, ...]:
+def _trained(
+    name: str, source: str, pixels: int, trunk: str, blocks: str
+) -> tuple[PreparedFile, ...]:
     """A pixel file, and the embeddings of a ViT that is trained on its base session."""
     images, weights = f"{name}-{pixels}.h5", f"{name}-base.safetensors"
     return (
-        Made(
+        PreparedFile(
             images,
             (f"embedbench extract {source} --backbone none --size {pixels} --out {images}",),
             pixels * pixels * 3,
             1,
         ),
-        Made(
+        PreparedFile(
             f"{name}-vit.h5",
             (
                 f"embedbench pretrain {images} --protocol fscil --set protocol.lists={name} "
@@ -57,7 +59,7 @@ MINI = replace(
 CUB = replace(
     CUB200,
     made=(
-        Made(
+        PreparedFile(
             "cub200-vit.h5",
             (
                 "embedbench extract CUB_200_2011 --backbone deit_small_patch16_224.fb_in1k "
@@ -72,12 +74,16 @@ PLAN = Plan(
     paper="tang2024",
     data=(CIFAR, MINI, CUB),
     work=(
-        Work("two ViTs on their base sessions", TRAINING, BASE, 300, 2, False, False),
-        Work("embeddings of CIFAR-100, miniImageNet", FORWARD, 60_000, 1, 2, False, False),
-        Work("embeddings of CUB-200", "ViT-S/16, 224 px, forward", 11_788, 1, 1, False, False),
-        Work("FR: CIFAR-100, miniImageNet", NET, DRAWS * _seen(60, 5, 9), 100, 2),
-        Work("FR: CUB-200", NET, DRAWS * _seen(100, 10, 11), 100, 1),
-        Work("nine other learners, three data sets; 100 epochs is much", NET, BASE, 100, 9 * 3),
+        PlannedWork("two ViTs on their base sessions", TRAINING, BASE, 300, 2, False, False),
+        PlannedWork("embeddings of CIFAR-100, miniImageNet", FORWARD, 60_000, 1, 2, False, False),
+        PlannedWork(
+            "embeddings of CUB-200", "ViT-S/16, 224 px, forward", 11_788, 1, 1, False, False
+        ),
+        PlannedWork("FR: CIFAR-100, miniImageNet", NET, DRAWS * _seen(60, 5, 9), 100, 2),
+        PlannedWork("FR: CUB-200", NET, DRAWS * _seen(100, 10, 11), 100, 1),
+        PlannedWork(
+            "nine other learners, three data sets; 100 epochs is much", NET, BASE, 100, 9 * 3
+        ),
     ),
     commands=(
         "embedbench reproduce tang2024 --data cifar100=cifar100-vit.h5 "

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from embedbench.arrays import Floats
-from embedbench.papers.published import EXACT, PaperTable, Value, published
+from embedbench.papers.published import EXACT, PaperTable, Value, load_published
 from embedbench.scores.few_shot import BASE, CORNER_CASES, aacc, gacc_area
 from embedbench.scores.stats import Stat
 
@@ -77,9 +77,9 @@ HALF = 0.05  # cells have one decimal
 FIRST_OF_6 = 0  # Table 6 counts its sessions from 0
 
 
-def rows_of(number: str) -> list[Row]:
+def printed_rows(number: str) -> list[Row]:
     """The printed rows of a table."""
-    rows: list[Row] = published("fscil")["tables"][number]
+    rows: list[Row] = load_published("fscil")["tables"][number]
     return rows
 
 
@@ -100,7 +100,7 @@ def misprints(number: str) -> dict[tuple[str, str], dict[str, Any]]:
             "remark": f"{m['reads']:g} seems right: {m['why']}",
             "reads": m["reads"],
         }
-        for m in published("fscil")["misprints"]
+        for m in load_published("fscil")["misprints"]
         if m["table"] == number
     }
 
@@ -130,14 +130,14 @@ def behind(number: str, row: Row) -> Floats | None:
     if number not in NOVEL:
         return None
     name = SAME.get(row_name(row), row_name(row))
-    novel = next((r["novel"] for r in rows_of(NOVEL[number]) if r["method"] == name), None)
+    novel = next((r["novel"] for r in printed_rows(NOVEL[number]) if r["method"] == name), None)
     return None if novel is None else matrix(row["sessions"], novel)
 
 
 def _all_classes(number: str, name: str) -> Row | None:
     """The row with the accuracies on all classes, for a method of Table A6 or A7."""
     methods, ablation = ALL[number]
-    candidates = [*rows_of(methods), rows_of(ablation)[0]]
+    candidates = [*printed_rows(methods), printed_rows(ablation)[0]]
     return next((r for r in candidates if SAME.get(row_name(r), row_name(r)) == name), None)
 
 
@@ -177,7 +177,7 @@ def rounding(key: str) -> float:
 
 def table(number: str) -> PaperTable:
     """A printed table, with means computed from its other cells beside the printed ones."""
-    rows = rows_of(number)
+    rows = printed_rows(number)
     keys = [k for k in HEADS if any(k in r for r in rows)]
     lists = [k for k in CELLS if k in rows[0]]
     first = FIRST_OF_6 if number == "6" else CELLS[lists[0]] if lists else 0

@@ -13,14 +13,14 @@ from itertools import combinations
 import numpy as np
 
 from embedbench.papers.published import PaperTable, Value
-from embedbench.scores.few_shot import CORNER_CASES, curves_of
+from embedbench.scores.few_shot import CORNER_CASES, curves_from_accuracies
 from embedbench.scores.few_shot import summary as quoted
 from embedbench.scores.stats import Stat
 
-from .figures import measured
-from .losses import flagged
-from .printed import PRINTED, misprints, row_name, rows_of
-from .runs import LEARNERS, NO_LAYERS, OFFICIAL, Runs, accuracies, summary
+from .figures import measure
+from .losses import flag_short_runs
+from .printed import PRINTED, misprints, printed_rows, row_name
+from .runs import LEARNERS, NO_LAYERS, OFFICIAL, FSCILRuns, accuracies, summary
 
 MAIN = {"aacc": "aAcc", "gacc": "gAcc", "lacc": "lAcc", "novel_accuracy": "novel"}
 FURTHER = {
@@ -36,12 +36,12 @@ PLACES = {"aacc": "place by aAcc", "gacc": "place by gAcc"}
 OURS = ("NC-FSCIL", "YourSelf (Ours)", "Ours")  # methods of the paper that we have too
 
 
-def learners(runs: Runs) -> list[PaperTable]:
+def learners(runs: FSCILRuns) -> list[PaperTable]:
     """Our version of Tables 1 to 3: learners by aAcc and by gAcc, with the paper's rows below."""
     return [_learners(runs, name) for name in runs.data]
 
 
-def _learners(runs: Runs, name: str) -> PaperTable:
+def _learners(runs: FSCILRuns, name: str) -> PaperTable:
     data = runs.data[name]
     columns = [*MAIN.values(), *PLACES.values()]
     title = f"learners by accuracy and by gAcc, {data.label}, percent"
@@ -49,11 +49,11 @@ def _learners(runs: Runs, name: str) -> PaperTable:
     means = {n: _means(runs, name, n) for n in LEARNERS if runs.of(name, n)}
     places = {m: _places({n: numbers[m] for n, numbers in means.items()}) for m in PLACES}
     for n in sorted(means, key=lambda n: places["gacc"][n]):
-        values = dict(zip(MAIN.values(), measured(runs, name, n, list(MAIN)) or [], strict=True))
+        values = dict(zip(MAIN.values(), measure(runs, name, n, list(MAIN)) or [], strict=True))
         for m, head in PLACES.items():
             values[head] = Value(None, Stat.of([places[m][n]]), 0)
         if n == "fr":
-            values = flagged(runs, name, n, values)
+            values = flag_short_runs(runs, name, n, values)
         table.rows.append(((data.label, LEARNERS[n].label), values))
     for case, numbers in _corner_cases(runs, name).items():
         values = {MAIN[m]: Value(None, Stat.of([100 * numbers[m]]), 2) for m in MAIN}
@@ -76,14 +76,14 @@ def _learners(runs: Runs, name: str) -> PaperTable:
     return table
 
 
-def _missing(runs: Runs, name: str) -> list[str]:
+def _missing(runs: FSCILRuns, name: str) -> list[str]:
     left = [LEARNERS[n].label for n in runs.learners if not runs.possible(name, n)]
     if not left:
         return []
     return [f"{', '.join(left)}: {NO_LAYERS}"]
 
 
-def _means(runs: Runs, name: str, variant: str) -> dict[str, float]:
+def _means(runs: FSCILRuns, name: str, variant: str) -> dict[str, float]:
     """Means over the seeds of every number, as fractions."""
     each = [summary(r) for r in runs.of(name, variant)]
     return {what: float(np.mean([s[what] for s in each])) for what in each[0]}
@@ -100,7 +100,7 @@ def _swapped(of: Mapping[str, tuple[float, float]]) -> int:
     return sum((a[0] - b[0]) * (a[1] - b[1]) < 0 for a, b in pairs)
 
 
-def _corner_cases(runs: Runs, name: str) -> dict[str, dict[str, float]]:
+def _corner_cases(runs: FSCILRuns, name: str) -> dict[str, dict[str, float]]:
     """The corner cases with the sessions of a file; empty without runs."""
     records = [r for n in LEARNERS for r in runs.of(name, n)]
     if not records:
@@ -108,7 +108,7 @@ def _corner_cases(runs: Runs, name: str) -> dict[str, dict[str, float]]:
     base = max(float(accuracies(r)[0, 0]) for r in records)
     sizes = records[0].n_classes or ()
     return {
-        case: quoted(curves_of(made(len(sizes), base), sizes))
+        case: quoted(curves_from_accuracies(made(len(sizes), base), sizes))
         for case, made in CORNER_CASES.items()
     }
 
@@ -116,8 +116,8 @@ def _corner_cases(runs: Runs, name: str) -> dict[str, dict[str, float]]:
 def _of_the_paper(official: str) -> list[tuple[tuple[str, ...], dict[str, Value]]]:
     """Printed rows of the baseline and of the methods that we also have."""
     methods, ablation, novel = PRINTED[official]
-    on_novel = {row_name(r).lstrip("+"): r["mean"] for r in (rows_of(novel) if novel else ())}
-    chosen = [rows_of(ablation)[0], *(r for r in rows_of(methods) if r["method"] in OURS)]
+    on_novel = {row_name(r).lstrip("+"): r["mean"] for r in (printed_rows(novel) if novel else ())}
+    chosen = [printed_rows(ablation)[0], *(r for r in printed_rows(methods) if r["method"] in OURS)]
     rows: list[tuple[tuple[str, ...], dict[str, Value]]] = []
     for row in chosen:
         method = row_name(row)
@@ -139,16 +139,16 @@ def _of_the_paper(official: str) -> list[tuple[tuple[str, ...], dict[str, Value]
     return rows
 
 
-def further(runs: Runs) -> list[PaperTable]:
+def further(runs: FSCILRuns) -> list[PaperTable]:
     """hAcc, tAcc and scores of forgetting, with the corner cases."""
     return [_further(runs, name) for name in runs.data]
 
 
-def _further(runs: Runs, name: str) -> PaperTable:
+def _further(runs: FSCILRuns, name: str) -> PaperTable:
     title = f"further scores of the learners, {runs.data[name].label}, percent"
     table = PaperTable(f"Further · {name}", title, ("learner",), list(FURTHER.values()))
     for n, variant in LEARNERS.items():
-        of_learner = measured(runs, name, n, list(FURTHER))
+        of_learner = measure(runs, name, n, list(FURTHER))
         if of_learner is not None:
             table.rows.append(((variant.label,), dict(zip(table.columns, of_learner, strict=True))))
     for case, numbers in _corner_cases(runs, name).items():
@@ -164,12 +164,12 @@ def _further(runs: Runs, name: str) -> PaperTable:
 # --- what the paper says ---
 
 
-def statements(runs: Runs) -> list[PaperTable]:
+def statements(runs: FSCILRuns) -> list[PaperTable]:
     """The paper's statements about FR and the two metrics, and whether they hold here."""
     return [_statements(runs, name) for name in runs.data]
 
 
-def _statements(runs: Runs, name: str) -> PaperTable:
+def _statements(runs: FSCILRuns, name: str) -> PaperTable:
     title = f"What the paper says, {runs.data[name].label}, points"
     heads = ("statement", *OFFICIAL.values())
     table = PaperTable(f"Statements · {name}", title, heads, ("measured", "holds"))
@@ -198,7 +198,9 @@ def _statements(runs: Runs, name: str) -> PaperTable:
     return table
 
 
-def _gain(runs: Runs, name: str, what: str, holds: Callable[[float], bool]) -> dict[str, Value]:
+def _gain(
+    runs: FSCILRuns, name: str, what: str, holds: Callable[[float], bool]
+) -> dict[str, Value]:
     """FR minus the baseline, in points, seed by seed."""
     return verdict(runs.gaps(name, "fr", "prototype", lambda r: summary(r)[what]), holds)
 
@@ -232,6 +234,6 @@ def _printed_gain(official: str, what: str) -> str:
 
 def _printed_swaps(official: str) -> str:
     """Number of pairs of printed methods whose order differs, and number of pairs."""
-    rows = [r for r in rows_of(PRINTED[official][0]) if r["gacc"] is not None]
+    rows = [r for r in printed_rows(PRINTED[official][0]) if r["gacc"] is not None]
     n = len(rows)
     return f"{_swapped({row_name(r): (r['aacc'], r['gacc']) for r in rows})} of {n * (n - 1) // 2}"

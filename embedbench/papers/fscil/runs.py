@@ -17,14 +17,14 @@ from embedbench.files.file import EmbeddingFile
 from embedbench.papers import runs
 from embedbench.papers.data import named_files, shipped_layers
 from embedbench.papers.runs import Variant
-from embedbench.runs.cell import Cell
+from embedbench.runs.cell import RunSpec
 from embedbench.runs.registry import learner_class, learner_names
 from embedbench.scores import few_shot
 from embedbench.scores.run_record import RunRecord
 from embedbench.streams.alignment import stream_alignment
 from embedbench.streams.layers import layer_names
 
-from .weights import BETAS, of_betas, of_losses, weighted
+from .weights import BETAS, make_variant, of_betas, of_losses
 
 PROTOCOL = "fscil"
 SCORE = "accuracy"  # per sample, as is usual in the field
@@ -46,7 +46,7 @@ LEARNERS = {
 NO_LAYERS = "the file has no intermediate layers; embedbench extract --layers makes one that has"
 SWEPT = (0.0, 0.1, 0.25, 0.5, 1.0)  # Figure A4 goes from 0 to 1; its points are not printed
 SWEEPS = {
-    f"fr-{beta}-{v:g}": weighted(f"{v:g}", of_betas({beta: v})) for beta in BETAS for v in SWEPT
+    f"fr-{beta}-{v:g}": make_variant(f"{v:g}", of_betas({beta: v})) for beta in BETAS for v in SWEPT
 }
 VARIANTS = {**LEARNERS, **SWEEPS}
 
@@ -65,13 +65,13 @@ def of_layers(layers: Iterable[str]) -> dict[str, Variant]:
     return result
 
 
-def registered() -> list[str]:
+def list_registered() -> list[str]:
     """The names in `LEARNERS` that are registered learners."""
     return [n for n in LEARNERS if n in learner_names()]
 
 
 @dataclass(frozen=True)
-class Data:
+class FSCILData:
     """One of the paper's data sets, or a file that replaces them.
 
     Parameters
@@ -115,7 +115,7 @@ def shape(n_classes: int) -> tuple[int, int]:
 
 def find_data(
     given: Sequence[str], out: Path, notify: Callable[[str], None] = lambda _: None
-) -> dict[str, Data]:
+) -> dict[str, FSCILData]:
     """The data of a reproduction by name; without any, shipped emoji with layers are used.
 
     Parameters
@@ -129,11 +129,11 @@ def find_data(
         notify("no --data: 600 shipped emoji with the layers of a ViT are taken")
         given = [str(shipped_layers())]
     files = named_files(given, OFFICIAL, out, notify)
-    return {name: Data(path, official) for name, (path, official) in files.items()}
+    return {name: FSCILData(path, official) for name, (path, official) in files.items()}
 
 
 @dataclass
-class Runs(runs.Runs):
+class FSCILRuns(runs.PaperRuns):
     """The runs of every learner on each file.
 
     Parameters
@@ -142,9 +142,9 @@ class Runs(runs.Runs):
         Data sets by name.
     """
 
-    data: dict[str, Data] = field(kw_only=True)
-    learners: Sequence[str] = field(default_factory=registered)
-    known: Sequence[str] = field(default_factory=registered)
+    data: dict[str, FSCILData] = field(kw_only=True)
+    learners: Sequence[str] = field(default_factory=list_registered)
+    known: Sequence[str] = field(default_factory=list_registered)
     _read: dict[tuple[str, str], list[RunRecord]] = field(default_factory=dict, init=False)
     _aligned: dict[str, list[str]] = field(default_factory=dict, init=False)
 
@@ -184,7 +184,7 @@ class Runs(runs.Runs):
             return False
         return bool(self.data[name].opened.layers) or not learner_class(learner).tags.needs_layers
 
-    def cells(self, name: str, variant: str) -> list[Cell]:
+    def cells(self, name: str, variant: str) -> list[RunSpec]:
         """One cell per seed; none if the run is not possible."""
         if not self.possible(name, variant):
             return []

@@ -17,11 +17,11 @@ from embedbench.arrays import Ints
 from embedbench.errors import UserError
 from embedbench.files.file import FINAL
 from embedbench.papers.published import PaperTable, Value
-from embedbench.runs.cell import Cell
+from embedbench.runs.cell import RunSpec
 from embedbench.scores.stats import Stat
 from embedbench.streams.stream import Stream
 
-from .runs import NO_LAYERS, Runs
+from .runs import NO_LAYERS, FSCILRuns
 
 N_BASE, N_NOVEL = 4, 5  # classes in a picture, as in the paper
 FEWEST, MOST = 5, 40  # test samples a class must have, and the most that are drawn
@@ -31,13 +31,13 @@ COLUMNS = ("1-NN, base", "1-NN, novel", "silhouette, base", "silhouette, novel")
 Features = NDArray[np.float32]
 
 
-def tsne(runs: Runs) -> list[PaperTable]:
+def tsne(runs: FSCILRuns) -> list[PaperTable]:
     """Our version of Figures 3 (left) and A2."""
     runs.notify("tsne: one FR a file is trained once more, since runs keep no state")
     return [_tsne(runs, name) for name in runs.data]
 
 
-def _tsne(runs: Runs, name: str) -> PaperTable:
+def _tsne(runs: FSCILRuns, name: str) -> PaperTable:
     label, layers = runs.data[name].label, runs.layers(name)
     title = f"Figures 3, A2: test features by layer, raw and rectified, {label}"
     table = PaperTable(f"Figure A2 · {name}", title, ("features",), COLUMNS, across=1)
@@ -69,7 +69,7 @@ def _tsne(runs: Runs, name: str) -> PaperTable:
     return table
 
 
-def _notes(cell: Cell) -> list[str]:
+def _notes(cell: RunSpec) -> list[str]:
     return [
         "rectified: by the modules of an FR after its last session, trained once more (seed "
         f"{cell.seed}), since runs keep no state",
@@ -82,7 +82,9 @@ def _notes(cell: Cell) -> list[str]:
     ]
 
 
-def features(cell: Cell, stream: Stream, layers: Sequence[str]) -> tuple[dict[str, Features], Ints]:
+def features(
+    cell: RunSpec, stream: Stream, layers: Sequence[str]
+) -> tuple[dict[str, Features], Ints]:
     """Test features of length 1, (n, d) each, raw and then rectified, and their labels, (n,).
 
     This trains the FR of the cell.

@@ -11,7 +11,7 @@ from embedbench.runs.presets import preset
 BETAS = {"β_cos": ("w_cos", "w_novel"), "β_CR": ("w_class",), "β_IR": ("w_same", "w_different")}
 
 
-def weighted(label: str, fixed: dict[str, float]) -> Variant:
+def make_variant(label: str, fixed: dict[str, float]) -> Variant:
     """A variant of FR with these weights of its losses."""
     return Variant(label, "fr", tuple(f"fr.{w}={v:g}" for w, v in fixed.items()))
 
@@ -70,7 +70,7 @@ def of_losses(official: str | None = None) -> dict[str, Variant]:
     for whose in WEIGHTS:
         for row, (what, left_out, ensemble) in ROWS.items():
             label = f"FR, {what}; the {whose}'s weights"
-            variant = weighted(label, weights(whose, official) | left_out)
+            variant = make_variant(label, weights(whose, official) | left_out)
             chosen = (f"fr.ensemble={ensemble}",) if ensemble else ()
             result[f"fr-{whose}-{row}"] = replace(variant, fixed=(*variant.fixed, *chosen))
     return result

@@ -14,7 +14,7 @@ from embedbench.scores.multilabel import confusion, introduction_order
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat
 
-from .runs import BUFFERS, LEARNERS, VARIANTS, Runs, curve, matrix, score
+from .runs import BUFFERS, LEARNERS, VARIANTS, IIRCRuns, curve, matrix, score
 
 if TYPE_CHECKING:
     from embedbench.reports.plots import Curve
@@ -26,26 +26,26 @@ FIRST, MIDDLE, LAST = 10, 10, 5  # a confusion matrix shows at most 25 classes
 FOLLOWED = 4  # sessions of Figures A.16 and A.17
 
 
-def performance(runs: Runs) -> list[PaperTable]:
+def performance(runs: IIRCRuns) -> list[PaperTable]:
     """Figures 3, 4 and A.8: pw-JS over all samples with a seen label, by session."""
     parts = {"pw-JS, all classes so far (R_j)": score("pw_js")}
     return _figures(runs, "Figures 3, 4, A.8", "average performance by session", parts)
 
 
-def newest(runs: Runs) -> list[PaperTable]:
+def newest(runs: IIRCRuns) -> list[PaperTable]:
     """Figures 5 and A.9: pw-JS on each session right after it was learned."""
     parts = {"pw-JS, the session just learned (R_jj)": lambda r: np.diagonal(matrix(r))}
     title = "performance on each new session"
     return [_figure(runs, n, "Figures 5, A.9", title, parts, joint=False) for n in runs.data]
 
 
-def superclasses(runs: Runs) -> list[PaperTable]:
+def superclasses(runs: IIRCRuns) -> list[PaperTable]:
     """Figures A.10 and A.11: pw-JS if only superclasses were labels."""
     parts = {"pw-JS, superclasses only": curve("superclass_pw_js")}
     return _figures(runs, "Figures A.10, A.11", "performance over the superclasses only", parts)
 
 
-def subclasses(runs: Runs) -> list[PaperTable]:
+def subclasses(runs: IIRCRuns) -> list[PaperTable]:
     """Figures A.12 and A.13: precision among subclasses with and without a superclass."""
     parts = {
         "precision, subclasses under superclasses": curve("subclass_precision"),
@@ -54,7 +54,7 @@ def subclasses(runs: Runs) -> list[PaperTable]:
     return _figures(runs, "Figures A.12, A.13", "precision among types of subclasses", parts)
 
 
-def jaccard(runs: Runs) -> list[PaperTable]:
+def jaccard(runs: IIRCRuns) -> list[PaperTable]:
     """Figures A.14 and A.15: pw-JS and JS, and exact matches."""
     parts = {
         "pw-JS": score("pw_js"),
@@ -64,7 +64,7 @@ def jaccard(runs: Runs) -> list[PaperTable]:
     return _figures(runs, "Figures A.14, A.15", "pw-JS, JS and exact match by session", parts)
 
 
-def depth(runs: Runs) -> list[PaperTable]:
+def depth(runs: IIRCRuns) -> list[PaperTable]:
     """pw-JS if only classes of one depth were labels; the paper's hierarchies have two depths."""
     tables = []
     for name in runs.data:
@@ -80,7 +80,7 @@ def depth(runs: Runs) -> list[PaperTable]:
     return tables
 
 
-def labels(runs: Runs) -> list[PaperTable]:
+def labels(runs: IIRCRuns) -> list[PaperTable]:
     """Number of labels given to a sample and of its true labels, by session."""
     from embedbench.reports.plots import Curve
 
@@ -97,12 +97,12 @@ def labels(runs: Runs) -> list[PaperTable]:
     return tables
 
 
-def _figures(runs: Runs, number: str, title: str, parts: dict[str, Read]) -> list[PaperTable]:
+def _figures(runs: IIRCRuns, number: str, title: str, parts: dict[str, Read]) -> list[PaperTable]:
     return [_figure(runs, name, number, title, parts) for name in runs.data]
 
 
 def _figure(
-    runs: Runs,
+    runs: IIRCRuns,
     name: str,
     number: str,
     title: str,
@@ -143,9 +143,9 @@ _BANDS = (
 
 def _styles() -> dict[str, int]:
     """Learner → style, that of every report."""
-    from embedbench.reports.styles import styles_of
+    from embedbench.reports.styles import assign_styles
 
-    styles = styles_of((learner, learner) for learner in LEARNERS)
+    styles = assign_styles((learner, learner) for learner in LEARNERS)
     return {learner: styles[learner] for learner in LEARNERS}
 
 
@@ -155,12 +155,13 @@ def _key(names: Mapping[int, str]) -> str:
     return ", ".join(f"{glyph(style)} {name}" for style, name in names.items())
 
 
-def sessions(runs: Runs) -> list[PaperTable]:
+def sessions(runs: IIRCRuns) -> list[PaperTable]:
     """Figures A.16 and A.17: pw-JS on four middle sessions, from each of them to the end."""
     tables = []
     for name in runs.data:
         parts = {
-            f"pw-JS on session {k} (R_j{k})": _column(k) for k in followed(runs.sessions(name))
+            f"pw-JS on session {k} (R_j{k})": _column(k)
+            for k in sessions_to_follow(runs.sessions(name))
         }
         title = f"performance on {len(parts)} sessions"
         table = _figure(runs, name, "Figures A.16, A.17", title, parts, joint=False)
@@ -176,10 +177,10 @@ def _column(k: int) -> Read:
     return lambda r: matrix(r)[:, k]
 
 
-def followed(n_sessions: int) -> list[int]:
+def sessions_to_follow(n_sessions: int) -> list[int]:
     """Sessions to follow: four evenly spaced between the first and the last.
 
-    >>> followed(22), followed(3), followed(0)
+    >>> sessions_to_follow(22), sessions_to_follow(3), sessions_to_follow(0)
     ([4, 8, 13, 17], [1], [])
     """
     steps = np.linspace(0, n_sessions - 1, FOLLOWED + 2)[1:-1].round()
@@ -189,7 +190,7 @@ def followed(n_sessions: int) -> list[int]:
 # --- confusion ---
 
 
-def confusions(runs: Runs) -> list[PaperTable]:
+def confusions(runs: IIRCRuns) -> list[PaperTable]:
     """Figures 6 and A.18 to A.26: labels given to the samples of each class."""
     tables = []
     for name, data in runs.data.items():
@@ -253,7 +254,7 @@ def chosen_classes(seen: int) -> Ints:
 # --- buffers ---
 
 
-def buffers(runs: Runs) -> list[PaperTable]:
+def buffers(runs: IIRCRuns) -> list[PaperTable]:
     """Figures A.27 and A.28: ER with more and fewer exemplars per class."""
     from embedbench.reports.plots import Curve, curve_plot
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from embedbench.papers.paper import Asked, Paper
-from embedbench.runs.cell import Cell
+from embedbench.papers.paper import Paper, ReproduceRequest
+from embedbench.runs.cell import RunSpec
 
 from .figures import (
     buffers,
@@ -19,16 +19,16 @@ from .figures import (
     subclasses,
     superclasses,
 )
-from .runs import BUFFERS, LEARNERS, Runs, find_data
+from .runs import BUFFERS, LEARNERS, IIRCRuns, find_data
 from .tables import printed_tables, statements, table5, table6, table7
 
 
-def runs_on(asked: Asked, tables: Sequence[str]) -> Runs:
+def runs_on(asked: ReproduceRequest, tables: Sequence[str]) -> IIRCRuns:
     """Return the runs on the requested files."""
-    return asked.runs(Runs, data=find_data(asked.data, asked.out, asked.notify))
+    return asked.runs(IIRCRuns, data=find_data(asked.data, asked.out, asked.notify))
 
 
-def planned(runs: Runs, tables: Sequence[str]) -> list[Cell]:
+def plan_runs(runs: IIRCRuns, tables: Sequence[str]) -> list[RunSpec]:
     """Return the runs of the tables; runs on one stream are neighbours, so it is built once."""
     variants = list(BUFFERS) if "buffer" in tables and "er" in runs.learners else []
     if set(tables) - {"buffer"}:
@@ -47,7 +47,7 @@ PAPER = Paper(
     citation="Abdelsalam et al. (2021): IIRC, Incremental Implicitly-Refined Classification",
     stem="iirc",
     runs=runs_on,
-    cells=planned,
+    cells=plan_runs,
     learners=lambda: LEARNERS,
     printed=printed_tables,
     tables={

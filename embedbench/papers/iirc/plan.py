@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from embedbench.papers.plan import Plan, Work
+from embedbench.papers.plan import Plan, PlannedWork
 from embedbench.papers.sources import CIFAR100, IMAGENET
 
 SMALL, LARGE = "ResNet-32, 32 px, training", "ResNet-50, 224 px, training"
@@ -22,16 +22,18 @@ PLAN = Plan(
     paper="abdelsalam2021",
     data=(CIFAR100, IMAGENET),
     work=(
-        Work("CIFAR: 13 variants, 10 class orders", SMALL, CIFAR, 140, 13 * 10),
-        Work(
+        PlannedWork("CIFAR: 13 variants, 10 class orders", SMALL, CIFAR, 140, 13 * 10),
+        PlannedWork(
             "CIFAR: ER-infinite and incremental joint",
             SMALL,
             _growing(CIFAR_ONCE, SESSIONS["cifar"]),
             140,
             2 * 10,
         ),
-        Work("ImageNet-lite: 13 variants, 5 orders", LARGE, round(FULL * LITE), 100, 13 * 5, False),
-        Work(
+        PlannedWork(
+            "ImageNet-lite: 13 variants, 5 orders", LARGE, round(FULL * LITE), 100, 13 * 5, False
+        ),
+        PlannedWork(
             "ImageNet-lite: ER-infinite and incremental joint",
             LARGE,
             _growing(round(FULL * LITE), SESSIONS["lite"]),

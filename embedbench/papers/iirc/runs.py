@@ -13,7 +13,7 @@ from embedbench.arrays import Floats
 from embedbench.papers import runs
 from embedbench.papers.data import named_files
 from embedbench.papers.runs import Variant
-from embedbench.runs.cell import Cell
+from embedbench.runs.cell import RunSpec
 from embedbench.scores.label_sets import LabelSets
 from embedbench.scores.run_record import RunRecord
 from embedbench.seeds import parse_seeds
@@ -72,7 +72,7 @@ STOOD_FOR = OFFICIAL["cifar"]  # any other file is compared with it
 
 
 @dataclass(frozen=True)
-class Data:
+class IIRCData:
     """One of the paper's data sets, or a file that replaces one.
 
     Parameters
@@ -123,7 +123,7 @@ class Data:
 
 def find_data(
     given: Sequence[str], out: Path, notify: Callable[[str], None] = lambda _: None
-) -> dict[str, Data]:
+) -> dict[str, IIRCData]:
     """The data sets of a reproduction by name; without any, the shipped emoji are used.
 
     Parameters
@@ -134,11 +134,11 @@ def find_data(
         Directory for the files that are made.
     """
     files = named_files(given, OFFICIAL, out, notify)
-    return {name: Data(path, official) for name, (path, official) in files.items()}
+    return {name: IIRCData(path, official) for name, (path, official) in files.items()}
 
 
 @dataclass
-class Runs(runs.Runs):
+class IIRCRuns(runs.PaperRuns):
     """The runs of every learner on every task configuration of each data set.
 
     Parameters
@@ -147,7 +147,7 @@ class Runs(runs.Runs):
         Data sets by name.
     """
 
-    data: dict[str, Data] = field(kw_only=True)
+    data: dict[str, IIRCData] = field(kw_only=True)
     learners: Sequence[str] = tuple(LEARNERS)
     known: Sequence[str] = tuple(dict.fromkeys(v.learner for v in VARIANTS.values()))
     _chosen: list[int] | None = field(default=None, init=False)
@@ -163,7 +163,7 @@ class Runs(runs.Runs):
         """Indices of the task configurations: the user's, or all."""
         return self._chosen or list(range(self.data[name].configurations))
 
-    def cells(self, name: str, variant: str, configuration: int) -> list[Cell]:
+    def cells(self, name: str, variant: str, configuration: int) -> list[RunSpec]:
         """One cell per seed."""
         chosen, data = VARIANTS[variant], self.data[name]
         fixed = [*data.configured(configuration), *chosen.fixed]

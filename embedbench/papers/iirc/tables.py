@@ -12,39 +12,39 @@ import numpy as np
 
 from embedbench.arrays import Floats
 from embedbench.papers.published import COLUMNS as METHODS
-from embedbench.papers.published import PaperTable, Value, published
+from embedbench.papers.published import PaperTable, Value, load_published
 from embedbench.scores.stats import Stat
 
-from .runs import LEARNERS, OFFICIAL, VARIANTS, Official, Runs, curve, matrix, score
+from .runs import LEARNERS, OFFICIAL, VARIANTS, IIRCRuns, Official, curve, matrix, score
 
 JOINTS = ("joint", "incremental-joint")
 COLUMNS = [*LEARNERS, "joint"]
 TITLE = "average performance (pw-JS) after each session"
 
 
-def table5(runs: Runs) -> list[PaperTable]:
+def table5(runs: IIRCRuns) -> list[PaperTable]:
     """Table 5: pw-JS on IIRC-CIFAR after every session, or on files that replace it."""
     return _tables(runs, "5")
 
 
-def table6(runs: Runs) -> list[PaperTable]:
+def table6(runs: IIRCRuns) -> list[PaperTable]:
     """Table 6: pw-JS on IIRC-ImageNet-lite after every session."""
     return _tables(runs, "6")
 
 
-def table7(runs: Runs) -> list[PaperTable]:
+def table7(runs: IIRCRuns) -> list[PaperTable]:
     """Table 7: pw-JS on IIRC-ImageNet-full after every session."""
     return _tables(runs, "7")
 
 
-def _tables(runs: Runs, number: str) -> list[PaperTable]:
+def _tables(runs: IIRCRuns, number: str) -> list[PaperTable]:
     return [_table(runs, name) for name, d in runs.data.items() if d.paper.table == number]
 
 
-def _table(runs: Runs, name: str) -> PaperTable:
+def _table(runs: IIRCRuns, name: str) -> PaperTable:
     """The published table of a data set, with our values beside it."""
     data = runs.data[name]
-    ours = pooled(runs, name)
+    ours = pool_scores(runs, name)
     table = _beside(data.paper, ours, runs.sessions(name), stands_in=data.stands_in)
     table.name = _named(data.paper.table, runs, name)
     table.title = f"{TITLE}, {data.label}"
@@ -62,7 +62,7 @@ def _beside(
     official: Official, ours: Mapping[str, Floats], sessions: int, *, stands_in: bool = False
 ) -> PaperTable:
     """A printed table, and beside it our (n, T) values by learner."""
-    paper = {row["task"]: row for row in published("iirc")["tables"][official.table]}
+    paper = {row["task"]: row for row in load_published("iirc")["tables"][official.table]}
     last = (sessions or len(paper)) - 1
     columns = [n for n in COLUMNS if n in ours or any(n in row["pw_js"] for row in paper.values())]
     heads = [VARIANTS[n].label for n in columns]
@@ -85,12 +85,12 @@ def _beside(
     return table
 
 
-def _named(what: str, runs: Runs, name: str) -> str:
+def _named(what: str, runs: IIRCRuns, name: str) -> str:
     """A table's name; for a stand-in with the name of the data, never the paper's name alone."""
     return f"{what} · {runs.data[name].file.stem}" if runs.data[name].stands_in else what
 
 
-def _notes(runs: Runs, name: str) -> list[str]:
+def _notes(runs: IIRCRuns, name: str) -> list[str]:
     data, k = runs.data[name], len(runs.configurations(name))
     over = f"{k} task configurations" if k > 1 else "one task configuration"
     notes = [
@@ -110,7 +110,7 @@ def _notes(runs: Runs, name: str) -> list[str]:
     return notes
 
 
-def pooled(runs: Runs, name: str) -> dict[str, Floats]:
+def pool_scores(runs: IIRCRuns, name: str) -> dict[str, Floats]:
     """R_j for pw-JS, (n, T) by learner, for the learners that were run."""
     curves = {n: runs.curve(name, n, score("pw_js")) for n in COLUMNS}
     return {n: values for n, values in curves.items() if values is not None}
@@ -119,14 +119,14 @@ def pooled(runs: Runs, name: str) -> dict[str, Floats]:
 # --- what the paper says ---
 
 
-def statements(runs: Runs) -> list[PaperTable]:
+def statements(runs: IIRCRuns) -> list[PaperTable]:
     """The paper's statements about its results, and whether they hold here."""
     return [_statements(runs, name) for name in runs.data]
 
 
-def _statements(runs: Runs, name: str) -> PaperTable:
-    data, ours = runs.data[name], pooled(runs, name)
-    paper = published("iirc")["tables"][data.paper.table][-1]["pw_js"]
+def _statements(runs: IIRCRuns, name: str) -> PaperTable:
+    data, ours = runs.data[name], pool_scores(runs, name)
+    paper = load_published("iirc")["tables"][data.paper.table][-1]["pw_js"]
     mine = {n: _final(values) for n, values in ours.items()}
     title = f"What the paper says of the learners: {data.label}"
     table = PaperTable(f"Statements · {name}", title, ("statement",), ("measured", "holds"))
@@ -217,13 +217,13 @@ def _final(values: Floats) -> float:
     return float(values[:, -1].mean())
 
 
-def _lasts(runs: Runs, name: str, learner: str, what: str) -> Floats | None:
+def _lasts(runs: IIRCRuns, name: str, learner: str, what: str) -> Floats | None:
     """(n,) last value of a curve, for each configuration."""
     values = runs.curve(name, learner, curve(what))
     return None if values is None else values[:, -1]
 
 
-def _late(runs: Runs, name: str, learner: str) -> Floats | None:
+def _late(runs: IIRCRuns, name: str, learner: str) -> Floats | None:
     """(n,) mean of R_jj over the second half of the sessions, for each configuration."""
     values = runs.curve(name, learner, lambda r: np.diagonal(matrix(r)))
     if values is None:

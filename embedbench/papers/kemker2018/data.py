@@ -13,7 +13,7 @@ from embedbench.errors import UserError, unknown
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.samples import TEST, TRAIN
 from embedbench.papers.data import emoji
-from embedbench.papers.published import published
+from embedbench.papers.published import load_published
 
 NAMES = {"mnist": "MNIST", "cub": "CUB-200", "audioset": "AudioSet"}
 STAND_IN = "-stand-in"
@@ -79,7 +79,7 @@ class Data:
 
 def paper_size(name: str) -> Size:
     """The sizes in Table 1; MNIST has 60,000 training samples, as its other numbers imply."""
-    row = next(r for r in published("kemker2018")["tables"]["1"] if r["data"] == name)
+    row = next(r for r in load_published("kemker2018")["tables"]["1"] if r["data"] == name)
     train = 60_000 if name == "mnist" else int(row["train"])
     return Size(int(row["features"]), int(row["classes"]), train)
 

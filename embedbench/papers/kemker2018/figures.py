@@ -9,19 +9,19 @@ import numpy as np
 
 from embedbench.arrays import Floats
 from embedbench.files.file import EmbeddingFile
-from embedbench.papers.published import EXACT, PaperTable, Value, published
+from embedbench.papers.published import EXACT, PaperTable, Value, load_published
 from embedbench.scores.stats import Stat
 
-from .runs import LEARNERS, Runs
+from .runs import LEARNERS, KemkerRuns
 
 
-def table_s9(runs: Runs) -> PaperTable:
+def table_s9(runs: KemkerRuns) -> PaperTable:
     """Table S9: number of features that are not redundant, and their share in percent."""
     from embedbench.files.redundancy import redundancy
 
     table = PaperTable("S9", "Non-redundant features (FCBF)", ("data",), ("features", "percent"))
     table.printed, table.units = runs.printed_labels(), {"features": "features", "percent": "%"}
-    for row in published("kemker2018")["tables"]["S9"]:
+    for row in load_published("kemker2018")["tables"]["S9"]:
         data = runs.data.get(row["data"])
         values = {
             "features": Value(row["kept"], None, 0, made=EXACT),
@@ -39,12 +39,12 @@ def table_s9(runs: Runs) -> PaperTable:
     return table
 
 
-def figures(runs: Runs) -> PaperTable:
+def figures(runs: KemkerRuns) -> PaperTable:
     """Figures 2, S2 and S3: accuracy by session on each data set."""
     from embedbench.reports.plots import Curve, curve_plot
-    from embedbench.reports.styles import glyph, styles_of
+    from embedbench.reports.styles import assign_styles, glyph
 
-    styles = styles_of((learner, learner) for learner in LEARNERS)
+    styles = assign_styles((learner, learner) for learner in LEARNERS)
     table = PaperTable("Figures 2, S2, S3", "Figures 2, S2 and S3: accuracy by session", (), ())
     table.notes.append(
         ", ".join(f"{glyph(styles[learner])} {name}" for learner, name in LEARNERS.items())

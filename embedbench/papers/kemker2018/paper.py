@@ -6,35 +6,35 @@ import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
-from embedbench.papers.paper import Asked, Paper, each
+from embedbench.papers.paper import Paper, ReproduceRequest, each
 from embedbench.papers.published import PaperTable
-from embedbench.runs.cell import Cell
+from embedbench.runs.cell import RunSpec
 
 from .data import NAMES, find_data
 from .figures import figures, table_s9
-from .runs import LEARNERS, PROTOCOLS, Runs
+from .runs import LEARNERS, PROTOCOLS, KemkerRuns
 from .s1 import CHOICES, s1_cells, table_s1
 from .s7 import table_s7
 from .s10 import s10_cells, s10_rows, table_s10
 from .tables import table1, table2, table2_sizes, table3, table4, table5, table_s6, table_s8
 
 
-def runs_on(asked: Asked, tables: Sequence[str]) -> Runs:
+def runs_on(asked: ReproduceRequest, tables: Sequence[str]) -> KemkerRuns:
     """Return the runs on those of the needed data sets that are available."""
     needed = ["mnist"] if {"s1", "s6", "s7"} >= set(tables) else list(NAMES)
     data = find_data(asked.data, asked.out, asked.notify, names=needed)
     for name in needed:
         if name not in data:
             asked.notify(f"no file of {NAMES[name]}: its rows stay empty (--data {name}=FILE)")
-    return asked.runs(Runs, data=data)
+    return asked.runs(KemkerRuns, data=data)
 
 
-def planned(runs: Runs, tables: Sequence[str]) -> list[Cell]:
+def plan_runs(runs: KemkerRuns, tables: Sequence[str]) -> list[RunSpec]:
     """Return the runs of the tables, each once."""
     return list(dict.fromkeys(cell for table in tables for cell in _cells(runs, table)))
 
 
-def _cells(runs: Runs, table: str) -> list[Cell]:
+def _cells(runs: KemkerRuns, table: str) -> list[RunSpec]:
     """The runs that a table needs."""
     if table in ("1", "2mb", "s7", "s9"):  # S7 is quick and its runs are not saved
         return []
@@ -53,7 +53,7 @@ def _cells(runs: Runs, table: str) -> list[Cell]:
 
 def printed_tables() -> list[PaperTable]:
     """Every table as printed: made without data."""
-    runs = Runs(Path(), [], data={})
+    runs = KemkerRuns(Path(), [], data={})
     usual = [name for name in PAPER.tables if name not in ("s1", "figures")]
     return [table for name in usual for table in PAPER.tables[name](runs)]
 
@@ -63,7 +63,7 @@ PAPER = Paper(
     citation="Kemker et al. (2018): Measuring Catastrophic Forgetting in Neural Networks",
     stem="kemker2018",
     runs=runs_on,
-    cells=planned,
+    cells=plan_runs,
     learners=lambda: LEARNERS,
     printed=printed_tables,
     tables={

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from embedbench.papers.plan import DataSet, Made, Plan, Work
-from embedbench.papers.published import published
+from embedbench.papers.plan import DataSet, Plan, PlannedWork, PreparedFile
+from embedbench.papers.published import load_published
 from embedbench.papers.sources import ASK, CUB200
 
 DATA = ("mnist", "cub", "audioset")
 # MNIST has 60,000, as other numbers of the paper imply; its Table 1 prints 50,000
-TRAIN = {r["data"]: int(r["train"]) for r in published("kemker2018")["tables"]["1"]}
+TRAIN = {r["data"]: int(r["train"]) for r in load_published("kemker2018")["tables"]["1"]}
 TRAIN["mnist"] = 60_000
 SESSIONS = {"mnist": 6, "cub": 101, "audioset": 51}  # half of the classes, then one at a time
 PERMUTED = 10  # sessions
@@ -37,13 +37,13 @@ MNIST = DataSet(
     classes=10,
     samples={"train": 60_000, "test": 10_000},
     digest="1a7dc8cfbc6bf2290ea85a0044ba38b549c648d7a20241bb2f43be99105b0679",
-    made=(Made("mnist.h5", ("embedbench import mnist --out mnist.h5",), 784),),
+    made=(PreparedFile("mnist.h5", ("embedbench import mnist --out mnist.h5",), 784),),
 )
 
 CUB = replace(
     CUB200,
     made=(
-        Made(
+        PreparedFile(
             "cub.h5",
             (
                 "embedbench extract CUB_200_2011 --backbone resnet50.tv_in1k --size 224 "
@@ -66,31 +66,33 @@ AUDIOSET = DataSet(
     arrange=("mkdir -p audioset && tar xf features.tar.gz -C audioset",),
     classes=100,
     samples={"train": TRAIN["audioset"], "test": 5_523},
-    made=(Made("audioset.h5", ("embedbench import audioset --out audioset.h5",), 1280),),
+    made=(PreparedFile("audioset.h5", ("embedbench import audioset --out audioset.h5",), 1280),),
 )
 
 WORK = (
-    Work("ResNet-50 features of CUB-200", "ResNet-50, 224 px, forward", 11_788, 1, 1, False, False),
-    Work("MLP, EWC, FEL: permutation; 10 epochs is usual", NET, PERMUTED * MEAN, 10, 9),
-    Work("MLP, EWC, FEL: incremental class; 10 epochs is usual", NET, MEAN, 10, 9),
-    Work("MLP, EWC, FEL: multi-modal; 10 epochs is usual", NET, BOTH, 10, 6),
-    Work("PathNet: permutation", PATHNET, PERMUTED * TOURNAMENTS, 1, 3),
-    Work("PathNet: multi-modal", PATHNET, 2 * TOURNAMENTS, 1, 2),
-    Work("GeppNet, +STM: permutation, on the CPU", SOM, _som(PERMUTED), 1, 6),
-    Work(
+    PlannedWork(
+        "ResNet-50 features of CUB-200", "ResNet-50, 224 px, forward", 11_788, 1, 1, False, False
+    ),
+    PlannedWork("MLP, EWC, FEL: permutation; 10 epochs is usual", NET, PERMUTED * MEAN, 10, 9),
+    PlannedWork("MLP, EWC, FEL: incremental class; 10 epochs is usual", NET, MEAN, 10, 9),
+    PlannedWork("MLP, EWC, FEL: multi-modal; 10 epochs is usual", NET, BOTH, 10, 6),
+    PlannedWork("PathNet: permutation", PATHNET, PERMUTED * TOURNAMENTS, 1, 3),
+    PlannedWork("PathNet: multi-modal", PATHNET, 2 * TOURNAMENTS, 1, 2),
+    PlannedWork("GeppNet, +STM: permutation, on the CPU", SOM, _som(PERMUTED), 1, 6),
+    PlannedWork(
         "GeppNet, +STM: incremental class, on the CPU",
         SOM,
         _som(sum(SESSIONS.values()) / len(DATA)),
         1,
         6,
     ),
-    Work("GeppNet, +STM: multi-modal, on the CPU", SOM, _som(2), 1, 4),
-    Work("Figure S1: EWC on permuted MNIST", NET, PERMUTED * TRAIN["mnist"], 5, 3),
-    Work("Table S6: GeppNet, +STM on ten digits, on the CPU", SOM, _som(2), 1, 20),
-    Work("Table S10: nets at the best capacity", NET, PERMUTED * MEAN, 10, 12),
-    Work("Table S10: GeppNets at the best capacity, on the CPU", SOM, _som(101), 1, 8),
-    Work("Table S10: the search for capacities", NET, MEAN, 10, 34, False, False),
-    Work("references: the MLP on all data, five each", NET, MEAN, 200, 40, True, False),
+    PlannedWork("GeppNet, +STM: multi-modal, on the CPU", SOM, _som(2), 1, 4),
+    PlannedWork("Figure S1: EWC on permuted MNIST", NET, PERMUTED * TRAIN["mnist"], 5, 3),
+    PlannedWork("Table S6: GeppNet, +STM on ten digits, on the CPU", SOM, _som(2), 1, 20),
+    PlannedWork("Table S10: nets at the best capacity", NET, PERMUTED * MEAN, 10, 12),
+    PlannedWork("Table S10: GeppNets at the best capacity, on the CPU", SOM, _som(101), 1, 8),
+    PlannedWork("Table S10: the search for capacities", NET, MEAN, 10, 34, False, False),
+    PlannedWork("references: the MLP on all data, five each", NET, MEAN, 200, 40, True, False),
 )
 
 PLAN = Plan(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from embedbench.disk import write_safely
 from embedbench.papers import runs
 from embedbench.papers.runs import over
-from embedbench.runs.cell import Cell
+from embedbench.runs.cell import RunSpec
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat
 
@@ -31,7 +31,7 @@ Run = tuple[str, str, tuple[str, ...]]  # learner, protocol, names of the data s
 
 
 @dataclass
-class Runs(runs.Runs):
+class KemkerRuns(runs.PaperRuns):
     """The runs of a reproduction: each is planned once and saved under `out/runs`.
 
     Parameters
@@ -55,13 +55,13 @@ class Runs(runs.Runs):
             if (learner, protocol) != ("pathnet", "incremental-class")
         ]
 
-    def cells(self, run: Run) -> list[Cell]:
+    def cells(self, run: Run) -> list[RunSpec]:
         """One cell per seed."""
         learner, protocol, names = run
         items = [f"fel.fel_units={fel_units(names)}"] if learner == "fel" else []
         return self.cells_on(learner, protocol, names, items)
 
-    def inc_cells(self, learner: str, x: int) -> list[Cell]:
+    def inc_cells(self, learner: str, x: int) -> list[RunSpec]:
         """Table S6, Inc-x: all digits except x, then x; a 30 x 30 map."""
         orders = self.out / "orders"
         orders.mkdir(exist_ok=True)
@@ -79,7 +79,7 @@ class Runs(runs.Runs):
         items: Sequence[str],
         *,
         preset: str | None = "kemker",
-    ) -> list[Cell]:
+    ) -> list[RunSpec]:
         """One cell per seed, on data sets of the paper."""
         files = [self.data[n].file for n in names]
         return self.plan(learner, protocol, files, items, preset=preset)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from embedbench.papers.published import PaperTable, Value
-from embedbench.runs.cell import Cell
+from embedbench.runs.cell import RunSpec
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat
 
-from .runs import Runs
+from .runs import KemkerRuns
 
 # Without a cap, λ = 10,000 runs for 85 or more epochs a session; five learn the first to 96 %.
 COMMON = ("ewc.stop.epochs=5", "ewc.lam_decay=0.25")
@@ -21,13 +21,13 @@ CHOICES = {
 AFTER = (2, 5, 10)  # sessions learned
 
 
-def s1_cells(runs: Runs, choice: str) -> list[Cell]:
+def s1_cells(runs: KemkerRuns, choice: str) -> list[RunSpec]:
     """The runs of one curve."""
     items = [*COMMON, *CHOICES[choice]]
     return runs.cells_on("ewc", "permutation", ["mnist"], items, preset=None)
 
 
-def table_s1(runs: Runs) -> PaperTable:
+def table_s1(runs: KemkerRuns) -> PaperTable:
     """Figure S1: mean test accuracy over all permutations learned so far."""
     from embedbench.reports.plots import Curve, curve_plot
     from embedbench.reports.styles import glyph

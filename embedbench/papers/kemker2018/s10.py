@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from embedbench.papers.published import EXACT, PaperTable, Value, published
+from embedbench.papers.published import EXACT, PaperTable, Value, load_published
 from embedbench.papers.runs import metric, over
-from embedbench.runs.cell import Cell
+from embedbench.runs.cell import RunSpec
 from embedbench.runs.tune import tune
 from embedbench.runs.tuned import chosen_items
 from embedbench.scores.stats import Stat
 
-from .runs import LEARNERS, Runs, fel_units
-from .sizes import Capacity, megabytes
+from .runs import LEARNERS, KemkerRuns, fel_units
+from .sizes import PaperCapacity, megabytes
 from .tables import SYMBOLS
 
 # PathNet's rows in the paper are the same as in Table 2.
@@ -26,7 +26,7 @@ CAPACITIES: dict[str, tuple[str, tuple[int, ...]]] = {
 }
 
 
-def capacity(runs: Runs, learner: str, name: str) -> dict[str, Any]:
+def capacity(runs: KemkerRuns, learner: str, name: str) -> dict[str, Any]:
     """The log of the search for one learner and data set, on validation data of all classes."""
     setting, values = CAPACITIES[learner]
     (cell, *_) = runs.cells_on(learner, "permutation", [name], ["protocol.validation=train"])
@@ -39,7 +39,7 @@ def capacity(runs: Runs, learner: str, name: str) -> dict[str, Any]:
     return tune(cell, grid, runs.out / "runs", sessions=1, **how)
 
 
-def s10_cells(runs: Runs, learner: str, protocol: str, name: str) -> list[Cell]:
+def s10_cells(runs: KemkerRuns, learner: str, protocol: str, name: str) -> list[RunSpec]:
     """The runs of one row; both protocols use the capacity chosen for the data set."""
     if learner not in CAPACITIES:
         return runs.cells((learner, protocol, (name,)))
@@ -47,21 +47,21 @@ def s10_cells(runs: Runs, learner: str, protocol: str, name: str) -> list[Cell]:
     return runs.cells_on(learner, protocol, [name], items)
 
 
-def s10_rows(runs: Runs) -> list[tuple[str, str, str]]:
+def s10_rows(runs: KemkerRuns) -> list[tuple[str, str, str]]:
     """(learner, protocol, data) of the rows for which there is data."""
     return [
         (row["learner"], row["protocol"], row["data"])
-        for row in published("kemker2018")["tables"]["S10"]
+        for row in load_published("kemker2018")["tables"]["S10"]
         if "protocol" in row and row["data"] in runs.data and row["learner"] in runs.learners
     ]
 
 
-def table_s10(runs: Runs) -> PaperTable:
+def table_s10(runs: KemkerRuns) -> PaperTable:
     """Table S10: Ω and size with the capacity chosen on validation data."""
     heads, size = ("protocol", "learner", "data", "capacity"), "MB as the paper counts"
     table = PaperTable("S10", "Ideal capacity", heads, [*SYMBOLS.values(), size])
     table.method, table.printed, table.units = "learner", runs.printed_labels(), {size: "MB"}
-    rows = published("kemker2018")["tables"]["S10"]
+    rows = load_published("kemker2018")["tables"]["S10"]
     printed = {(r["learner"], r["data"]): r["mb"] for r in rows if "mb" in r}
     at_hand = s10_rows(runs)
     for row in rows:
@@ -71,7 +71,7 @@ def table_s10(runs: Runs) -> PaperTable:
         records, ours, chosen = [], None, ""
         if (learner, protocol, name) in at_hand:
             records = runs.records(s10_cells(runs, learner, protocol, name))
-            held = Capacity(fel_units=fel_units((name,)))
+            held = PaperCapacity(fel_units=fel_units((name,)))
             if learner in CAPACITIES:
                 ((setting, value),) = capacity(runs, learner, name)["chosen"].items()
                 chosen = f"{setting} {value}"

@@ -10,7 +10,7 @@ from embedbench.arrays import Ints
 from embedbench.fields import make
 from embedbench.files.file import EmbeddingFile
 from embedbench.learning.learner import Learner
-from embedbench.papers.published import PaperTable, Value, published
+from embedbench.papers.published import PaperTable, Value, load_published
 from embedbench.runs.registry import learner_class
 from embedbench.runs.settings import parse_settings
 from embedbench.scores.scoring import score_matrices
@@ -21,7 +21,7 @@ from embedbench.streams.stream import EvalSet, Session, Stream, StreamSpec
 from embedbench.streams.table import Table as Features
 from embedbench.streams.view import View
 
-from .runs import Runs
+from .runs import KemkerRuns
 
 SETTINGS = {
     "optimiser": "sgd",
@@ -31,13 +31,13 @@ SETTINGS = {
 }
 
 
-def table_s7(runs: Runs) -> PaperTable:
+def table_s7(runs: KemkerRuns) -> PaperTable:
     """Table S7: accuracy on all ten digits after a share of training showed only five of them."""
     heads = ("non-stationary share",)
     table = PaperTable("S7", "FEL verification (MNIST)", heads, ("accuracy",), unit="%")
     data = runs.data.get("mnist")
     source = Digits.of(EmbeddingFile.open(data.file)) if data else None
-    for row in published("kemker2018")["tables"]["S7"]:
+    for row in load_published("kemker2018")["tables"]["S7"]:
         ours = _accuracy(source, row["share"], runs) if source else None
         value = Value(row["accuracy"], ours, 1, fitted=True)
         table.rows.append(((f"{row['share']:.2f}",), {"accuracy": value}))
@@ -50,7 +50,7 @@ def table_s7(runs: Runs) -> PaperTable:
     return table
 
 
-def _accuracy(source: Digits, share: float, runs: Runs) -> Stat:
+def _accuracy(source: Digits, share: float, runs: KemkerRuns) -> Stat:
     """Accuracy on test digits in percent, over the seeds."""
     from embedbench.runs.runner import run_stream
 

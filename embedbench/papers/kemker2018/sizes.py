@@ -28,7 +28,7 @@ GROWING = ("pathnet", "geppnet", "geppnet-stm")  # one head per session, or all 
 
 
 @dataclass(frozen=True)
-class Capacity:
+class PaperCapacity:
     """What a learner's size depends on besides the data; the defaults are the values of Table 2.
 
     Parameters
@@ -49,7 +49,7 @@ class Capacity:
 def megabytes(
     learner: str,
     size: Size,
-    capacity: Capacity,
+    capacity: PaperCapacity,
     *,
     sessions: int = 10,
     outputs: int | None = None,

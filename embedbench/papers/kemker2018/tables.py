@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from embedbench.papers.published import EXACT, PaperTable, Value, published
+from embedbench.papers.published import EXACT, PaperTable, Value, load_published
 from embedbench.papers.runs import metric, over
 from embedbench.scores.run_record import RunRecord
 from embedbench.scores.stats import Stat
 
 from .data import NAMES, paper_size
-from .runs import LEARNERS, PROTOCOLS, Runs, modalities, seconds
-from .sizes import FEL_UNITS, QUESTIONS, Capacity, megabytes, summary
+from .runs import LEARNERS, PROTOCOLS, KemkerRuns, modalities, seconds
+from .sizes import FEL_UNITS, QUESTIONS, PaperCapacity, megabytes, summary
 
 SYMBOLS = {"omega_base": "Ω_base", "omega_new": "Ω_new", "omega_all": "Ω_all"}
 THREE = "the paper's three"
@@ -24,14 +24,14 @@ FITTED = (("geppnet", ("mnist",)), ("geppnet-stm", ("mnist",)))  # to rows of Ta
 NO_PATHNET = "the session id at test would give the class away, so the paper leaves it out"
 
 
-def table1(runs: Runs) -> PaperTable:
+def table1(runs: KemkerRuns) -> PaperTable:
     """Table 1: the data sets."""
     columns = ("classes", "features", "train", "test")
     ranges = ("train_per_class", "test_per_class")
     heads = [*columns, *(f"{r.replace('_', ' ')}, {end}" for r in ranges for end in ("min", "max"))]
     table = PaperTable("1", "Dataset specifications", ("data",), heads, unit="samples")
     misprint = _misprints("1")
-    for row in published("kemker2018")["tables"]["1"]:
+    for row in load_published("kemker2018")["tables"]["1"]:
         data = runs.data.get(row["data"])
         ours = data.counts if data else {}
         numbers = [row[c] for c in columns] + [n for r in ranges for n in row[r]]
@@ -54,13 +54,13 @@ def table1(runs: Runs) -> PaperTable:
     return table
 
 
-def table2(runs: Runs) -> PaperTable:
+def table2(runs: KemkerRuns) -> PaperTable:
     """Table 2 without its MB column: Ω of every learner, protocol and data set."""
     heads = ("protocol", "learner", "data")
     table = PaperTable("2", "Ω of every learner and data set", heads, [*SYMBOLS.values()])
     table.method, table.printed = "learner", runs.printed_labels()
     misprint = _misprints("2")
-    for row in published("kemker2018")["tables"]["2"]:
+    for row in load_published("kemker2018")["tables"]["2"]:
         names = modalities(row["data"], row["protocol"])
         run = (row["learner"], row["protocol"], names)
         values, records = {}, runs.of(run)
@@ -78,15 +78,15 @@ def table2(runs: Runs) -> PaperTable:
     return table
 
 
-def table2_sizes(runs: Runs) -> PaperTable:
+def table2_sizes(runs: KemkerRuns) -> PaperTable:
     """Table 2's MB column: by the paper's count (no data needed), and the bytes really held."""
     paper, held = "MB as the paper counts", "MB held here"
     table = PaperTable("2 MB", "Model sizes", ("learner", "data"), (paper, held), unit="MB")
     misprint = _misprints("2")
-    for row in published("kemker2018")["tables"]["2 MB"]:
+    for row in load_published("kemker2018")["tables"]["2 MB"]:
         name, learner = row["data"], row["learner"]
         wrong = misprint.get((learner, f"{name} mb"), {})
-        capacity = Capacity(fel_units=FEL_UNITS[name])
+        capacity = PaperCapacity(fel_units=FEL_UNITS[name])
         size = megabytes(learner, paper_size(name), capacity)
         values = {paper: Value(row["mb"], Stat.of([size]), 2, made=EXACT, **wrong)}
         table.rows.append(((LEARNERS[learner], NAMES[name]), values))
@@ -109,7 +109,7 @@ def _held(r: RunRecord) -> float:
     return r.footprint["total"] / 1e6
 
 
-def _means(runs: Runs) -> dict[tuple[str, str], tuple[Stat | None, bool]]:
+def _means(runs: KemkerRuns) -> dict[tuple[str, str], tuple[Stat | None, bool]]:
     """(learner, protocol) → mean Ω_all over the available data sets, and whether all are real."""
     means = {}
     for learner, protocol in itertools.product(LEARNERS, PROTOCOLS):
@@ -127,10 +127,10 @@ def _means(runs: Runs) -> dict[tuple[str, str], tuple[Stat | None, bool]]:
     return means
 
 
-def table3(runs: Runs) -> PaperTable:
+def table3(runs: KemkerRuns) -> PaperTable:
     """Table 3: mean Ω_all over the data sets."""
     table = PaperTable("3", "Mean Ω_all over the data sets", ("learner", "data"), PROTOCOLS)
-    rows = published("kemker2018")["tables"]["3"]
+    rows = load_published("kemker2018")["tables"]["3"]
     printed = {(r["learner"], r["protocol"]): r["omega_all"] for r in rows}
     means = _means(runs)
     all_real = all(real for stat, real in means.values() if stat is not None)
@@ -151,16 +151,16 @@ def table3(runs: Runs) -> PaperTable:
     return table
 
 
-def _labels(runs: Runs) -> list[str]:
+def _labels(runs: KemkerRuns) -> list[str]:
     return [d.label for d in runs.data.values()]
 
 
-def table4(runs: Runs) -> PaperTable:
+def table4(runs: KemkerRuns) -> PaperTable:
     """Table 4: minutes on CUB-200."""
     title = "Time, minutes (ours: training and evaluation)"
     table = PaperTable("4", title, ("learner", "data"), PROTOCOLS[:2], unit="minutes")
     table.method, table.printed = "learner", runs.printed_labels()
-    rows = published("kemker2018")["tables"]["4"]
+    rows = load_published("kemker2018")["tables"]["4"]
     printed = {(r["learner"], r["protocol"]): r["minutes"] for r in rows}
     for learner, name in LEARNERS.items():
         values = {}
@@ -172,15 +172,15 @@ def table4(runs: Runs) -> PaperTable:
     return table
 
 
-def table5(runs: Runs) -> PaperTable:
+def table5(runs: KemkerRuns) -> PaperTable:
     """Table 5: strengths of the learners, by rules that give the paper's ticks from its numbers."""
     table = PaperTable("5", "Summary", ("learner",), tuple(QUESTIONS))
     printed = {
-        (r["learner"], r["question"]): r["yes"] for r in published("kemker2018")["tables"]["5"]
+        (r["learner"], r["question"]): r["yes"] for r in load_published("kemker2018")["tables"]["5"]
     }
     omega = {k: s.mean for k, (s, _) in _means(runs).items() if s is not None}
     size = {
-        (learner, d.name): megabytes(learner, d.size, Capacity(fel_units=FEL_UNITS[d.name]))
+        (learner, d.name): megabytes(learner, d.size, PaperCapacity(fel_units=FEL_UNITS[d.name]))
         for learner in LEARNERS
         for d in runs.data.values()
     }
@@ -218,17 +218,17 @@ def _misprints(table: str) -> dict[tuple[str | None, str], dict[str, Any]]:
             "remark": f"printed {m['printed']:g}, reads {m['reads']:g}: {m['why']}",
             "reads": m["reads"],
         }
-        for m in published("kemker2018")["misprints"]
+        for m in load_published("kemker2018")["misprints"]
         if m["table"] == table
     }
 
 
-def table_s6(runs: Runs) -> PaperTable:
+def table_s6(runs: KemkerRuns) -> PaperTable:
     """Table S6: the GeppNets' verification on MNIST, accuracy per sample in percent."""
     heads, columns = ("test", "learner"), ("base", "new", "overall")
     table = PaperTable("S6", "GeppNet verification (MNIST)", heads, columns, unit="%")
     gaps: dict[str, list[list[float]]] = {}
-    for row in published("kemker2018")["tables"]["S6"]:
+    for row in load_published("kemker2018")["tables"]["S6"]:
         records: list[RunRecord] = []
         if "mnist" in runs.data:
             records = runs.records(runs.inc_cells(row["learner"], row["class"]))
@@ -260,7 +260,7 @@ def _s6(r: RunRecord) -> dict[str, float]:
     }
 
 
-def table_s8(runs: Runs) -> PaperTable:
+def table_s8(runs: KemkerRuns) -> PaperTable:
     """Table S8: multi-modal accuracies in percent, mean per class."""
     table = PaperTable(
         "S8",
@@ -271,7 +271,7 @@ def table_s8(runs: Runs) -> PaperTable:
         printed=runs.printed_labels(),
         unit="%",
     )
-    for row in published("kemker2018")["tables"]["S8"]:
+    for row in load_published("kemker2018")["tables"]["S8"]:
         names = tuple(row["data"])
         run = (row["learner"], "multi-modal", names)
         cells: dict[str, tuple[float, tuple[int, int]]] = {

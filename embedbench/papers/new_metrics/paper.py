@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from embedbench.papers.data import find_files
-from embedbench.papers.paper import Asked, Paper, each
+from embedbench.papers.paper import Paper, ReproduceRequest, each
 
-from .tables import LEARNERS, Runs, figure2, figure3, figure4, table1, table2
+from .tables import LEARNERS, MetricRuns, figure2, figure3, figure4, table1, table2
 
 
-def runs_on(asked: Asked, tables: Sequence[str]) -> Runs:
+def runs_on(asked: ReproduceRequest, tables: Sequence[str]) -> MetricRuns:
     """Return the runs on the requested files."""
-    return asked.runs(Runs, files=find_files(asked.data, asked.out, asked.notify))
+    return asked.runs(MetricRuns, files=find_files(asked.data, asked.out, asked.notify))
 
 
 PAPER = Paper(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from embedbench.papers.plan import Plan, Work
+from embedbench.papers.plan import Plan, PlannedWork
 from embedbench.papers.sources import CIFAR100, TINY_IMAGENET
 
 SMALL = "ResNet-18, 32 px, training in batches of 74"
@@ -15,12 +15,12 @@ PLAN = Plan(
     paper="michel2023",
     data=(CIFAR100, TINY_IMAGENET),
     work=(
-        Work("CIFAR-100, 10 sessions: ER", SMALL, CIFAR, REPLAYED),
-        Work("CIFAR-100, 10 sessions: Finetune", SMALL, CIFAR, 1),
-        Work("CIFAR-100, 10 sessions: GDumb", SMALL, 10 * MEMORY, EPOCHS),
-        Work("Tiny ImageNet, 100 sessions: ER", LARGE, TINY, REPLAYED),
-        Work("Tiny ImageNet, 100 sessions: Finetune", LARGE, TINY, 1),
-        Work("Tiny ImageNet, 100 sessions: GDumb", LARGE, 100 * MEMORY, EPOCHS),
+        PlannedWork("CIFAR-100, 10 sessions: ER", SMALL, CIFAR, REPLAYED),
+        PlannedWork("CIFAR-100, 10 sessions: Finetune", SMALL, CIFAR, 1),
+        PlannedWork("CIFAR-100, 10 sessions: GDumb", SMALL, 10 * MEMORY, EPOCHS),
+        PlannedWork("Tiny ImageNet, 100 sessions: ER", LARGE, TINY, REPLAYED),
+        PlannedWork("Tiny ImageNet, 100 sessions: Finetune", LARGE, TINY, 1),
+        PlannedWork("Tiny ImageNet, 100 sessions: GDumb", LARGE, 100 * MEMORY, EPOCHS),
     ),
     commands=(
         "embedbench reproduce michel2023 --data cifar100-32.h5 --set protocol.sessions=10 "

@@ -21,9 +21,9 @@ from embedbench.arrays import Floats
 from embedbench.files.file import EmbeddingFile
 from embedbench.files.samples import TRAIN
 from embedbench.papers import runs as reproduce_runs
-from embedbench.papers.published import EXACT, PaperTable, Value, published
+from embedbench.papers.published import EXACT, PaperTable, Value, load_published
 from embedbench.papers.runs import Variant
-from embedbench.runs.cell import Cell
+from embedbench.runs.cell import RunSpec
 from embedbench.scores.rescaled import beta, gamma, random_tables
 from embedbench.scores.stats import Stat
 
@@ -44,7 +44,7 @@ LEARNERS = {
 
 
 @dataclass
-class Runs(reproduce_runs.Runs):
+class MetricRuns(reproduce_runs.PaperRuns):
     """Online runs on a short and a long stream of each file.
 
     Parameters
@@ -71,7 +71,7 @@ class Runs(reproduce_runs.Runs):
         split = EmbeddingFile.open(self.files[name]).split
         return max(1, round(MEMORY * int((split == TRAIN).sum())))
 
-    def cells(self, name: str, sessions: int, learner: str) -> list[Cell]:
+    def cells(self, name: str, sessions: int, learner: str) -> list[RunSpec]:
         """Return one cell per seed. Each seed draws another class order."""
         variant = LEARNERS[learner]
         items = [
@@ -86,7 +86,7 @@ class Runs(reproduce_runs.Runs):
             variant.learner, PROTOCOL, [file], items, fixed=variant.fixed, preset=preset
         )
 
-    def all_cells(self) -> list[Cell]:
+    def all_cells(self) -> list[RunSpec]:
         """All runs; runs on one stream are neighbours, so that it is built once."""
         streams = [(name, k) for name in self.files for k in self.sessions(name)]
         lists = [[self.cells(*s, learner) for learner in self.learners] for s in streams]
@@ -137,7 +137,7 @@ def _random(name: str, title: str, mean: str, exact: Sequence[Sequence[Fraction]
     """Printed values beside the exact ones, with the printed number of digits."""
     columns = [f"T{j}" for j in range(1, 6 if name == "1" else 5)]
     table = PaperTable(name, title, ("after",), [*columns, mean], unit="%")
-    rows = {row["after"]: row for row in published("new-metrics")["tables"][name]}
+    rows = {row["after"]: row for row in load_published("new-metrics")["tables"][name]}
     for after, fractions in enumerate(exact, start=1):
         if after not in rows:
             continue
@@ -188,7 +188,7 @@ def figure2() -> PaperTable:
 # --- the runs ---
 
 
-def figure3(runs: Runs) -> PaperTable:
+def figure3(runs: MetricRuns) -> PaperTable:
     """Figure 3: AA and RAA by session, and where RAA stops rising."""
     table = _curves(runs, "3", ("aa", "raa"))
     table.notes += [
@@ -201,7 +201,7 @@ def figure3(runs: Runs) -> PaperTable:
     return table
 
 
-def figure4(runs: Runs) -> PaperTable:
+def figure4(runs: MetricRuns) -> PaperTable:
     """Figure 4: AF and RAF by session."""
     table = _curves(runs, "4", ("af", "raf"))
     table.notes.append(
@@ -210,12 +210,12 @@ def figure4(runs: Runs) -> PaperTable:
     return table
 
 
-def _curves(runs: Runs, number: str, names: tuple[str, str]) -> PaperTable:
+def _curves(runs: MetricRuns, number: str, names: tuple[str, str]) -> PaperTable:
     """Values at the quarters of every stream, and one picture per stream and metric."""
     from embedbench.reports.plots import Curve, curve_plot
-    from embedbench.reports.styles import glyph, styles_of
+    from embedbench.reports.styles import assign_styles, glyph
 
-    styles = styles_of((learner, learner) for learner in LEARNERS)
+    styles = assign_styles((learner, learner) for learner in LEARNERS)
     plain, rescaled = (n.upper() for n in names)
     title = f"Figure {number}: {plain} and {rescaled} by session, percent"
     last = ["near its highest from"] if number == "3" else []
